@@ -1,0 +1,56 @@
+package io.eoskafka;
+
+import io.eoskafka.config.SinkOptions;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.sink.EosKafkaWriteBuilder;
+import io.eoskafka.source.EosKafkaScan;
+import io.eoskafka.task.TransactionalSink;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Topics as a table: a source and a sink of streams. */
+final class EosKafkaTable implements SupportsRead, SupportsWrite, TransactionalSink {
+  private final StructType schema;
+
+  EosKafkaTable(StructType schema) {
+    this.schema = schema;
+  }
+
+  @Override
+  public String name() {
+    return EosKafkaProvider.NAME;
+  }
+
+  @SuppressWarnings("deprecation") // Spark still asks a streaming source's table for it.
+  @Override
+  public StructType schema() {
+    return schema;
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    // BATCH_WRITE is there so that a batch write gets our reason for refusing it.
+    return Set.of(
+        TableCapability.MICRO_BATCH_READ,
+        TableCapability.STREAMING_WRITE,
+        TableCapability.BATCH_WRITE,
+        TableCapability.ACCEPT_ANY_SCHEMA);
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new EosKafkaScan(SourceOptions.parse(options));
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new EosKafkaWriteBuilder(SinkOptions.parse(info.options()), info.schema());
+  }
+}

@@ -1,0 +1,141 @@
+package io.eoskafka.config;
+
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.kafka.clients.CommonClientConfigs;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * The {@code kafka.*} options of one side and the client configurations made from them. It may hold
+ * passwords, so {@link #toString} prints no values.
+ */
+public final class ClientSettings implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * The package of the Kafka client as users write it and as it is called in this jar. The shaded
+   * jar relocates it, and with it every string constant that looks like its name: hence the join.
+   */
+  private static final String PUBLIC_PACKAGE = String.join(".", "org", "apache", "kafka") + ".";
+
+  private static final String ACTUAL_PACKAGE =
+      KafkaProducer.class
+          .getName()
+          .substring(0, KafkaProducer.class.getName().indexOf("clients.producer"));
+
+  private final TreeMap<String, String> given = new TreeMap<>();
+
+  /**
+   * @param options the options of a source or sink as Spark hands them over; keys in any case
+   */
+  ClientSettings(Map<String, String> options) {
+    options.forEach(
+        (key, value) -> {
+          String name = key.toLowerCase(Locale.ROOT);
+          if (name.startsWith("kafka.") && !name.equals("kafka.group.id")) {
+            given.put(name.substring("kafka.".length()), value.replace(PUBLIC_PACKAGE, ACTUAL_PACKAGE));
+          }
+        });
+  }
+
+  public String bootstrapServers() {
+    return given.get(CommonClientConfigs.BOOTSTRAP_SERVERS_CONFIG);
+  }
+
+  /** The value a user gave for a client setting, or null. */
+  public String given(String name) {
+    return given.get(name);
+  }
+
+  /** For the data path: assigned partitions, no group, big fetches. */
+  public Map<String, Object> dataConsumer(String clientId) {
+    Map<String, Object> config = new HashMap<>();
+    // Measured (shared design, section 10): 4 MiB fetches and 5,000 records a poll.
+    config.put(ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG, 4 << 20);
+    config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 5_000);
+    config.put(ConsumerConfig.RECEIVE_BUFFER_CONFIG, 1 << 20);
+    config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
+    config.putAll(given);
+    bytesConsumer(config, clientId);
+    return config;
+  }
+
+  /** For the driver's membership: it joins and sends heartbeats, it never fetches. */
+  public Map<String, Object> memberConsumer(String clientId, String group, String instanceId) {
+    Map<String, Object> config = new HashMap<>(given);
+    bytesConsumer(config, clientId);
+    config.put(ConsumerConfig.GROUP_ID_CONFIG, group);
+    config.put(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, instanceId);
+    config.put(ConsumerConfig.GROUP_PROTOCOL_CONFIG, "classic");
+    // The driver polls between batches only, however long one takes; the heartbeat thread keeps
+    // the session.
+    config.put(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, Integer.MAX_VALUE);
+    config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_uncommitted");
+    return config;
+  }
+
+  private static void bytesConsumer(Map<String, Object> config, String clientId) {
+    config.put(ConsumerConfig.CLIENT_ID_CONFIG, clientId);
+    config.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false);
+    // A position without an offset is an error here, never a guess.
+    config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
+    config.put(ConsumerConfig.KEY_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class);
+    config.put(ConsumerConfig.VALUE_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class);
+  }
+
+  public Map<String, Object> producer(String transactionalId, int transactionTimeoutMs) {
+    Map<String, Object> config = new HashMap<>();
+    // Measured (shared design, section 10): large batches, and a linger that lets them fill.
+    config.put(ProducerConfig.LINGER_MS_CONFIG, 20);
+    config.put(ProducerConfig.BATCH_SIZE_CONFIG, 256 << 10);
+    config.put(ProducerConfig.BUFFER_MEMORY_CONFIG, 64L << 20);
+    config.put(ProducerConfig.SEND_BUFFER_CONFIG, 1 << 20);
+    config.putAll(given);
+    config.put(ProducerConfig.CLIENT_ID_CONFIG, transactionalId);
+    config.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, transactionalId);
+    config.put(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG, transactionTimeoutMs);
+    config.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
+    config.put(ProducerConfig.ACKS_CONFIG, "all");
+    config.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
+    config.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
+    return config;
+  }
+
+  public Map<String, Object> admin(String clientId) {
+    Map<String, Object> config = new HashMap<>();
+    // A stable fetch waits for transaction markers, which take some tens of milliseconds.
+    config.put(AdminClientConfig.RETRY_BACKOFF_MS_CONFIG, 20);
+    config.put(AdminClientConfig.RETRY_BACKOFF_MAX_MS_CONFIG, 250);
+    given.forEach(
+        (key, value) -> {
+          if (AdminClientConfig.configNames().contains(key)) {
+            config.put(key, value);
+          }
+        });
+    config.put(AdminClientConfig.CLIENT_ID_CONFIG, clientId);
+    return config;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof ClientSettings that && given.equals(that.given);
+  }
+
+  @Override
+  public int hashCode() {
+    return given.hashCode();
+  }
+
+  @Override
+  public String toString() {
+    return "ClientSettings" + given.keySet();
+  }
+}

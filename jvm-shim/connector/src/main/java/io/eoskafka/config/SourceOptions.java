@@ -1,0 +1,93 @@
+package io.eoskafka.config;
+
+import java.util.Locale;
+import java.util.Map;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The options of a source, checked. Each precedence and default is stated here and nowhere else.
+ *
+ * @param strategy exactly one of {@code subscribe}, {@code subscribePattern}, {@code assign}
+ * @param strategyValue the value given for it
+ * @param groupId {@code kafka.group.id}, or null: then it is derived from the checkpoint
+ * @param startingOffsets {@code earliest}, {@code latest} or the built-in connector's JSON
+ * @param slots how many tasks share the partitions, or empty: default parallelism
+ * @param readCommitted whether records of open and aborted transactions are hidden (the default)
+ * @param pollTimeoutMs how long a task waits for a record that must exist, in milliseconds
+ */
+public record SourceOptions(
+    ClientSettings client,
+    Strategy strategy,
+    String strategyValue,
+    String groupId,
+    String startingOffsets,
+    OptionalLong maxOffsetsPerTrigger,
+    boolean includeHeaders,
+    boolean failOnDataLoss,
+    boolean readCommitted,
+    OptionalInt slots,
+    long pollTimeoutMs) {
+
+  /** How the topics are chosen. */
+  public enum Strategy {
+    SUBSCRIBE("subscribe"),
+    SUBSCRIBE_PATTERN("subscribePattern"),
+    ASSIGN("assign");
+
+    private final String option;
+
+    Strategy(String option) {
+      this.option = option;
+    }
+  }
+
+  private static final long DEFAULT_POLL_TIMEOUT_MS = 120_000;
+
+  public static SourceOptions parse(CaseInsensitiveStringMap options) {
+    OptionTable.check("source", options.keySet());
+    Values values = new Values(options);
+    Strategy chosen = null;
+    for (Strategy candidate : Strategy.values()) {
+      if (options.containsKey(candidate.option)) {
+        if (chosen != null) {
+          throw values.invalid(candidate.option, "only one of subscribe, subscribePattern, assign");
+        }
+        chosen = candidate;
+      }
+    }
+    if (chosen == null) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_MISSING",
+          Map.of("option", "subscribe, subscribePattern or assign", "side", "source"));
+    }
+    values.required("kafka.bootstrap.servers", "source");
+    if (options.containsKey("ownership")
+        && !options.get("ownership").equalsIgnoreCase("exclusive")) {
+      throw values.invalid("ownership", "exclusive (shared is not there yet)");
+    }
+    String isolation = options.getOrDefault("kafka.isolation.level", "read_committed");
+    if (!isolation.equals("read_committed") && !isolation.equals("read_uncommitted")) {
+      throw values.invalid("kafka.isolation.level", "read_committed or read_uncommitted");
+    }
+    OptionalLong slots = values.positive("slots");
+    if (slots.isPresent() && slots.getAsLong() > Integer.MAX_VALUE) {
+      throw values.invalid("slots", "at most " + Integer.MAX_VALUE);
+    }
+    String starting = options.getOrDefault("startingOffsets", "latest").trim();
+    String lower = starting.toLowerCase(Locale.ROOT);
+    return new SourceOptions(
+        new ClientSettings(options),
+        chosen,
+        options.get(chosen.option).trim(),
+        options.get("kafka.group.id"),
+        lower.equals("latest") || lower.equals("earliest") ? lower : starting,
+        values.positive("maxOffsetsPerTrigger"),
+        values.bool("includeHeaders", false),
+        values.bool("failOnDataLoss", true),
+        isolation.equals("read_committed"),
+        slots.isPresent() ? OptionalInt.of((int) slots.getAsLong()) : OptionalInt.empty(),
+        values.positive("kafkaConsumer.pollTimeoutMs").orElse(DEFAULT_POLL_TIMEOUT_MS));
+  }
+}

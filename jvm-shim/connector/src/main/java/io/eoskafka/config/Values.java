@@ -1,0 +1,51 @@
+package io.eoskafka.config;
+
+import java.util.Map;
+import java.util.OptionalLong;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Typed values of options; an error names the option and what it takes. */
+record Values(CaseInsensitiveStringMap options) {
+
+  void required(String option, String side) {
+    String value = options.get(option);
+    if (value == null || value.isBlank()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_MISSING", Map.of("option", option, "side", side));
+    }
+  }
+
+  OptionalLong positive(String option) {
+    String value = options.get(option);
+    if (value == null) {
+      return OptionalLong.empty();
+    }
+    try {
+      long number = Long.parseLong(value.trim());
+      if (number > 0) {
+        return OptionalLong.of(number);
+      }
+    } catch (NumberFormatException e) {
+      // Reported below, with the value.
+    }
+    throw invalid(option, "a whole number above 0");
+  }
+
+  boolean bool(String option, boolean fallback) {
+    String value = options.get(option);
+    if (value == null) {
+      return fallback;
+    }
+    return switch (value.trim().toLowerCase(java.util.Locale.ROOT)) {
+      case "true" -> true;
+      case "false" -> false;
+      default -> throw invalid(option, "true or false");
+    };
+  }
+
+  EosKafkaException invalid(String option, String takes) {
+    return EosKafkaException.of(
+        "EOSKAFKA_OPTION_INVALID",
+        Map.of("option", option, "value", options.get(option), "takes", takes));
+  }
+}

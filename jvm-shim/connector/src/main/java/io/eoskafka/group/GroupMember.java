@@ -1,0 +1,200 @@
+package io.eoskafka.group;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.Interrupts;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+
+/**
+ * The driver as the only member of its group ({@code ownership=exclusive}). It never fetches; its
+ * generation fences the offsets that executors commit.
+ *
+ * <p>It joins as a static member, so a restarted driver takes the instance id over at once and the
+ * broker refuses the former driver from then on. Not thread safe: the query's thread polls it,
+ * between batches only, so the generation cannot change under a running batch.
+ */
+public final class GroupMember implements AutoCloseable {
+  /** A dead dynamic member of a foreign application leaves after its session, 45 s by default. */
+  private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(60);
+
+  /** The broker's limit of a commit is one batch of the offsets topic, about 1 MiB. */
+  public static final int PARTITIONS_PER_COMMIT = 1_000;
+
+  private final Identity identity;
+  private final Admin admin;
+  private final KafkaConsumer<byte[], byte[]> consumer;
+  private boolean assigned;
+  private Set<String> topics = Set.of();
+  private Fence fence;
+
+  public GroupMember(ClientSettings client, Identity identity, Admin admin) {
+    this.identity = identity;
+    this.admin = admin;
+    Map<String, Object> config =
+        client.memberConsumer(
+            identity.instanceId() + "-driver", identity.group(), identity.instanceId());
+    // Eager: partitions are given up before a join is sent, which tells us that one is under way.
+    config.put(
+        ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG, List.of(RangeAssignor.class));
+    consumer = new KafkaConsumer<>(config);
+  }
+
+  /**
+   * Joins, or finishes a join that is due, and returns the fence that holds until the next call.
+   *
+   * @param wanted all topics of the source; not empty
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER} if another driver owns the identity,
+   *     {@code EOSKAFKA_FOREIGN_MEMBER} if the group has another member
+   */
+  public Fence poll(Set<String> wanted) {
+    try {
+      if (!wanted.equals(topics)) {
+        consumer.subscribe(wanted, new Assignment());
+        topics = Set.copyOf(wanted);
+      }
+      long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
+      consumer.poll(Duration.ZERO);
+      while (!assigned || consumer.groupMetadata().generationId() < 0) {
+        if (System.nanoTime() > deadline) {
+          throw EosKafkaException.of(
+              "EOSKAFKA_JOIN_TIMEOUT",
+              Map.of("group", identity.group(), "seconds", JOIN_TIMEOUT.toSeconds()));
+        }
+        consumer.poll(Duration.ofMillis(100));
+      }
+    } catch (FencedInstanceIdException e) {
+      throw fenced(e);
+    } catch (InterruptException e) {
+      throw Interrupts.asJava(e);
+    }
+    ConsumerGroupMetadata now = consumer.groupMetadata();
+    Fence current =
+        new Fence(identity.group(), now.generationId(), now.memberId(), identity.instanceId());
+    if (!current.equals(fence)) {
+      refuseForeignMembers(current);
+      fence = current;
+    }
+    return current;
+  }
+
+  /**
+   * Commits offsets outside a transaction, fenced by this member's generation.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
+   */
+  public void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    try {
+      for (Map<TopicPartition, OffsetAndMetadata> part : parts(offsets)) {
+        consumer.commitSync(part);
+      }
+    } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
+      throw fenced(e);
+    } catch (InterruptException e) {
+      throw Interrupts.asJava(e);
+    }
+  }
+
+  /** Splits offsets so that each part fits one batch of the offsets topic. */
+  public static List<Map<TopicPartition, OffsetAndMetadata>> parts(
+      Map<TopicPartition, OffsetAndMetadata> offsets) {
+    List<Map<TopicPartition, OffsetAndMetadata>> parts = new java.util.ArrayList<>();
+    Map<TopicPartition, OffsetAndMetadata> part = new HashMap<>();
+    for (Map.Entry<TopicPartition, OffsetAndMetadata> entry : offsets.entrySet()) {
+      part.put(entry.getKey(), entry.getValue());
+      if (part.size() == PARTITIONS_PER_COMMIT) {
+        parts.add(part);
+        part = new HashMap<>();
+      }
+    }
+    if (!part.isEmpty()) {
+      parts.add(part);
+    }
+    return parts;
+  }
+
+  private void refuseForeignMembers(Fence own) {
+    for (MemberDescription member : members()) {
+      if (!member.consumerId().equals(own.memberId())) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_FOREIGN_MEMBER",
+            Map.of("group", identity.group(), "member", describe(member)));
+      }
+    }
+  }
+
+  private EosKafkaException fenced(RuntimeException cause) {
+    String owner = "unknown";
+    try {
+      for (MemberDescription member : members()) {
+        if (member.groupInstanceId().equals(java.util.Optional.of(identity.instanceId()))) {
+          owner = describe(member);
+        }
+      }
+    } catch (RuntimeException e) {
+      cause.addSuppressed(e);
+    }
+    return EosKafkaException.of(
+        "EOSKAFKA_FENCED_BY_DRIVER",
+        Map.of(
+            "group", identity.group(), "instance", identity.instanceId(), "owner", owner),
+        cause);
+  }
+
+  private Collection<MemberDescription> members() {
+    return Interrupts.get(
+            admin
+                .describeConsumerGroups(List.of(identity.group()))
+                .describedGroups()
+                .get(identity.group()))
+        .members();
+  }
+
+  private static String describe(MemberDescription member) {
+    return member.consumerId() + " (client " + member.clientId() + " at " + member.host() + ")";
+  }
+
+  /** Leaves without a LeaveGroup, as static members do: a restart takes the place over. */
+  @Override
+  public void close() {
+    consumer.close(
+        org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ofSeconds(5)));
+  }
+
+  private final class Assignment implements ConsumerRebalanceListener {
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+      assigned = false;
+    }
+
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+      assigned = false;
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+      // Any position will do, since nothing is fetched; without one a poll would look it up.
+      consumer.pause(partitions);
+      partitions.forEach(partition -> consumer.seek(partition, 0));
+      assigned = true;
+    }
+  }
+}

@@ -1,0 +1,52 @@
+package io.eoskafka.group;
+
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
+import java.util.Base64;
+
+/**
+ * Who owns a group's offsets: one source of one query. It outlives every run and is kept in the
+ * checkpoint, so a moved checkpoint keeps it and a copy of the query under another checkpoint has
+ * another.
+ *
+ * @param group {@code kafka.group.id}
+ * @param instanceId the driver's {@code group.instance.id}: a second driver takes it over, and the
+ *     broker refuses what the first still commits
+ * @param checkpointId made from the first checkpoint path and the source's index
+ */
+public record Identity(String group, String instanceId, String checkpointId)
+    implements Serializable {
+
+  /**
+   * @param group the group the user named, or null for one derived from the checkpoint
+   * @param sourcePath the source's folder in the checkpoint, {@code <checkpoint>/sources/<index>}
+   */
+  public static Identity of(String group, String sourcePath) {
+    String checkpointId = digest(sourcePath);
+    return new Identity(
+        group != null ? group : "eoskafka-" + checkpointId,
+        "eoskafka-" + checkpointId,
+        checkpointId);
+  }
+
+  /** The identity in 22 characters, for stamps and transactional ids. */
+  public String id() {
+    // Length prefixes: ("a", "bc") and ("ab", "c") must differ.
+    return digest(
+        group.length() + ":" + group + instanceId.length() + ":" + instanceId + checkpointId);
+  }
+
+  /** 128 bits of SHA-256 in base64url. */
+  private static String digest(String text) {
+    try {
+      byte[] hash =
+          MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+      return Base64.getUrlEncoder().withoutPadding().encodeToString(Arrays.copyOf(hash, 16));
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

@@ -1,0 +1,46 @@
+package io.eoskafka.sink;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
+import java.util.Map;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
+import org.apache.spark.sql.types.StructType;
+
+/** The sink as Spark plans it. In update mode an update is a record like any other. */
+public final class EosKafkaWriteBuilder
+    implements WriteBuilder, SupportsStreamingUpdateAsAppend {
+  private final SinkOptions options;
+  private final StructType schema;
+
+  public EosKafkaWriteBuilder(SinkOptions options, StructType schema) {
+    this.options = options;
+    this.schema = schema;
+  }
+
+  @Override
+  public Write build() {
+    OutputColumns columns = OutputColumns.of(schema, options.topic());
+    return new Write() {
+      @Override
+      public String description() {
+        return "eoskafka[" + (options.topic() == null ? "by row" : options.topic()) + "]";
+      }
+
+      @Override
+      public BatchWrite toBatch() {
+        throw EosKafkaException.of(
+            "EOSKAFKA_SCOPE_REFUSED",
+            Map.of("reason", "it is a batch write (also inside foreachBatch)"));
+      }
+
+      @Override
+      public StreamingWrite toStreaming() {
+        return new EosKafkaStreamingWrite(options, columns);
+      }
+    };
+  }
+}

@@ -1,0 +1,100 @@
+package io.eoskafka.sink;
+
+import io.eoskafka.config.EosKafkaException;
+import java.io.Serializable;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Where the columns of a written row are; -1 where there is none. The built-in connector's columns
+ * and precedence: the option {@code topic} wins over the column.
+ */
+record OutputColumns(
+    String topicOption,
+    int topic,
+    int key,
+    boolean keyIsString,
+    int value,
+    boolean valueIsString,
+    int headers,
+    int partition)
+    implements Serializable {
+
+  /**
+   * @throws EosKafkaException {@code EOSKAFKA_BAD_SCHEMA}
+   */
+  static OutputColumns of(StructType schema, String topicOption) {
+    int topic = find(schema, "topic");
+    int key = find(schema, "key");
+    int value = find(schema, "value");
+    int headers = find(schema, "headers");
+    int partition = find(schema, "partition");
+    if (value < 0) {
+      throw bad(schema, "it has no column 'value'");
+    }
+    if (topic < 0 && topicOption == null) {
+      throw bad(schema, "it has no column 'topic' and no option 'topic' is set");
+    }
+    requireText(schema, topic, "topic", false);
+    requireText(schema, key, "key", true);
+    requireText(schema, value, "value", true);
+    if (partition >= 0 && !(schema.apply(partition).dataType() instanceof IntegerType)) {
+      throw bad(schema, "column 'partition' must be int");
+    }
+    if (headers >= 0 && !isHeaders(schema.apply(headers).dataType())) {
+      throw bad(schema, "column 'headers' must be array<struct<key:string,value:binary>>");
+    }
+    return new OutputColumns(
+        topicOption,
+        topicOption == null ? topic : -1,
+        key,
+        key >= 0 && schema.apply(key).dataType() instanceof StringType,
+        value,
+        schema.apply(value).dataType() instanceof StringType,
+        headers,
+        partition);
+  }
+
+  private static int find(StructType schema, String name) {
+    String[] names = schema.fieldNames();
+    for (int i = 0; i < names.length; i++) {
+      if (names[i].toLowerCase(Locale.ROOT).equals(name)) {
+        return i;
+      }
+    }
+    return -1;
+  }
+
+  private static void requireText(
+      StructType schema, int ordinal, String name, boolean binaryToo) {
+    if (ordinal < 0) {
+      return;
+    }
+    DataType type = schema.apply(ordinal).dataType();
+    if (!(type instanceof StringType) && !(binaryToo && type instanceof BinaryType)) {
+      throw bad(
+          schema, "column '" + name + "' must be string" + (binaryToo ? " or binary" : ""));
+    }
+  }
+
+  private static boolean isHeaders(DataType type) {
+    return type instanceof ArrayType array
+        && array.elementType() instanceof StructType struct
+        && struct.length() == 2
+        && struct.apply(0).name().equals("key")
+        && struct.apply(0).dataType() instanceof StringType
+        && struct.apply(1).name().equals("value")
+        && struct.apply(1).dataType() instanceof BinaryType;
+  }
+
+  private static EosKafkaException bad(StructType schema, String problem) {
+    return EosKafkaException.of(
+        "EOSKAFKA_BAD_SCHEMA", Map.of("schema", schema.catalogString(), "problem", problem));
+  }
+}

@@ -1,0 +1,68 @@
+package io.eoskafka.sink;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.task.TaskTransaction;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/** Writes a task's rows into the transaction that its reader has entered. */
+final class TaskScopeWriter implements DataWriter<InternalRow> {
+  /** How many rows may pass between two looks at the clock. */
+  private static final int ROWS_PER_TIME_CHECK = 256;
+
+  private final String token;
+  private final RecordBuilder records;
+  private TaskTransaction transaction;
+  private int sinceTimeCheck;
+
+  TaskScopeWriter(String token, OutputColumns columns) {
+    this.token = token;
+    this.records = new RecordBuilder(columns);
+  }
+
+  @Override
+  public void write(InternalRow row) {
+    if (transaction == null) {
+      transaction = entered();
+      if (transaction == null) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "a row came from no reader of this batch"));
+      }
+    }
+    transaction.send(records.build(row));
+    if (++sinceTimeCheck == ROWS_PER_TIME_CHECK) {
+      sinceTimeCheck = 0;
+      transaction.checkTime();
+    }
+  }
+
+  private TaskTransaction entered() {
+    TaskTransaction current = TaskTransaction.current();
+    if (current != null && !current.token().equals(token)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_BROKEN",
+          Map.of("detail", "reader has " + current.token() + ", writer has " + token));
+    }
+    return current;
+  }
+
+  @Override
+  public WriterCommitMessage commit() {
+    if (transaction == null) {
+      transaction = entered();
+    }
+    return new SlotCommitMessage(transaction == null ? null : transaction.commit());
+  }
+
+  @Override
+  public void abort() {
+    if (transaction != null) {
+      transaction.abort();
+    }
+  }
+
+  @Override
+  public void close() {}
+}

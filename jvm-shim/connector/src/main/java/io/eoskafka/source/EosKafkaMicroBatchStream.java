@@ -1,0 +1,267 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.task.SlotCommit;
+import io.eoskafka.task.SlotRange;
+import io.eoskafka.task.SlotWork;
+import io.eoskafka.task.TaskScope;
+import io.eoskafka.wire.Interrupts;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+
+/**
+ * The driver's side of a source: translates between Spark's offsets and batches and the group's.
+ * Where the two differ, {@link GroupProgress} has the truth.
+ *
+ * <p>Spark calls it from the query's thread only.
+ */
+public final class EosKafkaMicroBatchStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow {
+
+  private final SourceOptions options;
+  private final ClientSettings client;
+  private final String run = UUID.randomUUID().toString();
+  private final Admin admin;
+  private final Topics topics;
+  private final GroupProgress progress;
+  private final Map<Integer, SlotCommit> owners = new HashMap<>();
+  private final Set<ClientSettings> onCluster = new HashSet<>();
+  private Map<TopicPartition, Long> availableNow;
+  private Map<Integer, SlotWork> planned = Map.of();
+
+  /**
+   * @param sourcePath {@code <checkpoint>/sources/<index>}
+   */
+  EosKafkaMicroBatchStream(SourceOptions options, String sourcePath) {
+    this.options = options;
+    this.client = options.client();
+    this.admin = Admin.create(client.admin("eoskafka-driver-" + run));
+    this.topics = new Topics(admin, options);
+    this.progress = new GroupProgress(options, sourcePath, admin, topics);
+  }
+
+  @Override
+  public Offset initialOffset() {
+    progress.resume(null);
+    return progress.initialOffsets();
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    return PartitionOffsets.parse(json);
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    return options.maxOffsetsPerTrigger().isPresent()
+        ? ReadLimit.maxRows(options.maxOffsetsPerTrigger().getAsLong())
+        : ReadLimit.allAvailable();
+  }
+
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    availableNow = topics.readable(topics.discover().keySet());
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit)");
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    PartitionOffsets sparkStart = (PartitionOffsets) start;
+    progress.resume(sparkStart);
+    Map<TopicPartition, Long> from = progress.refresh(sparkStart);
+    if (progress.takeSettled()) {
+      // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
+      owners.clear();
+    }
+    Map<TopicPartition, Long> until = topics.readable(from.keySet());
+    if (availableNow != null) {
+      // A partition that came after the trigger waits for the next one.
+      until.replaceAll((p, end) -> Math.min(end, availableNow.getOrDefault(p, from.get(p))));
+    }
+    // Never behind what is committed: a stable offset may lie beyond the readable end while a
+    // transaction of the input is open.
+    until.replaceAll((p, end) -> Math.max(end, from.get(p)));
+    if (limit instanceof ReadMaxRows max) {
+      until = RateLimit.apply(max.maxRows(), from, until);
+    }
+    until.replaceAll((p, end) -> Math.max(end, sparkStart.offsets().getOrDefault(p, end)));
+    PartitionOffsets end = PartitionOffsets.of(until);
+    if (!end.offsets().equals(sparkStart.offsets())) {
+      return end;
+    }
+    boolean groupIsBehind = until.entrySet().stream().anyMatch(e -> from.get(e.getKey()) < e.getValue());
+    return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
+  }
+
+  @Override
+  public Offset reportLatestOffset() {
+    return PartitionOffsets.of(topics.readable(topics.discover().keySet()));
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    PartitionOffsets sparkStart = (PartitionOffsets) start;
+    Map<TopicPartition, Long> group = progress.resume(sparkStart);
+    Map<TopicPartition, Long> ends = ((PartitionOffsets) end).offsets();
+    progress.reportMissing(ends.keySet());
+    int slots = slots(ends.size());
+    Map<Integer, List<SlotRange>> shares = new TreeMap<>();
+    int index = 0;
+    // The offsets are sorted, so a partition stays in its slot from batch to batch.
+    for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
+      TopicPartition partition = entry.getKey();
+      int slot = index++ % slots;
+      Long groupStart = group.get(partition);
+      if (groupStart == null) {
+        continue;
+      }
+      long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
+      long from = progress.groupIsTheTruth() ? groupStart : logged;
+      if (from < entry.getValue()) {
+        shares
+            .computeIfAbsent(slot, s -> new ArrayList<>())
+            .add(
+                new SlotRange(
+                    partition.topic(),
+                    partition.partition(),
+                    logged,
+                    groupStart,
+                    entry.getValue(),
+                    progress.topicId(partition)));
+      }
+    }
+    planned = new TreeMap<>();
+    List<InputPartition> partitions = new ArrayList<>();
+    shares.forEach(
+        (slot, ranges) -> {
+          SlotCommit owner = owners.get(slot);
+          SlotWork work = new SlotWork(slot, ranges, owner == null ? null : owner.jvm());
+          planned.put(slot, work);
+          partitions.add(
+              new SlotPartition(
+                  work,
+                  owner == null
+                      ? new String[0]
+                      : new String[] {"executor_" + owner.host() + "_" + owner.executorId()}));
+        });
+    return partitions.toArray(InputPartition[]::new);
+  }
+
+  private int slots(int partitions) {
+    int wanted =
+        options.slots().orElseGet(() -> Driver.sparkContext().defaultParallelism());
+    return Math.max(1, Math.min(wanted, partitions));
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new SlotReaderFactory(run, options);
+  }
+
+  /**
+   * Called by the sink once per batch, when the plan has shown that task scope holds.
+   *
+   * @param epoch the micro-batch
+   */
+  public TaskScope taskScope(long epoch, SinkOptions sink) {
+    if (!progress.groupIsTheTruth()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_BROKEN",
+          Map.of("detail", "the query's sink was not known to be eoskafka when it was planned"));
+    }
+    progress.batchBegins();
+    return new TaskScope(
+        run + "/" + epoch,
+        epoch,
+        progress.identity(),
+        progress.fence(),
+        sink.transactionalIdPrefix(),
+        sink.transactionTimeoutMs(),
+        client,
+        sink.client());
+  }
+
+  /** The source's cluster, to compare with the sink's. */
+  public String clusterId() {
+    return Interrupts.get(admin.describeCluster().clusterId());
+  }
+
+  /** Whether clients with these settings were found to reach the source's cluster. */
+  public boolean isOn(ClientSettings other) {
+    return onCluster.contains(other) || client.bootstrapServers().equals(other.bootstrapServers());
+  }
+
+  public void isAlsoOn(ClientSettings other) {
+    onCluster.add(other);
+  }
+
+  /**
+   * Called by the sink when all tasks of a batch have ended: compares the offsets committed with
+   * those planned. A gap fails the batch, since Spark would log it as done.
+   */
+  public void taskScopeCommitted(long epoch, List<SlotCommit> commits) {
+    Map<Integer, SlotCommit> bySlot =
+        commits.stream().collect(Collectors.toMap(SlotCommit::slot, c -> c, (a, b) -> b));
+    Map<TopicPartition, Long> reached = new HashMap<>();
+    for (SlotWork work : planned.values()) {
+      SlotCommit commit = bySlot.get(work.slot());
+      for (SlotRange range : work.ranges()) {
+        Long offset = commit == null ? null : commit.offsets().get(range.topicPartition());
+        if (offset == null || offset < range.end()) {
+          throw EosKafkaException.of(
+              "EOSKAFKA_COMMIT_GAP",
+              Map.of(
+                  "epoch", epoch,
+                  "partition", range.topicPartition(),
+                  "planned", range.end(),
+                  "committed", offset == null ? "nothing" : offset));
+        }
+        reached.put(range.topicPartition(), offset);
+      }
+      owners.put(work.slot(), commit);
+    }
+    progress.batchCommitted(reached);
+  }
+
+  @Override
+  public void commit(Offset end) {
+    progress.commitSourceOnly(((PartitionOffsets) end).offsets());
+  }
+
+  @Override
+  public void stop() {
+    progress.close();
+    admin.close(java.time.Duration.ofSeconds(5));
+  }
+
+  /** For error messages: which partitions the source has. */
+  @Override
+  public String toString() {
+    Set<String> names =
+        progress.known().stream().map(TopicPartition::topic).collect(Collectors.toSet());
+    return "eoskafka" + names;
+  }
+}

@@ -1,0 +1,41 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.SourceOptions;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.types.StructType;
+
+/** The source as Spark plans it. */
+public final class EosKafkaScan implements Scan, ScanBuilder {
+  private final SourceOptions options;
+
+  public EosKafkaScan(SourceOptions options) {
+    this.options = options;
+  }
+
+  /** The built-in connector's columns. */
+  public static StructType schema(boolean includeHeaders) {
+    return RowBuilder.schema(includeHeaders);
+  }
+
+  @Override
+  public Scan build() {
+    return this;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return schema(options.includeHeaders());
+  }
+
+  @Override
+  public String description() {
+    return "eoskafka[" + options.strategyValue() + "]";
+  }
+
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    return new EosKafkaMicroBatchStream(options, checkpointLocation);
+  }
+}

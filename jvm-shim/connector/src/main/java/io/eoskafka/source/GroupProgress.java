@@ -1,0 +1,358 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.group.Fence;
+import io.eoskafka.group.GroupMember;
+import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.group.Identity;
+import io.eoskafka.stamp.Stamp;
+import io.eoskafka.transaction.OpenTransactions;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * How far each topic-partition has taken effect, as the group says, and the membership that fences
+ * it.
+ *
+ * <p>Joining comes before ending what former runs left, and that before the stable fetch: an
+ * executor of the former driver may start another transaction until its fence is refused.
+ */
+final class GroupProgress {
+  private static final Logger LOG = LoggerFactory.getLogger(GroupProgress.class);
+
+  /** One try of the stable fetch; between tries transactions are ended again. */
+  private static final Duration STABLE_TRY = Duration.ofSeconds(2);
+
+  /** A broker that restarts may hold up transaction markers for this long. */
+  private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
+
+  /** Spark asks every few milliseconds while a query is idle; new partitions can wait this long. */
+  private static final long DISCOVERY_NANOS = Duration.ofSeconds(1).toNanos();
+
+  private final SourceOptions options;
+  private final String sourcePath;
+  private final Admin admin;
+  private final Topics topics;
+
+  private CheckpointFiles files;
+  private Identity identity;
+  private GroupOffsets offsets;
+  private GroupMember member;
+  private Fence fence;
+  private boolean groupIsTheTruth;
+  private boolean settled;
+  private boolean batchOpen;
+  private long discoveredNanos;
+  private Map<TopicPartition, String> topicIds = Map.of();
+  private final Map<TopicPartition, Long> reached = new HashMap<>();
+
+  GroupProgress(SourceOptions options, String sourcePath, Admin admin, Topics topics) {
+    this.options = options;
+    this.sourcePath = sourcePath;
+    this.admin = admin;
+    this.topics = topics;
+  }
+
+  /**
+   * Finds the truth once per run: identity, refusal of foreign stamps, membership, the end of former
+   * runs' transactions, the stable fetch.
+   *
+   * @param sparkStart the start of the batch that Spark is about to plan, or null before its first
+   * @return the first offset of each topic-partition that has not taken effect
+   */
+  Map<TopicPartition, Long> resume(PartitionOffsets sparkStart) {
+    if (member != null) {
+      return reached;
+    }
+    files = new CheckpointFiles(sourcePath, Driver.sparkContext().hadoopConfiguration());
+    Optional<Identity> existing = files.readIdentity();
+    identity = existing.orElseGet(() -> Identity.of(options.groupId(), sourcePath));
+    if (options.groupId() != null && !options.groupId().equals(identity.group())) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_GROUP_CHANGED",
+          Map.of("given", options.groupId(), "kept", identity.group(), "checkpoint", sourcePath));
+    }
+    groupIsTheTruth = Driver.sinkIsTransactional();
+    offsets = new GroupOffsets(admin, identity.group());
+    StartingPoint rule =
+        new StartingPoint(identity, existing.isPresent(), files.sparkHasBatches());
+    topicIds = discover();
+    if (topicIds.isEmpty()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
+    }
+    // Before joining, so that a running owner is not disturbed.
+    offsets.committed(topicIds.keySet()).forEach(rule::refuseForeign);
+    member = new GroupMember(options.client(), identity, admin);
+    fence = member.poll(topicNames());
+    settle(topicIds.keySet(), sparkStart, rule);
+    if (existing.isEmpty()) {
+      // After the group's offsets: a checkpoint with an identity promises that the group has some.
+      files.writeIdentity(identity);
+    }
+    return reached;
+  }
+
+  /** Spark's start of batch 0; the same after every restart. */
+  PartitionOffsets initialOffsets() {
+    return files.readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
+  }
+
+  /**
+   * Between two batches: keeps the membership, finds new partitions.
+   *
+   * @return as {@link #resume}
+   */
+  Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart) {
+    long now = System.nanoTime();
+    Set<TopicPartition> added = new HashSet<>();
+    if (now - discoveredNanos > DISCOVERY_NANOS) {
+      Map<TopicPartition, String> found = discover();
+      reportMissing(found, reached.keySet());
+      found.forEach(
+          (partition, id) -> {
+            if (reached.containsKey(partition) && !id.equals(topicIds.get(partition))) {
+              lost(partition, reached.get(partition), "the topic was deleted and created again", 0);
+              reached.remove(partition);
+            }
+          });
+      added.addAll(found.keySet());
+      added.removeAll(reached.keySet());
+      topicIds = found;
+    }
+    Fence before = fence;
+    fence = member.poll(topicNames());
+    StartingPoint rule = new StartingPoint(identity, true, true);
+    if (!fence.equals(before)) {
+      LOG.info("Group {} has a new generation, {}", identity.group(), fence.generation());
+      settle(topicIds.keySet(), sparkStart, rule);
+    } else if (!added.isEmpty()) {
+      take(added, offsets.stable(added, STABLE_TIMEOUT), sparkStart, rule);
+    }
+    return reached;
+  }
+
+  private Map<TopicPartition, String> discover() {
+    discoveredNanos = System.nanoTime();
+    return topics.discover();
+  }
+
+  private Set<String> topicNames() {
+    return topicIds.keySet().stream().map(TopicPartition::topic).collect(Collectors.toSet());
+  }
+
+  private void settle(
+      Collection<TopicPartition> partitions, PartitionOffsets sparkStart, StartingPoint rule) {
+    take(partitions, stableOffsets(partitions), sparkStart, rule);
+    settled = true;
+  }
+
+  private Map<TopicPartition, OffsetAndMetadata> stableOffsets(
+      Collection<TopicPartition> partitions) {
+    long deadline = System.nanoTime() + STABLE_TIMEOUT.toNanos();
+    while (true) {
+      OpenTransactions.end(admin, identity.id());
+      try {
+        return offsets.stable(partitions, STABLE_TRY);
+      } catch (TimeoutException e) {
+        if (System.nanoTime() > deadline) {
+          throw GroupOffsets.stillUnstable(identity.group(), STABLE_TIMEOUT, e);
+        }
+      }
+    }
+  }
+
+  /** Takes each partition's start from where its truth lies, and commits it where that is news. */
+  private void take(
+      Collection<TopicPartition> partitions,
+      Map<TopicPartition, OffsetAndMetadata> stable,
+      PartitionOffsets sparkStart,
+      StartingPoint rule) {
+    stable.forEach(rule::refuseForeign);
+    Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
+    Optional<PartitionOffsets> initialFile = files.readInitialOffsets();
+    Map<TopicPartition, Long> initial =
+        initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
+    Map<TopicPartition, Long> earliest = topics.earliest(partitions);
+    Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
+    Map<TopicPartition, Long> byOption = null;
+    Map<TopicPartition, Long> starts = new HashMap<>();
+    Map<TopicPartition, Long> news = new HashMap<>();
+    for (TopicPartition partition : partitions) {
+      OffsetAndMetadata committed = stable.get(partition);
+      StartingPoint.Source source =
+          rule.of(partition, committed, logged.get(partition), initial.get(partition));
+      if (source == StartingPoint.Source.OPTION && byOption == null) {
+        byOption = StartingOffsets.resolve(options, topics, partitions);
+      }
+      long start =
+          switch (source) {
+            case GROUP -> committed.offset();
+            case SPARK_LOG -> logged.get(partition);
+            case INITIAL_FILE -> initial.get(partition);
+            case OPTION -> byOption.get(partition);
+            case NEW_PARTITION -> earliest.get(partition);
+          };
+      long kept =
+          keepWithinLog(
+              partition, start, committed, earliest.get(partition), ends.get(partition));
+      starts.put(partition, kept);
+      if (source != StartingPoint.Source.GROUP || kept != start) {
+        news.put(partition, kept);
+      }
+    }
+    if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
+      files.writeInitialOffsets(PartitionOffsets.of(starts));
+    }
+    commit(
+        news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
+    reached.putAll(starts);
+  }
+
+  private long keepWithinLog(
+      TopicPartition partition,
+      long start,
+      OffsetAndMetadata committed,
+      long logStart,
+      long logEnd) {
+    Optional<Stamp> stamp =
+        committed == null ? Optional.empty() : Stamp.parse(committed.metadata());
+    if (stamp.isPresent() && !stamp.get().topicId().equals(topicIds.get(partition))) {
+      return lost(partition, start, "the topic was deleted and created again", logStart);
+    }
+    if (start < logStart) {
+      return lost(partition, start, "the log now starts at " + logStart, logStart);
+    }
+    if (start > logEnd) {
+      return lost(partition, start, "the log now ends at " + logEnd, logEnd);
+    }
+    return start;
+  }
+
+  private long lost(TopicPartition partition, long start, String why, long goOnAt) {
+    Map<String, Object> values =
+        Map.of("partition", partition, "offset", start, "why", why, "next", goOnAt);
+    if (options.failOnDataLoss()) {
+      throw EosKafkaException.of("EOSKAFKA_DATA_LOSS", values);
+    }
+    LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
+    return goOnAt;
+  }
+
+  private void commit(Map<TopicPartition, Long> starts, Stamp.Scope scope, long epoch) {
+    if (starts.isEmpty()) {
+      return;
+    }
+    Map<TopicPartition, OffsetAndMetadata> stamped = new HashMap<>();
+    starts.forEach(
+        (partition, offset) ->
+            stamped.put(
+                partition,
+                new OffsetAndMetadata(
+                    offset,
+                    new Stamp(
+                            scope,
+                            identity.id(),
+                            topicIds.get(partition),
+                            Stamp.SAME_CLUSTER,
+                            epoch)
+                        .encode())));
+    member.commit(stamped);
+  }
+
+  /** Partitions that a batch or the group knows and the cluster does not have. */
+  void reportMissing(Collection<TopicPartition> needed) {
+    reportMissing(topicIds, needed);
+  }
+
+  private void reportMissing(
+      Map<TopicPartition, String> present, Collection<TopicPartition> needed) {
+    for (TopicPartition partition : Set.copyOf(needed)) {
+      if (!present.containsKey(partition)) {
+        lost(partition, reached.getOrDefault(partition, -1L), "the partition was deleted", -1);
+        reached.remove(partition);
+      }
+    }
+  }
+
+  /** Source-only: Spark's log is the truth; the group's offsets follow it, for lag tools. */
+  void commitSourceOnly(Map<TopicPartition, Long> ends) {
+    if (groupIsTheTruth || member == null) {
+      return;
+    }
+    Map<TopicPartition, Long> moved = new HashMap<>(ends);
+    moved.keySet().retainAll(topicIds.keySet());
+    moved.entrySet().removeIf(e -> e.getValue().equals(reached.get(e.getKey())));
+    commit(moved, Stamp.Scope.SOURCE_ONLY, -1);
+    reached.putAll(moved);
+  }
+
+  void batchBegins() {
+    batchOpen = true;
+  }
+
+  void batchCommitted(Map<TopicPartition, Long> ends) {
+    reached.putAll(ends);
+    batchOpen = false;
+  }
+
+  /** Whether the sink commits source offsets with its output. */
+  boolean groupIsTheTruth() {
+    return groupIsTheTruth;
+  }
+
+  /** Whether producers were fenced since the last call. */
+  boolean takeSettled() {
+    boolean was = settled;
+    settled = false;
+    return was;
+  }
+
+  Identity identity() {
+    return identity;
+  }
+
+  Fence fence() {
+    return fence;
+  }
+
+  String topicId(TopicPartition partition) {
+    return topicIds.get(partition);
+  }
+
+  Set<TopicPartition> known() {
+    return reached.keySet();
+  }
+
+  void close() {
+    // A stopped query's thread is interrupted, which would cut the end short.
+    boolean interrupted = Thread.interrupted();
+    try {
+      if (batchOpen) {
+        OpenTransactions.end(admin, identity.id());
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("Transactions of {} stay open until its next start or their timeout", identity, e);
+    } finally {
+      if (member != null) {
+        member.close();
+      }
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+}

@@ -1,0 +1,98 @@
+package io.eoskafka.source;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.eoskafka.config.EosKafkaException;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+
+/**
+ * An offset per topic-partition, in the built-in connector's JSON: {@code
+ * {"topic":{"0":12,"1":7}}}. The text it was read from is kept, since Spark compares offsets by
+ * their text.
+ */
+final class PartitionOffsets extends Offset {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final Comparator<TopicPartition> ORDER =
+      Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition);
+
+  private final TreeMap<TopicPartition, Long> offsets;
+  private final String json;
+
+  private PartitionOffsets(TreeMap<TopicPartition, Long> offsets, String json) {
+    this.offsets = offsets;
+    this.json = json;
+  }
+
+  static PartitionOffsets of(Map<TopicPartition, Long> offsets) {
+    TreeMap<TopicPartition, Long> sorted = new TreeMap<>(ORDER);
+    sorted.putAll(offsets);
+    ObjectNode root = JSON.createObjectNode();
+    sorted.forEach(
+        (partition, offset) ->
+            root.withObjectProperty(partition.topic())
+                .put(Integer.toString(partition.partition()), offset));
+    return new PartitionOffsets(sorted, root.toString());
+  }
+
+  /**
+   * @param json the built-in connector's text
+   * @throws EosKafkaException {@code EOSKAFKA_BAD_OFFSET_JSON}
+   */
+  static PartitionOffsets parse(String json) {
+    TreeMap<TopicPartition, Long> offsets = new TreeMap<>(ORDER);
+    try {
+      JsonNode root = JSON.readTree(json);
+      if (root == null || !root.isObject()) {
+        throw bad(json, null);
+      }
+      for (Map.Entry<String, JsonNode> topic : iterable(root.fields())) {
+        if (!topic.getValue().isObject()) {
+          throw bad(json, null);
+        }
+        for (Map.Entry<String, JsonNode> partition : iterable(topic.getValue().fields())) {
+          if (!partition.getValue().canConvertToLong()
+              || !partition.getValue().isIntegralNumber()) {
+            throw bad(json, null);
+          }
+          offsets.put(
+              new TopicPartition(topic.getKey(), Integer.parseInt(partition.getKey())),
+              partition.getValue().asLong());
+        }
+      }
+    } catch (JsonProcessingException | NumberFormatException e) {
+      throw bad(json, e);
+    }
+    return new PartitionOffsets(offsets, json);
+  }
+
+  /** The same numbers in another text, so that Spark starts a batch for them. */
+  PartitionOffsets inOtherText(String text) {
+    String other = json.equals(text) ? " " + json : json;
+    return new PartitionOffsets(offsets, other);
+  }
+
+  Map<TopicPartition, Long> offsets() {
+    return Collections.unmodifiableMap(offsets);
+  }
+
+  @Override
+  public String json() {
+    return json;
+  }
+
+  private static EosKafkaException bad(String json, Exception cause) {
+    return EosKafkaException.of("EOSKAFKA_BAD_OFFSET_JSON", Map.of("json", json), cause);
+  }
+
+  private static <T> Iterable<T> iterable(Iterator<T> iterator) {
+    return () -> iterator;
+  }
+}

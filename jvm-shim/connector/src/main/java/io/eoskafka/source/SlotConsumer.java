@@ -1,0 +1,308 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.task.IdlePool;
+import io.eoskafka.task.SlotRange;
+import io.eoskafka.task.TaskTransaction;
+import io.eoskafka.wire.Interrupts;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Reads a slot's ranges with one assigned consumer, which rests between batches and keeps what it
+ * has fetched beyond a batch's end.
+ *
+ * <p>A partition is drained when its buffer is empty and its position has reached the planned end.
+ * The position alone will not do: after a poll it is past records that nobody has seen yet. Nor will
+ * the last record's offset: control records and aborted ones have offsets too.
+ */
+final class SlotConsumer {
+  private static final Logger LOG = LoggerFactory.getLogger(SlotConsumer.class);
+  private static final Duration POLL = Duration.ofMillis(500);
+  private static final IdlePool<SlotConsumer> RESTING =
+      new IdlePool<>(resting -> resting.consumer.close());
+
+  private static final class Cursor {
+    final TopicPartition partition;
+    List<ConsumerRecord<byte[], byte[]>> buffer = List.of();
+    int index;
+
+    /** The consumer's position: after everything in the buffer, control records included. */
+    long position;
+
+    Optional<Integer> leaderEpoch = Optional.empty();
+    /** Where the last batch ended; what is in the buffer lies beyond it. */
+    long end = -1;
+
+    boolean reading;
+
+    Cursor(TopicPartition partition) {
+      this.partition = partition;
+    }
+
+    boolean bufferEmpty() {
+      return index == buffer.size();
+    }
+
+    void moveTo(long offset) {
+      buffer = List.of();
+      index = 0;
+      position = offset;
+      leaderEpoch = Optional.empty();
+    }
+  }
+
+  private final String name;
+  private final ClientSettings client;
+  private final boolean failOnDataLoss;
+  private final long pollTimeoutMs;
+  private final KafkaConsumer<byte[], byte[]> consumer;
+  private final Map<TopicPartition, Cursor> cursors = new HashMap<>();
+  private final ArrayDeque<Cursor> ready = new ArrayDeque<>();
+  private int reading;
+  private Cursor current;
+  private List<TopicPartition> batch = List.of();
+  private boolean released;
+
+  private SlotConsumer(
+      String name, ClientSettings client, boolean failOnDataLoss, long pollTimeoutMs) {
+    this.name = name;
+    this.client = client;
+    this.failOnDataLoss = failOnDataLoss;
+    this.pollTimeoutMs = pollTimeoutMs;
+    this.consumer = new KafkaConsumer<>(client.dataConsumer(name));
+  }
+
+  /**
+   * @param name of the slot within its run
+   * @param start where each range of the batch begins in this attempt
+   */
+  static SlotConsumer open(
+      String name,
+      ClientSettings client,
+      boolean failOnDataLoss,
+      long pollTimeoutMs,
+      Map<TopicPartition, OffsetAndMetadata> start,
+      List<SlotRange> ranges) {
+    SlotConsumer opened = RESTING.take(name);
+    if (opened == null) {
+      opened = new SlotConsumer(name, client, failOnDataLoss, pollTimeoutMs);
+    }
+    try {
+      opened.begin(start, ranges);
+      return opened;
+    } catch (RuntimeException e) {
+      opened.consumer.close();
+      throw e;
+    }
+  }
+
+  static void closeResting() {
+    RESTING.closeAll();
+  }
+
+  private void begin(Map<TopicPartition, OffsetAndMetadata> start, List<SlotRange> ranges) {
+    released = false;
+    batch = new ArrayList<>(start.keySet());
+    Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
+    if (assignment.addAll(batch)) {
+      consumer.assign(assignment);
+      assignment.forEach(p -> cursors.computeIfAbsent(p, Cursor::new));
+    }
+    for (SlotRange range : ranges) {
+      TopicPartition partition = range.topicPartition();
+      OffsetAndMetadata from = start.get(partition);
+      Cursor cursor = cursors.get(partition);
+      if (from.offset() != cursor.end) {
+        cursor.moveTo(from.offset());
+        // With its leader epoch, so that the consumer notices a log that was truncated.
+        consumer.seek(partition, from);
+      }
+      cursor.end = range.end();
+      cursor.reading = true;
+      reading++;
+      if (!cursor.bufferEmpty()) {
+        ready.add(cursor);
+      } else {
+        finishIfDrained(cursor);
+      }
+    }
+    // assign() keeps the paused state of partitions it had: say for each what it shall be.
+    List<TopicPartition> paused = new ArrayList<>();
+    List<TopicPartition> resumed = new ArrayList<>();
+    cursors.forEach((p, cursor) -> (cursor.reading ? resumed : paused).add(p));
+    consumer.pause(paused);
+    consumer.resume(resumed);
+  }
+
+  /**
+   * The next record, or null when every range is drained.
+   *
+   * @param transaction told of the time that passes while waiting; may be null
+   */
+  ConsumerRecord<byte[], byte[]> next(TaskTransaction transaction) {
+    while (true) {
+      if (current != null) {
+        if (!current.bufferEmpty()) {
+          ConsumerRecord<byte[], byte[]> record = current.buffer.get(current.index);
+          if (record.offset() < current.end) {
+            current.index++;
+            return record;
+          }
+        }
+        finishIfDrained(current);
+      }
+      current = ready.poll();
+      if (current == null) {
+        if (reading == 0) {
+          return null;
+        }
+        poll(transaction);
+      }
+    }
+  }
+
+  private void finishIfDrained(Cursor cursor) {
+    boolean drained =
+        cursor.bufferEmpty()
+            ? cursor.position >= cursor.end
+            : cursor.buffer.get(cursor.index).offset() >= cursor.end;
+    if (drained && cursor.reading) {
+      cursor.reading = false;
+      reading--;
+      consumer.pause(List.of(cursor.partition));
+    }
+  }
+
+  private void poll(TaskTransaction transaction) {
+    long deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
+    while (ready.isEmpty() && reading > 0) {
+      if (transaction != null) {
+        transaction.checkTime();
+      }
+      ConsumerRecords<byte[], byte[]> polled;
+      try {
+        polled = consumer.poll(POLL);
+      } catch (OffsetOutOfRangeException e) {
+        skipLostData(e);
+        continue;
+      } catch (InterruptException e) {
+        throw Interrupts.asJava(e);
+      }
+      polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p)));
+      if (!polled.nextOffsets().isEmpty()) {
+        deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
+      } else if (System.nanoTime() > deadline) {
+        throw timedOut();
+      }
+    }
+  }
+
+  private void advance(
+      TopicPartition partition,
+      OffsetAndMetadata next,
+      List<ConsumerRecord<byte[], byte[]>> records) {
+    Cursor cursor = cursors.get(partition);
+    cursor.buffer = records;
+    cursor.index = 0;
+    cursor.position = next.offset();
+    cursor.leaderEpoch = next.leaderEpoch();
+    if (records.isEmpty()) {
+      finishIfDrained(cursor);
+    } else {
+      ready.add(cursor);
+    }
+  }
+
+  private void skipLostData(OffsetOutOfRangeException lost) {
+    Map<TopicPartition, Long> positions = lost.offsetOutOfRangePartitions();
+    Map<TopicPartition, Long> first = consumer.beginningOffsets(positions.keySet());
+    positions.forEach(
+        (partition, position) -> {
+          Cursor cursor = cursors.get(partition);
+          long logStart = first.get(partition);
+          Map<String, Object> values =
+              Map.of(
+                  "partition", partition,
+                  "from", position,
+                  "to", cursor.end,
+                  "logStart", logStart);
+          if (failOnDataLoss) {
+            throw EosKafkaException.of("EOSKAFKA_DATA_LOSS_WHILE_READING", values, lost);
+          }
+          LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
+          long next = logStart > position ? Math.min(logStart, cursor.end) : cursor.end;
+          cursor.moveTo(next);
+          if (next < cursor.end) {
+            consumer.seek(partition, next);
+          }
+          finishIfDrained(cursor);
+        });
+  }
+
+  private EosKafkaException timedOut() {
+    StringBuilder waiting = new StringBuilder();
+    for (TopicPartition partition : batch) {
+      Cursor cursor = cursors.get(partition);
+      if (cursor.reading && waiting.length() < 1_000) {
+        waiting
+            .append(partition)
+            .append(" at ")
+            .append(cursor.position)
+            .append(" of ")
+            .append(cursor.end)
+            .append("; ");
+      }
+    }
+    return EosKafkaException.of(
+        "EOSKAFKA_POLL_TIMEOUT",
+        Map.of(
+            "timeout", pollTimeoutMs, "waiting", waiting, "servers", client.bootstrapServers()));
+  }
+
+  /** For each range the leader epoch of what lies before its end, where the position is just there. */
+  Map<TopicPartition, Optional<Integer>> leaderEpochsAtEnd() {
+    Map<TopicPartition, Optional<Integer>> epochs = new HashMap<>();
+    for (TopicPartition partition : batch) {
+      Cursor cursor = cursors.get(partition);
+      // An epoch older than the end's would look like a truncated log to the next reader.
+      epochs.put(
+          partition, cursor.position == cursor.end ? cursor.leaderEpoch : Optional.empty());
+    }
+    return epochs;
+  }
+
+  /**
+   * @param drained whether the batch was read to its end; otherwise positions are unclear and the
+   *     consumer is closed
+   */
+  void release(boolean drained) {
+    if (released) {
+      return;
+    }
+    released = true;
+    current = null;
+    if (drained) {
+      RESTING.put(name, this);
+    } else {
+      consumer.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ZERO));
+    }
+  }
+}

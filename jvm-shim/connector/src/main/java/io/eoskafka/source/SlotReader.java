@@ -1,0 +1,55 @@
+package io.eoskafka.source;
+
+import io.eoskafka.task.TaskTransaction;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.read.PartitionReader;
+
+/** Hands a slot's records to Spark, and tells the task's transaction when the last one is out. */
+final class SlotReader implements PartitionReader<InternalRow> {
+  private final SlotConsumer consumer;
+  private final TaskTransaction transaction;
+  private final RowBuilder rows;
+  private ConsumerRecord<byte[], byte[]> record;
+  private boolean drained;
+
+  /**
+   * @param consumer null where nothing is to be read
+   * @param transaction null outside task scope
+   */
+  SlotReader(SlotConsumer consumer, TaskTransaction transaction, RowBuilder rows) {
+    this.consumer = consumer;
+    this.transaction = transaction;
+    this.rows = rows;
+  }
+
+  @Override
+  public boolean next() {
+    if (consumer == null) {
+      return false;
+    }
+    record = consumer.next(transaction);
+    if (record != null) {
+      return true;
+    }
+    if (!drained) {
+      drained = true;
+      if (transaction != null) {
+        transaction.inputDrained(consumer.leaderEpochsAtEnd());
+      }
+    }
+    return false;
+  }
+
+  @Override
+  public InternalRow get() {
+    return rows.build(record);
+  }
+
+  @Override
+  public void close() {
+    if (consumer != null) {
+      consumer.release(drained);
+    }
+  }
+}

@@ -1,0 +1,75 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.task.TaskScope;
+import io.eoskafka.task.TaskTransaction;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+
+/**
+ * Makes the readers of one batch. The scope is set on the driver after Spark has planned and before
+ * any task of the writing stage is serialized; readers of a batch without it read Spark's whole
+ * range and open no transaction.
+ */
+public final class SlotReaderFactory implements PartitionReaderFactory {
+  private static final long serialVersionUID = 1L;
+
+  private final String sourceRun;
+  private final ClientSettings client;
+  private final boolean includeHeaders;
+  private final boolean failOnDataLoss;
+  private final long pollTimeoutMs;
+  private volatile TaskScope scope;
+
+  /**
+   * @param sourceRun unique per run of a source; names its resting consumers
+   */
+  SlotReaderFactory(String sourceRun, SourceOptions options) {
+    this.sourceRun = sourceRun;
+    this.client = options.client();
+    this.includeHeaders = options.includeHeaders();
+    this.failOnDataLoss = options.failOnDataLoss();
+    this.pollTimeoutMs = options.pollTimeoutMs();
+  }
+
+  /** Called once per batch, on the driver. */
+  public void runInTaskScope(TaskScope fixed) {
+    scope = fixed;
+  }
+
+  @Override
+  public PartitionReader<InternalRow> createReader(InputPartition partition) {
+    SlotPartition slot = (SlotPartition) partition;
+    Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
+    TaskTransaction transaction = null;
+    if (scope == null) {
+      slot.work()
+          .ranges()
+          .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.sparkStart())));
+    } else {
+      transaction = TaskTransaction.enter(scope, slot.work(), TaskContext.get());
+      if (!transaction.alreadyCommitted()) {
+        start.putAll(transaction.start());
+      }
+    }
+    SlotConsumer consumer =
+        start.isEmpty()
+            ? null
+            : SlotConsumer.open(
+                sourceRun + "-" + slot.work().slot(),
+                client,
+                failOnDataLoss,
+                pollTimeoutMs,
+                start,
+                slot.work().ranges());
+    return new SlotReader(consumer, transaction, new RowBuilder(includeHeaders));
+  }
+}

@@ -1,0 +1,94 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.group.Identity;
+import io.eoskafka.stamp.Stamp;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Where the truth lies for one topic-partition at start: the group, Spark's log, or nowhere yet. A
+ * pure function of what was found, so that every row of the table is a test.
+ *
+ * @param identity ours
+ * @param ownLog whether the checkpoint held our identity before this run
+ * @param sparkHasBatches whether Spark has logged a batch
+ */
+record StartingPoint(Identity identity, boolean ownLog, boolean sparkHasBatches) {
+
+  /** Where the answer comes from. */
+  enum Source {
+    /** The group's offset. */
+    GROUP,
+    /** Spark's log: the built-in connector's, taken over, or our own without our sink. */
+    SPARK_LOG,
+    /** The initial offsets that a former start had written before it could commit them. */
+    INITIAL_FILE,
+    /** {@code startingOffsets}. */
+    OPTION,
+    /** Earliest: a partition that came later. */
+    NEW_PARTITION
+  }
+
+  /**
+   * Refuses offsets that another owner has left, before the group is joined.
+   *
+   * @param committed the group's offset, or null
+   */
+  void refuseForeign(TopicPartition partition, OffsetAndMetadata committed) {
+    if (committed == null) {
+      return;
+    }
+    Map<String, Object> values =
+        Map.of(
+            "group", identity.group(),
+            "partition", partition,
+            "offset", committed.offset(),
+            "metadata", String.valueOf(committed.metadata()),
+            "identity", identity.id());
+    switch (Stamp.kindOf(committed.metadata())) {
+      case NONE -> throw EosKafkaException.of("EOSKAFKA_OFFSET_WITHOUT_STAMP", values);
+      case NEWER_PROTOCOL -> throw EosKafkaException.of("EOSKAFKA_NEWER_PROTOCOL", values);
+      case OURS -> {}
+    }
+    Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
+    if (!stamp.identity().equals(identity.id())
+        || !stamp.sinkCluster().equals(Stamp.SAME_CLUSTER)) {
+      throw EosKafkaException.of("EOSKAFKA_FOREIGN_STAMP", values);
+    }
+    if (stamp.scope() == Stamp.Scope.EPOCH) {
+      throw EosKafkaException.of("EOSKAFKA_EPOCH_STAMP", values);
+    }
+  }
+
+  /**
+   * @param committed the group's stable offset, past {@link #refuseForeign}, or null
+   * @param sparkStart the start of the batch that Spark is about to plan, or null where Spark's log
+   *     has none for this partition
+   * @param initial the initial-offset file's entry, or null
+   */
+  Source of(
+      TopicPartition partition, OffsetAndMetadata committed, Long sparkStart, Long initial) {
+    if (committed != null) {
+      Optional<Stamp> stamp = Stamp.parse(committed.metadata());
+      return stamp.orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY && sparkStart != null
+          ? Source.SPARK_LOG
+          : Source.GROUP;
+    }
+    if (!sparkHasBatches) {
+      return initial != null ? Source.INITIAL_FILE : Source.OPTION;
+    }
+    Long logged = sparkStart != null ? sparkStart : initial;
+    if (logged == null) {
+      return Source.NEW_PARTITION;
+    }
+    if (ownLog) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OFFSETS_GONE",
+          Map.of("group", identity.group(), "partition", partition, "start", logged));
+    }
+    return sparkStart != null ? Source.SPARK_LOG : Source.INITIAL_FILE;
+  }
+}

@@ -1,0 +1,152 @@
+package io.eoskafka.source;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.wire.Interrupts;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+
+/** Which topic-partitions a source has, and how far their logs reach. */
+final class Topics {
+  private final Admin admin;
+  private final SourceOptions options;
+  private final Pattern pattern;
+  private final Set<TopicPartition> assigned = new HashSet<>();
+  private final Set<String> named = new TreeSet<>();
+
+  Topics(Admin admin, SourceOptions options) {
+    this.admin = admin;
+    this.options = options;
+    switch (options.strategy()) {
+      case SUBSCRIBE ->
+          Arrays.stream(options.strategyValue().split(","))
+              .map(String::trim)
+              .filter(topic -> !topic.isEmpty())
+              .forEach(named::add);
+      case ASSIGN -> parseAssign(options.strategyValue());
+      case SUBSCRIBE_PATTERN -> {}
+    }
+    pattern =
+        options.strategy() == SourceOptions.Strategy.SUBSCRIBE_PATTERN
+            ? Pattern.compile(options.strategyValue())
+            : null;
+  }
+
+  private void parseAssign(String json) {
+    try {
+      JsonNode root = new ObjectMapper().readTree(json);
+      root.fields()
+          .forEachRemaining(
+              topic -> {
+                named.add(topic.getKey());
+                topic
+                    .getValue()
+                    .forEach(p -> assigned.add(new TopicPartition(topic.getKey(), p.asInt())));
+              });
+    } catch (JsonProcessingException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_INVALID",
+          Map.of(
+              "option", "assign",
+              "value", json,
+              "takes", "JSON such as {\"topic\":[0,1]}"),
+          e);
+    }
+    if (assigned.isEmpty()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_INVALID",
+          Map.of("option", "assign", "value", json, "takes", "JSON such as {\"topic\":[0,1]}"));
+    }
+  }
+
+  /**
+   * The source's topic-partitions, each with its topic's id. Asked anew for every batch, so that
+   * added partitions are found.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_NO_SUCH_TOPIC}
+   */
+  Map<TopicPartition, String> discover() {
+    Set<String> topics = named;
+    if (pattern != null) {
+      topics = new TreeSet<>();
+      for (String topic : Interrupts.get(admin.listTopics().names())) {
+        if (pattern.matcher(topic).matches()) {
+          topics.add(topic);
+        }
+      }
+    }
+    Map<TopicPartition, String> found = new HashMap<>();
+    admin
+        .describeTopics(topics)
+        .topicNameValues()
+        .forEach(
+            (topic, answer) -> {
+              try {
+                TopicDescription description = Interrupts.get(answer);
+                description
+                    .partitions()
+                    .forEach(
+                        p ->
+                            found.put(
+                                new TopicPartition(topic, p.partition()),
+                                description.topicId().toString()));
+              } catch (UnknownTopicOrPartitionException e) {
+                throw EosKafkaException.of(
+                    "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), e);
+              }
+            });
+    if (options.strategy() == SourceOptions.Strategy.ASSIGN) {
+      for (TopicPartition partition : assigned) {
+        if (!found.containsKey(partition)) {
+          throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", partition));
+        }
+      }
+      found.keySet().retainAll(assigned);
+    }
+    return found;
+  }
+
+  /** The first offset that each log still has. */
+  Map<TopicPartition, Long> earliest(Collection<TopicPartition> partitions) {
+    return list(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED);
+  }
+
+  /** The end of each log: the high watermark. */
+  Map<TopicPartition, Long> highWatermarks(Collection<TopicPartition> partitions) {
+    return list(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED);
+  }
+
+  /** How far the source may read: the last stable offset, or the high watermark. */
+  Map<TopicPartition, Long> readable(Collection<TopicPartition> partitions) {
+    return list(
+        partitions,
+        OffsetSpec.latest(),
+        options.readCommitted() ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED);
+  }
+
+  private Map<TopicPartition, Long> list(
+      Collection<TopicPartition> partitions, OffsetSpec spec, IsolationLevel isolation) {
+    Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
+    partitions.forEach(p -> wanted.put(p, spec));
+    Map<TopicPartition, Long> found = new HashMap<>();
+    Interrupts.get(admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all())
+        .forEach((partition, offset) -> found.put(partition, offset.offset()));
+    return found;
+  }
+}

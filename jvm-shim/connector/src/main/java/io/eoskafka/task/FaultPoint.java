@@ -1,0 +1,64 @@
+package io.eoskafka.task;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+
+/**
+ * Named moments at which tests end or fail a process. Off unless the JVM was started with {@code
+ * -Dio.eoskafka.faults=<folder>}; then a file of the point's name in that folder is taken by the
+ * first task to get there, and its text says what happens: {@code kill} (SIGKILL to itself), {@code
+ * stop} (SIGSTOP to itself) or {@code fail} (an exception).
+ */
+public enum FaultPoint {
+  AFTER_INIT("after-init"),
+  BEFORE_FLUSH("before-flush"),
+  AFTER_FLUSH("after-flush"),
+  AFTER_OFFSETS("after-offsets"),
+  AFTER_COMMIT("after-commit");
+
+  private static final String FOLDER = System.getProperty("io.eoskafka.faults");
+
+  private final String file;
+
+  FaultPoint(String file) {
+    this.file = file;
+  }
+
+  /** Costs one comparison where faults are off. */
+  public void reach() {
+    if (FOLDER != null) {
+      take();
+    }
+  }
+
+  private void take() {
+    long pid = ProcessHandle.current().pid();
+    Path taken = Path.of(FOLDER, file + ".taken-by-" + pid);
+    String action;
+    try {
+      Files.move(Path.of(FOLDER, file), taken, StandardCopyOption.ATOMIC_MOVE);
+      action = Files.readString(taken).trim();
+    } catch (NoSuchFileException e) {
+      return;
+    } catch (IOException e) {
+      throw new IllegalStateException("fault " + file, e);
+    }
+    switch (action) {
+      case "kill" -> signal("-KILL", pid);
+      case "stop" -> signal("-STOP", pid);
+      case "fail" -> throw new IllegalStateException("fault " + file);
+      default -> throw new IllegalStateException("fault " + file + " has no action " + action);
+    }
+  }
+
+  private static void signal(String signal, long pid) {
+    try {
+      new ProcessBuilder("kill", signal, Long.toString(pid)).start().waitFor();
+    } catch (IOException | InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

@@ -1,0 +1,22 @@
+package io.eoskafka.task;
+
+import java.io.Serializable;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * What a batch plans for one topic-partition. Planning never clips: it comes before the scope is
+ * known, so both starts are here and the reader takes the one its scope needs.
+ *
+ * @param sparkStart the first offset after Spark's last batch
+ * @param groupStart the group's stable offset
+ * @param end the first offset that is not read
+ * @param topicId the topic's id, for the stamp
+ */
+public record SlotRange(
+    String topic, int partition, long sparkStart, long groupStart, long end, String topicId)
+    implements Serializable {
+
+  public TopicPartition topicPartition() {
+    return new TopicPartition(topic, partition);
+  }
+}

@@ -1,0 +1,27 @@
+package io.eoskafka.task;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.group.Fence;
+import io.eoskafka.group.Identity;
+import java.io.Serializable;
+
+/**
+ * The driver's word that a batch runs in task scope, and all that a task needs for it. Readers and
+ * writers of the batch carry the same one; a task whose two sides differ fails before it sends.
+ *
+ * @param token unique per batch and run
+ * @param epoch the micro-batch
+ * @param fence the driver's, from its last poll before the batch
+ * @param source client settings of the source, to read offsets with
+ * @param sink client settings of the producers
+ */
+public record TaskScope(
+    String token,
+    long epoch,
+    Identity identity,
+    Fence fence,
+    String transactionalIdPrefix,
+    int transactionTimeoutMs,
+    ClientSettings source,
+    ClientSettings sink)
+    implements Serializable {}

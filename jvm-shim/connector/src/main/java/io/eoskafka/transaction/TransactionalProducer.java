@@ -1,0 +1,217 @@
+package io.eoskafka.transaction;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.group.Fence;
+import io.eoskafka.group.GroupMember;
+import io.eoskafka.wire.GroupMetadata;
+import io.eoskafka.wire.Interrupts;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.InvalidPidMappingException;
+import org.apache.kafka.common.errors.InvalidProducerEpochException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A producer with a transactional id, of one attempt at a time. After any exception from here the
+ * caller may only {@link #abortAndClose}: a producer whose transaction did not end clearly is never
+ * used again.
+ */
+public final class TransactionalProducer {
+  private static final Logger LOG = LoggerFactory.getLogger(TransactionalProducer.class);
+
+  private final String transactionalId;
+  private final ClientSettings settings;
+  private final int transactionTimeoutMs;
+  private final KafkaProducer<byte[], byte[]> producer;
+  private final AtomicReference<Exception> sendFailure = new AtomicReference<>();
+  private final Callback onSent;
+  private boolean open;
+  private boolean ending;
+  private long beganNanos;
+
+  private TransactionalProducer(
+      String transactionalId, ClientSettings settings, int transactionTimeoutMs) {
+    this.transactionalId = transactionalId;
+    this.settings = settings;
+    this.transactionTimeoutMs = transactionTimeoutMs;
+    this.producer =
+        new KafkaProducer<>(settings.producer(transactionalId, transactionTimeoutMs));
+    this.onSent =
+        (metadata, failure) -> {
+          if (failure != null) {
+            sendFailure.compareAndSet(null, failure);
+          }
+        };
+  }
+
+  /** Opens a producer and ends what an earlier one of this id left: it is fenced from here on. */
+  public static TransactionalProducer init(
+      String transactionalId, ClientSettings settings, int transactionTimeoutMs) {
+    TransactionalProducer opened =
+        new TransactionalProducer(transactionalId, settings, transactionTimeoutMs);
+    try {
+      opened.producer.initTransactions();
+      return opened;
+    } catch (RuntimeException e) {
+      opened.close();
+      throw opened.explain(e);
+    }
+  }
+
+  /** Whether this producer was made with these settings. */
+  public boolean hasSettings(ClientSettings other, int timeoutMs) {
+    return settings.equals(other) && transactionTimeoutMs == timeoutMs;
+  }
+
+  public void begin() {
+    producer.beginTransaction();
+    open = true;
+    beganNanos = System.nanoTime();
+  }
+
+  public boolean isOpen() {
+    return open;
+  }
+
+  public void send(ProducerRecord<byte[], byte[]> record) {
+    throwIfSendFailed();
+    try {
+      producer.send(record, onSent);
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+  }
+
+  /**
+   * Fails before the broker would abort the transaction by itself, while there is time to do it in
+   * order and to say why.
+   */
+  public void checkTime() {
+    long elapsedMs = (System.nanoTime() - beganNanos) / 1_000_000;
+    if (open && elapsedMs > transactionTimeoutMs * 4L / 5) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_TRANSACTION_NEAR_TIMEOUT",
+          Map.of(
+              "transactionalId", transactionalId,
+              "elapsed", elapsedMs,
+              "timeout", transactionTimeoutMs));
+    }
+  }
+
+  /** Waits until every record has arrived. */
+  public void flush() {
+    try {
+      producer.flush();
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+    throwIfSendFailed();
+    checkTime();
+  }
+
+  /** Adds offsets to the open transaction; the group coordinator checks the fence. */
+  public void sendOffsets(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
+    try {
+      for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
+        producer.sendOffsetsToTransaction(part, GroupMetadata.of(fence));
+      }
+    } catch (CommitFailedException | FencedInstanceIdException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_FENCED_BY_GROUP",
+          Map.of(
+              "group", fence.group(),
+              "instance", fence.instanceId(),
+              "member", fence.memberId(),
+              "generation", fence.generation(),
+              "transactionalId", transactionalId),
+          e);
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+  }
+
+  public void commit() {
+    ending = true;
+    try {
+      producer.commitTransaction();
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+    open = false;
+    ending = false;
+  }
+
+  /**
+   * Ends the transaction so that nobody waits for it, and closes. Where its end has no clear answer,
+   * the next {@link #init} of this id settles it.
+   */
+  public void abortAndClose() {
+    // The thread of a killed task is interrupted, which would cut the abort short.
+    boolean interrupted = Thread.interrupted();
+    try {
+      if (open && !ending) {
+        producer.abortTransaction();
+      }
+    } catch (KafkaException | IllegalStateException e) {
+      LOG.info(
+          "Transaction of {} was not aborted here ({}); the next attempt or start ends it",
+          transactionalId,
+          e.toString());
+    } finally {
+      close();
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  public void close() {
+    producer.close(Duration.ZERO);
+  }
+
+  private void throwIfSendFailed() {
+    Exception failure = sendFailure.get();
+    if (failure != null) {
+      throw explain(
+          failure instanceof RuntimeException e ? e : new KafkaException("send failed", failure));
+    }
+  }
+
+  private RuntimeException explain(RuntimeException e) {
+    if (e instanceof InterruptException interrupt) {
+      return Interrupts.asJava(interrupt);
+    }
+    if (e instanceof EosKafkaException) {
+      return e;
+    }
+    Throwable cause = e;
+    while (cause != null) {
+      if (cause instanceof ProducerFencedException
+          || cause instanceof InvalidProducerEpochException
+          || cause instanceof InvalidPidMappingException) {
+        return EosKafkaException.of(
+            "EOSKAFKA_ATTEMPT_FENCED",
+            Map.of("transactionalId", transactionalId, "timeout", transactionTimeoutMs),
+            e);
+      }
+      cause = cause.getCause();
+    }
+    return EosKafkaException.of(
+        "EOSKAFKA_WRITE_FAILED",
+        Map.of("transactionalId", transactionalId, "cause", e.toString()),
+        e);
+  }
+}
