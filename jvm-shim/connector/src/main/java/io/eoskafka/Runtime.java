@@ -24,8 +24,8 @@ final class Runtime {
   private Runtime() {}
 
   /**
-   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK}: the connector stands on Spark's internal
-   *     plan classes, which move between minor versions
+   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK}: the connector stands on Spark's
+   *     internal plan classes, which move between minor versions
    */
   static void check() {
     String spark = package$.MODULE$.SPARK_VERSION();

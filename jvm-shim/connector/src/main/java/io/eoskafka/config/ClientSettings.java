@@ -41,7 +41,8 @@ public final class ClientSettings implements Serializable {
         (key, value) -> {
           String name = key.toLowerCase(Locale.ROOT);
           if (name.startsWith("kafka.") && !name.equals("kafka.group.id")) {
-            given.put(name.substring("kafka.".length()), value.replace(PUBLIC_PACKAGE, ACTUAL_PACKAGE));
+            given.put(
+                name.substring("kafka.".length()), value.replace(PUBLIC_PACKAGE, ACTUAL_PACKAGE));
           }
         });
   }

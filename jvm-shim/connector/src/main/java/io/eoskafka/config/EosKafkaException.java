@@ -26,8 +26,7 @@ public final class EosKafkaException extends RuntimeException {
    * @param values a value for each {@code <name>} in the condition's message; never a secret
    */
   public static EosKafkaException of(String condition, Map<String, ?> values, Throwable cause) {
-    return new EosKafkaException(
-        condition, ErrorConditions.message(condition, values), cause);
+    return new EosKafkaException(condition, ErrorConditions.message(condition, values), cause);
   }
 
   public String condition() {

@@ -6,8 +6,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The options of a sink, checked.
  *
- * @param topic where every record goes, or null: then each row names its topic. The option wins over
- *     the column, as in the built-in connector
+ * @param topic where every record goes, or null: then each row names its topic. The option wins
+ *     over the column, as in the built-in connector
  * @param transactionTimeoutMs {@code kafka.transaction.timeout.ms}; a task must end within it
  */
 public record SinkOptions(
@@ -43,7 +43,8 @@ public record SinkOptions(
         switch (options.getOrDefault("transactionScope", "auto").toLowerCase(Locale.ROOT)) {
           case "auto" -> TransactionScope.AUTO;
           case "task" -> TransactionScope.TASK;
-          default -> throw values.invalid("transactionScope", "auto or task (epoch is not there yet)");
+          default ->
+              throw values.invalid("transactionScope", "auto or task (epoch is not there yet)");
         };
     String prefix = options.getOrDefault("transactionalIdPrefix", "eoskafka");
     if (prefix.isBlank()) {

@@ -10,8 +10,7 @@ record Values(CaseInsensitiveStringMap options) {
   void required(String option, String side) {
     String value = options.get(option);
     if (value == null || value.isBlank()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_OPTION_MISSING", Map.of("option", option, "side", side));
+      throw EosKafkaException.of("EOSKAFKA_OPTION_MISSING", Map.of("option", option, "side", side));
     }
   }
 

@@ -3,8 +3,8 @@ package io.eoskafka.group;
 import java.io.Serializable;
 
 /**
- * What the group coordinator checks before it takes offsets (KIP-447). It is the driver's; executors
- * commit with it and are refused once another driver owns the group.
+ * What the group coordinator checks before it takes offsets (KIP-447). It is the driver's;
+ * executors commit with it and are refused once another driver owns the group.
  *
  * @param generation never negative: the broker takes a negative one as "no fence wanted"
  */

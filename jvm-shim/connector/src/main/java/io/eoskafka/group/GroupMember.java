@@ -52,8 +52,7 @@ public final class GroupMember implements AutoCloseable {
         client.memberConsumer(
             identity.instanceId() + "-driver", identity.group(), identity.instanceId());
     // Eager: partitions are given up before a join is sent, which tells us that one is under way.
-    config.put(
-        ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG, List.of(RangeAssignor.class));
+    config.put(ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG, List.of(RangeAssignor.class));
     consumer = new KafkaConsumer<>(config);
   }
 
@@ -61,8 +60,8 @@ public final class GroupMember implements AutoCloseable {
    * Joins, or finishes a join that is due, and returns the fence that holds until the next call.
    *
    * @param wanted all topics of the source; not empty
-   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER} if another driver owns the identity,
-   *     {@code EOSKAFKA_FOREIGN_MEMBER} if the group has another member
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER} if another driver owns the
+   *     identity, {@code EOSKAFKA_FOREIGN_MEMBER} if the group has another member
    */
   public Fence poll(Set<String> wanted) {
     try {
@@ -153,8 +152,7 @@ public final class GroupMember implements AutoCloseable {
     }
     return EosKafkaException.of(
         "EOSKAFKA_FENCED_BY_DRIVER",
-        Map.of(
-            "group", identity.group(), "instance", identity.instanceId(), "owner", owner),
+        Map.of("group", identity.group(), "instance", identity.instanceId(), "owner", owner),
         cause);
   }
 
@@ -174,8 +172,7 @@ public final class GroupMember implements AutoCloseable {
   /** Leaves without a LeaveGroup, as static members do: a restart takes the place over. */
   @Override
   public void close() {
-    consumer.close(
-        org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ofSeconds(5)));
+    consumer.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ofSeconds(5)));
   }
 
   private final class Assignment implements ConsumerRebalanceListener {

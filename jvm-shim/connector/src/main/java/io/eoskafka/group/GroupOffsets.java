@@ -65,8 +65,6 @@ public final class GroupOffsets {
   /** An error for offsets that no transaction of ours holds unstable. */
   public static EosKafkaException stillUnstable(String group, Duration waited, Throwable cause) {
     return EosKafkaException.of(
-        "EOSKAFKA_OFFSETS_UNSTABLE",
-        Map.of("group", group, "seconds", waited.toSeconds()),
-        cause);
+        "EOSKAFKA_OFFSETS_UNSTABLE", Map.of("group", group, "seconds", waited.toSeconds()), cause);
   }
 }

@@ -4,14 +4,16 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.source.SlotReaderFactory;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
@@ -29,13 +31,21 @@ import scala.jdk.javaapi.CollectionConverters;
  * stage that this class does not know to be safe refuses it.
  *
  * @param epoch the micro-batch
- * @param source the only source that the plan reads
- * @param readers what will make the batch's readers, not serialized yet
+ * @param scans every scan of the writing stage, each of another source
  */
-record BatchPlan(long epoch, EosKafkaMicroBatchStream source, SlotReaderFactory readers) {
+record BatchPlan(long epoch, List<ScanOfBatch> scans) {
 
-  /** Called on the query's thread, between planning and the start of the writing stage. */
-  static BatchPlan ofRunningBatch(SparkContext spark) {
+  /**
+   * @param readers what will make the batch's readers, not serialized yet
+   */
+  record ScanOfBatch(EosKafkaMicroBatchStream source, SlotReaderFactory readers) {}
+
+  /**
+   * Called on the query's thread, between planning and the start of the writing stage.
+   *
+   * @param tasks of the writing stage
+   */
+  static BatchPlan ofRunningBatch(SparkContext spark, int tasks) {
     String execution = spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
     String epoch = spark.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY());
     QueryExecution query =
@@ -48,16 +58,47 @@ record BatchPlan(long epoch, EosKafkaMicroBatchStream source, SlotReaderFactory 
     if (writes.size() != 1) {
       throw broken("the plan has " + writes.size() + " writes: " + query.executedPlan());
     }
+    SparkPlan stage = ((WriteToDataSourceV2Exec) writes.get(0)).query();
     List<MicroBatchScanExec> scans = new ArrayList<>();
-    walk(((WriteToDataSourceV2Exec) writes.get(0)).query(), scans);
-    if (scans.size() != 1) {
-      throw refused("the stage that writes has " + scans.size() + " scans; it needs exactly one");
+    walk(stage, scans);
+    if (scans.isEmpty()) {
+      throw refused("its plan reads no topic at all (a filter that is always false?)");
     }
-    MicroBatchScanExec scan = scans.get(0);
+    requireSlotsOfTheirOwn(stage, scans, tasks);
     return new BatchPlan(
         Long.parseLong(epoch),
-        (EosKafkaMicroBatchStream) scan.stream(),
-        (SlotReaderFactory) scan.readerFactory());
+        scans.stream()
+            .map(
+                scan ->
+                    new ScanOfBatch(
+                        (EosKafkaMicroBatchStream) scan.stream(),
+                        (SlotReaderFactory) scan.readerFactory()))
+            .toList());
+  }
+
+  /** Each source is read once, and each slot is in one task. */
+  private static void requireSlotsOfTheirOwn(
+      SparkPlan stage, List<MicroBatchScanExec> scans, int tasks) {
+    Set<Object> sources = Collections.newSetFromMap(new IdentityHashMap<>());
+    int slots = 0;
+    for (MicroBatchScanExec scan : scans) {
+      if (!sources.add(scan.stream())) {
+        throw refused("it reads a source twice (" + scan.scan().description() + ")");
+      }
+      slots += scan.inputPartitions().size();
+    }
+    List<SparkPlan> coalesced = new ArrayList<>();
+    collect(stage, CoalesceExec.class, coalesced);
+    if (coalesced.isEmpty() && tasks != slots) {
+      throw refused(tasks + " tasks read " + slots + " slots");
+    }
+    for (SparkPlan coalesce : coalesced) {
+      List<SparkPlan> below = new ArrayList<>();
+      collect(coalesce, MicroBatchScanExec.class, below);
+      if (below.size() != 1) {
+        throw refused("coalesce would put slots of several sources in one task");
+      }
+    }
   }
 
   /** Follows the writing stage down to its scans. */
@@ -78,9 +119,6 @@ record BatchPlan(long epoch, EosKafkaMicroBatchStream source, SlotReaderFactory 
     }
     if (node instanceof Exchange) {
       throw refused("it shuffles (" + node.nodeName() + ")");
-    }
-    if (node instanceof CoalesceExec || node instanceof UnionExec) {
-      throw refused("a task would hold several slots (" + node.nodeName() + ")");
     }
     List<SparkPlan> children = children(node);
     if (children.isEmpty()) {

@@ -4,11 +4,11 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.task.SlotCommit;
-import io.eoskafka.task.TaskScope;
 import io.eoskafka.wire.Interrupts;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
@@ -24,7 +24,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
 
   private final SinkOptions options;
   private final OutputColumns columns;
-  private EosKafkaMicroBatchStream source;
+  private List<EosKafkaMicroBatchStream> sources = List.of();
 
   EosKafkaStreamingWrite(SinkOptions options, OutputColumns columns) {
     this.options = options;
@@ -34,15 +34,17 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
     SparkContext spark = SparkContext.getOrCreate();
-    BatchPlan plan = BatchPlan.ofRunningBatch(spark);
-    source = plan.source();
-    requireSameCluster();
-    TaskScope scope = source.taskScope(plan.epoch(), options);
-    plan.readers().runInTaskScope(scope);
-    return new TaskScopeWriterFactory(scope.token(), columns);
+    BatchPlan plan = BatchPlan.ofRunningBatch(spark, info.numPartitions());
+    sources = plan.scans().stream().map(BatchPlan.ScanOfBatch::source).toList();
+    sources.forEach(this::requireSameCluster);
+    String token = UUID.randomUUID() + "/" + plan.epoch();
+    for (BatchPlan.ScanOfBatch scan : plan.scans()) {
+      scan.readers().runInTaskScope(scan.source().taskScope(token, plan.epoch(), options));
+    }
+    return new TaskScopeWriterFactory(token, columns);
   }
 
-  private void requireSameCluster() {
+  private void requireSameCluster(EosKafkaMicroBatchStream source) {
     if (source.isOn(options.client())) {
       return;
     }
@@ -70,17 +72,15 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   public void commit(long epochId, WriterCommitMessage[] messages) {
     List<SlotCommit> commits = new ArrayList<>();
     for (WriterCommitMessage message : messages) {
-      SlotCommit commit = ((SlotCommitMessage) message).commit();
-      if (commit != null) {
-        commits.add(commit);
-      }
+      commits.addAll(((SlotCommitMessage) message).commits());
     }
-    source.taskScopeCommitted(epochId, commits);
+    sources.forEach(source -> source.taskScopeCommitted(epochId, commits));
   }
 
   /** Tasks end their own transactions; those of lost executors end when the query stops. */
   @Override
   public void abort(long epochId, WriterCommitMessage[] messages) {
-    LOG.warn("Batch {} failed; what its tasks have committed is skipped when it runs again", epochId);
+    LOG.warn(
+        "Batch {} failed; what its tasks have committed is skipped when it runs again", epochId);
   }
 }

@@ -11,8 +11,7 @@ import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
 /** The sink as Spark plans it. In update mode an update is a record like any other. */
-public final class EosKafkaWriteBuilder
-    implements WriteBuilder, SupportsStreamingUpdateAsAppend {
+public final class EosKafkaWriteBuilder implements WriteBuilder, SupportsStreamingUpdateAsAppend {
   private final SinkOptions options;
   private final StructType schema;
 

@@ -71,15 +71,13 @@ record OutputColumns(
     return -1;
   }
 
-  private static void requireText(
-      StructType schema, int ordinal, String name, boolean binaryToo) {
+  private static void requireText(StructType schema, int ordinal, String name, boolean binaryToo) {
     if (ordinal < 0) {
       return;
     }
     DataType type = schema.apply(ordinal).dataType();
     if (!(type instanceof StringType) && !(binaryToo && type instanceof BinaryType)) {
-      throw bad(
-          schema, "column '" + name + "' must be string" + (binaryToo ? " or binary" : ""));
+      throw bad(schema, "column '" + name + "' must be string" + (binaryToo ? " or binary" : ""));
     }
   }
 

@@ -1,9 +1,10 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.task.SlotCommit;
+import java.util.List;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /**
- * @param commit null from a task that had no input: Spark runs one for a batch with no partitions
+ * @param commits empty from a task that had no input: Spark runs one for a batch with no partitions
  */
-record SlotCommitMessage(SlotCommit commit) implements WriterCommitMessage {}
+record SlotCommitMessage(List<SlotCommit> commits) implements WriterCommitMessage {}

@@ -2,6 +2,7 @@ package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.task.TaskTransaction;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -53,7 +54,7 @@ final class TaskScopeWriter implements DataWriter<InternalRow> {
     if (transaction == null) {
       transaction = entered();
     }
-    return new SlotCommitMessage(transaction == null ? null : transaction.commit());
+    return new SlotCommitMessage(transaction == null ? List.of() : transaction.commit());
   }
 
   @Override

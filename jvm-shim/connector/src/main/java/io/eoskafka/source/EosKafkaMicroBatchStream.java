@@ -112,7 +112,8 @@ public final class EosKafkaMicroBatchStream
     if (!end.offsets().equals(sparkStart.offsets())) {
       return end;
     }
-    boolean groupIsBehind = until.entrySet().stream().anyMatch(e -> from.get(e.getKey()) < e.getValue());
+    boolean groupIsBehind =
+        until.entrySet().stream().anyMatch(e -> from.get(e.getKey()) < e.getValue());
     return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
   }
 
@@ -171,8 +172,7 @@ public final class EosKafkaMicroBatchStream
   }
 
   private int slots(int partitions) {
-    int wanted =
-        options.slots().orElseGet(() -> Driver.sparkContext().defaultParallelism());
+    int wanted = options.slots().orElseGet(() -> Driver.sparkContext().defaultParallelism());
     return Math.max(1, Math.min(wanted, partitions));
   }
 
@@ -184,9 +184,10 @@ public final class EosKafkaMicroBatchStream
   /**
    * Called by the sink once per batch, when the plan has shown that task scope holds.
    *
+   * @param token unique per batch and run of the query
    * @param epoch the micro-batch
    */
-  public TaskScope taskScope(long epoch, SinkOptions sink) {
+  public TaskScope taskScope(String token, long epoch, SinkOptions sink) {
     if (!progress.groupIsTheTruth()) {
       throw EosKafkaException.of(
           "EOSKAFKA_SCOPE_BROKEN",
@@ -194,7 +195,7 @@ public final class EosKafkaMicroBatchStream
     }
     progress.batchBegins();
     return new TaskScope(
-        run + "/" + epoch,
+        token,
         epoch,
         progress.identity(),
         progress.fence(),
@@ -224,7 +225,9 @@ public final class EosKafkaMicroBatchStream
    */
   public void taskScopeCommitted(long epoch, List<SlotCommit> commits) {
     Map<Integer, SlotCommit> bySlot =
-        commits.stream().collect(Collectors.toMap(SlotCommit::slot, c -> c, (a, b) -> b));
+        commits.stream()
+            .filter(commit -> commit.identityId().equals(progress.identity().id()))
+            .collect(Collectors.toMap(SlotCommit::slot, commit -> commit));
     Map<TopicPartition, Long> reached = new HashMap<>();
     for (SlotWork work : planned.values()) {
       SlotCommit commit = bySlot.get(work.slot());
@@ -234,10 +237,14 @@ public final class EosKafkaMicroBatchStream
           throw EosKafkaException.of(
               "EOSKAFKA_COMMIT_GAP",
               Map.of(
-                  "epoch", epoch,
-                  "partition", range.topicPartition(),
-                  "planned", range.end(),
-                  "committed", offset == null ? "nothing" : offset));
+                  "epoch",
+                  epoch,
+                  "partition",
+                  range.topicPartition(),
+                  "planned",
+                  range.end(),
+                  "committed",
+                  offset == null ? "nothing" : offset));
         }
         reached.put(range.topicPartition(), offset);
       }

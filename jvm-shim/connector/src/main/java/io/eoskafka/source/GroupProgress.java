@@ -67,8 +67,8 @@ final class GroupProgress {
   }
 
   /**
-   * Finds the truth once per run: identity, refusal of foreign stamps, membership, the end of former
-   * runs' transactions, the stable fetch.
+   * Finds the truth once per run: identity, refusal of foreign stamps, membership, the end of
+   * former runs' transactions, the stable fetch.
    *
    * @param sparkStart the start of the batch that Spark is about to plan, or null before its first
    * @return the first offset of each topic-partition that has not taken effect
@@ -87,8 +87,7 @@ final class GroupProgress {
     }
     groupIsTheTruth = Driver.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    StartingPoint rule =
-        new StartingPoint(identity, existing.isPresent(), files.sparkHasBatches());
+    StartingPoint rule = new StartingPoint(identity, existing.isPresent(), files.sparkHasBatches());
     topicIds = discover();
     if (topicIds.isEmpty()) {
       throw EosKafkaException.of(
@@ -184,8 +183,7 @@ final class GroupProgress {
     stable.forEach(rule::refuseForeign);
     Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
     Optional<PartitionOffsets> initialFile = files.readInitialOffsets();
-    Map<TopicPartition, Long> initial =
-        initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
+    Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
     Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
     Map<TopicPartition, Long> byOption = null;
@@ -207,8 +205,7 @@ final class GroupProgress {
             case NEW_PARTITION -> earliest.get(partition);
           };
       long kept =
-          keepWithinLog(
-              partition, start, committed, earliest.get(partition), ends.get(partition));
+          keepWithinLog(partition, start, committed, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
       if (source != StartingPoint.Source.GROUP || kept != start) {
         news.put(partition, kept);
@@ -217,8 +214,7 @@ final class GroupProgress {
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
-    commit(
-        news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
+    commit(news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
     reached.putAll(starts);
   }
 

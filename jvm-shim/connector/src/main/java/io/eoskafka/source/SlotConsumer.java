@@ -30,8 +30,8 @@ import org.slf4j.LoggerFactory;
  * has fetched beyond a batch's end.
  *
  * <p>A partition is drained when its buffer is empty and its position has reached the planned end.
- * The position alone will not do: after a poll it is past records that nobody has seen yet. Nor will
- * the last record's offset: control records and aborted ones have offsets too.
+ * The position alone will not do: after a poll it is past records that nobody has seen yet. Nor
+ * will the last record's offset: control records and aborted ones have offsets too.
  */
 final class SlotConsumer {
   private static final Logger LOG = LoggerFactory.getLogger(SlotConsumer.class);
@@ -48,6 +48,7 @@ final class SlotConsumer {
     long position;
 
     Optional<Integer> leaderEpoch = Optional.empty();
+
     /** Where the last batch ended; what is in the buffer lies beyond it. */
     long end = -1;
 
@@ -273,18 +274,18 @@ final class SlotConsumer {
     }
     return EosKafkaException.of(
         "EOSKAFKA_POLL_TIMEOUT",
-        Map.of(
-            "timeout", pollTimeoutMs, "waiting", waiting, "servers", client.bootstrapServers()));
+        Map.of("timeout", pollTimeoutMs, "waiting", waiting, "servers", client.bootstrapServers()));
   }
 
-  /** For each range the leader epoch of what lies before its end, where the position is just there. */
+  /**
+   * For each range the leader epoch of what lies before its end, where the position is just there.
+   */
   Map<TopicPartition, Optional<Integer>> leaderEpochsAtEnd() {
     Map<TopicPartition, Optional<Integer>> epochs = new HashMap<>();
     for (TopicPartition partition : batch) {
       Cursor cursor = cursors.get(partition);
       // An epoch older than the end's would look like a truncated log to the next reader.
-      epochs.put(
-          partition, cursor.position == cursor.end ? cursor.leaderEpoch : Optional.empty());
+      epochs.put(partition, cursor.position == cursor.end ? cursor.leaderEpoch : Optional.empty());
     }
     return epochs;
   }

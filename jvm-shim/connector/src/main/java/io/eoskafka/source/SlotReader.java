@@ -1,5 +1,6 @@
 package io.eoskafka.source;
 
+import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskTransaction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -9,6 +10,7 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 final class SlotReader implements PartitionReader<InternalRow> {
   private final SlotConsumer consumer;
   private final TaskTransaction transaction;
+  private final SlotWork work;
   private final RowBuilder rows;
   private ConsumerRecord<byte[], byte[]> record;
   private boolean drained;
@@ -17,9 +19,10 @@ final class SlotReader implements PartitionReader<InternalRow> {
    * @param consumer null where nothing is to be read
    * @param transaction null outside task scope
    */
-  SlotReader(SlotConsumer consumer, TaskTransaction transaction, RowBuilder rows) {
+  SlotReader(SlotConsumer consumer, TaskTransaction transaction, SlotWork work, RowBuilder rows) {
     this.consumer = consumer;
     this.transaction = transaction;
+    this.work = work;
     this.rows = rows;
   }
 
@@ -35,7 +38,7 @@ final class SlotReader implements PartitionReader<InternalRow> {
     if (!drained) {
       drained = true;
       if (transaction != null) {
-        transaction.inputDrained(consumer.leaderEpochsAtEnd());
+        transaction.inputDrained(work, consumer.leaderEpochsAtEnd());
       }
     }
     return false;

@@ -56,9 +56,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
           .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.sparkStart())));
     } else {
       transaction = TaskTransaction.enter(scope, slot.work(), TaskContext.get());
-      if (!transaction.alreadyCommitted()) {
-        start.putAll(transaction.start());
-      }
+      start.putAll(transaction.start(slot.work()));
     }
     SlotConsumer consumer =
         start.isEmpty()
@@ -70,6 +68,6 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                 pollTimeoutMs,
                 start,
                 slot.work().ranges());
-    return new SlotReader(consumer, transaction, new RowBuilder(includeHeaders));
+    return new SlotReader(consumer, transaction, slot.work(), new RowBuilder(includeHeaders));
   }
 }

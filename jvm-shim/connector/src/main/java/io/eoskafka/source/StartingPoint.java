@@ -69,8 +69,7 @@ record StartingPoint(Identity identity, boolean ownLog, boolean sparkHasBatches)
    *     has none for this partition
    * @param initial the initial-offset file's entry, or null
    */
-  Source of(
-      TopicPartition partition, OffsetAndMetadata committed, Long sparkStart, Long initial) {
+  Source of(TopicPartition partition, OffsetAndMetadata committed, Long sparkStart, Long initial) {
     if (committed != null) {
       Optional<Stamp> stamp = Stamp.parse(committed.metadata());
       return stamp.orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY && sparkStart != null

@@ -107,8 +107,7 @@ final class Topics {
                                 new TopicPartition(topic, p.partition()),
                                 description.topicId().toString()));
               } catch (UnknownTopicOrPartitionException e) {
-                throw EosKafkaException.of(
-                    "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), e);
+                throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), e);
               }
             });
     if (options.strategy() == SourceOptions.Strategy.ASSIGN) {

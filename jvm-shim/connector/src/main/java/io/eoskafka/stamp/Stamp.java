@@ -17,8 +17,7 @@ import java.util.regex.Pattern;
  * @param sinkCluster the cluster id of the sink, or {@code -} where it is the source's own
  * @param epoch the micro-batch, or -1 before the first
  */
-public record Stamp(
-    Scope scope, String identity, String topicId, String sinkCluster, long epoch) {
+public record Stamp(Scope scope, String identity, String topicId, String sinkCluster, long epoch) {
 
   public static final int VERSION = 1;
   public static final String SAME_CLUSTER = "-";

@@ -12,7 +12,6 @@ final class ExecutorAdmin {
   private ExecutorAdmin() {}
 
   static Admin of(ClientSettings settings) {
-    return ADMINS.computeIfAbsent(
-        settings, s -> Admin.create(s.admin("eoskafka-executor")));
+    return ADMINS.computeIfAbsent(settings, s -> Admin.create(s.admin("eoskafka-executor")));
   }
 }

@@ -20,22 +20,26 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 
 /**
- * Where reader and writer of one task attempt meet: the slot's input range and the output made from
- * it, in one transaction.
+ * Where readers and writer of one task attempt meet: the input ranges of the task's slots and the
+ * output made from them, in one transaction.
  *
- * <p>The reader enters first, because only the group's stable offset says where reading starts. The
- * hazard is an earlier attempt, on this or another executor, that has committed the range, is still
- * committing it, or is paused and will try later:
+ * <p>A reader enters before it reads, because only the group's stable offset says where reading
+ * starts. The hazard is an earlier attempt, on this or another executor, that has committed the
+ * range, is still committing it, or is paused and will try later:
  *
  * <ul>
  *   <li>committed: a plain fetch shows it, and this attempt does nothing;
  *   <li>still committing, or paused: {@code initTransactions} fences it, and the stable fetch that
- *       follows waits for its outcome (KIP-447). Fetching before {@code initTransactions} would read
- *       an offset that the earlier attempt may yet move.
+ *       follows waits for its outcome (KIP-447). Fetching before {@code initTransactions} would
+ *       read an offset that the earlier attempt may yet move.
  * </ul>
  *
  * Only the attempt that follows its own slot's last commit in the same JVM, by the driver's word,
  * skips this.
+ *
+ * <p>A task has one slot, or after {@code coalesce} several of one source. Then the first one names
+ * the transactional id. Every attempt of the task reads the same slots in the same order, so a
+ * retry has the same id and fences its forerunner; all slots are committed together or none is.
  */
 public final class TaskTransaction {
   /** Names this JVM for the driver; executor ids repeat across runs of a query. */
@@ -52,49 +56,66 @@ public final class TaskTransaction {
   private record SlotProducer(
       TransactionalProducer producer, Map<TopicPartition, Long> committed) {}
 
+  /** A slot that a reader has entered, and the leader epochs at its ends once it is drained. */
+  private static final class Entered {
+    final SlotWork work;
+
+    /**
+     * Set by the thread that reads, which may be a Python runner's, seen by the one that writes.
+     */
+    volatile Map<TopicPartition, Optional<Integer>> drained;
+
+    Entered(SlotWork work) {
+      this.work = work;
+    }
+  }
+
   private final TaskScope scope;
-  private final SlotWork work;
   private final String transactionalId;
+  private final List<Entered> slots = new ArrayList<>();
   private final Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
 
-  /** Null where an earlier attempt has committed the whole range. */
+  /** Null as long as every range that was entered turned out to be committed. */
   private TransactionalProducer producer;
 
-  private Map<TopicPartition, Long> producerCommitted = Map.of();
-
-  /** Set by the thread that reads, which may be a Python runner's, and seen by the one that writes. */
-  private volatile Map<TopicPartition, Optional<Integer>> drained;
+  /** What the producer committed before this attempt, where it goes on without a stable fetch. */
+  private Map<TopicPartition, Long> goingOnFrom = Map.of();
 
   private boolean ended;
 
-  private TaskTransaction(TaskScope scope, SlotWork work) {
+  private TaskTransaction(TaskScope scope, SlotWork first) {
     this.scope = scope;
-    this.work = work;
     this.transactionalId =
         TransactionalId.ofSlot(
             scope.transactionalIdPrefix(),
             scope.identity().group(),
             scope.identity().id(),
-            work.slot());
+            first.slot());
   }
 
   /**
-   * Called by the reader, before it reads. The transaction ends with the task: one that was not
+   * Called by a reader, before it reads. The transaction ends with the task: one that was not
    * committed is aborted when the task completes, whatever happened to the writer.
    */
   public static TaskTransaction enter(TaskScope scope, SlotWork work, TaskContext task) {
-    TaskTransaction entered = new TaskTransaction(scope, work);
-    if (BY_ATTEMPT.putIfAbsent(task.taskAttemptId(), entered) != null) {
-      throw EosKafkaException.of("EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "two slots in a task"));
+    TaskTransaction transaction = BY_ATTEMPT.get(task.taskAttemptId());
+    if (transaction == null) {
+      TaskTransaction opened = new TaskTransaction(scope, work);
+      BY_ATTEMPT.put(task.taskAttemptId(), opened);
+      task.addTaskCompletionListener(
+          (org.apache.spark.util.TaskCompletionListener)
+              completed -> {
+                BY_ATTEMPT.remove(completed.taskAttemptId());
+                opened.abort();
+              });
+      transaction = opened;
     }
-    task.addTaskCompletionListener(
-        (org.apache.spark.util.TaskCompletionListener)
-            ended -> {
-              BY_ATTEMPT.remove(ended.taskAttemptId());
-              entered.abort();
-            });
-    entered.openProducer();
-    return entered;
+    if (!transaction.scope.equals(scope)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "a task reads from two sources"));
+    }
+    transaction.join(work);
+    return transaction;
   }
 
   /** The transaction of the running task, or null where no reader has entered. */
@@ -111,97 +132,120 @@ public final class TaskTransaction {
     return scope.token();
   }
 
-  /** Whether an earlier attempt has committed the range: nothing is read, nothing is sent. */
-  public boolean alreadyCommitted() {
-    return producer == null;
+  /**
+   * Where reading of a slot starts, by topic-partition; empty where an earlier attempt has
+   * committed the slot's ranges: then nothing is read.
+   */
+  public Map<TopicPartition, OffsetAndMetadata> start(SlotWork work) {
+    Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
+    if (!isCommitted(work)) {
+      work.ranges().forEach(r -> starts.put(r.topicPartition(), start.get(r.topicPartition())));
+    }
+    return starts;
   }
 
-  /** Where reading starts, by topic-partition. */
-  public Map<TopicPartition, OffsetAndMetadata> start() {
-    return start;
+  private void join(SlotWork work) {
+    if (slots.isEmpty()) {
+      takeResting(work);
+    }
+    if (producer != null && follows(goingOnFrom, work)) {
+      work.ranges()
+          .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
+    } else {
+      findStart(work);
+    }
+    slots.add(new Entered(work));
+    if (isCommitted(work)) {
+      // Nothing will be read, so nothing is left to drain.
+      inputDrained(work, Map.of());
+    }
   }
 
-  private void openProducer() {
+  private void takeResting(SlotWork work) {
     SlotProducer resting = PRODUCERS.take(transactionalId);
-    if (resting != null) {
-      if (goesOn(resting)) {
-        producer = resting.producer;
-        producerCommitted = resting.committed;
-        work.ranges()
-            .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
-        return;
-      }
+    if (resting == null) {
+      return;
+    }
+    if (TaskContext.get().attemptNumber() == 0
+        && TaskContext.get().stageAttemptNumber() == 0
+        && JVM.equals(work.owner())
+        && resting.producer.hasSettings(scope.sink(), scope.transactionTimeoutMs())
+        && follows(resting.committed, work)) {
+      producer = resting.producer;
+      goingOnFrom = resting.committed;
+    } else {
       resting.producer.close();
     }
+  }
+
+  private static boolean follows(Map<TopicPartition, Long> committed, SlotWork work) {
+    return work.ranges().stream()
+        .allMatch(r -> Long.valueOf(r.groupStart()).equals(committed.get(r.topicPartition())));
+  }
+
+  private void findStart(SlotWork work) {
     GroupOffsets offsets =
         new GroupOffsets(ExecutorAdmin.of(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
-    takeStart(offsets.committed(partitions));
-    if (isCommitted()) {
+    takeStart(work, offsets.committed(partitions));
+    if (isCommitted(work)) {
       return;
     }
-    producer =
-        TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
-    FaultPoint.AFTER_INIT.reach();
+    if (producer == null) {
+      producer =
+          TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
+      FaultPoint.AFTER_INIT.reach();
+    }
     try {
-      takeStart(offsets.stable(partitions, STABLE_TIMEOUT));
+      takeStart(work, offsets.stable(partitions, STABLE_TIMEOUT));
     } catch (TimeoutException e) {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
-    if (isCommitted()) {
-      producer.close();
-      producer = null;
-    }
-  }
-
-  private boolean goesOn(SlotProducer resting) {
-    return TaskContext.get().attemptNumber() == 0
-        && TaskContext.get().stageAttemptNumber() == 0
-        && JVM.equals(work.owner())
-        && resting.producer.hasSettings(scope.sink(), scope.transactionTimeoutMs())
-        && work.ranges().stream()
-            .allMatch(
-                r ->
-                    Long.valueOf(r.groupStart())
-                        .equals(resting.committed.get(r.topicPartition())));
   }
 
   /** Checks each offset's stamp and takes it as the start. */
-  private void takeStart(Map<TopicPartition, OffsetAndMetadata> fetched) {
+  private void takeStart(SlotWork work, Map<TopicPartition, OffsetAndMetadata> fetched) {
     for (SlotRange range : work.ranges()) {
       TopicPartition partition = range.topicPartition();
       OffsetAndMetadata offset = fetched.get(partition);
-      Optional<Stamp> stamp =
-          offset == null ? Optional.empty() : Stamp.parse(offset.metadata());
+      Optional<Stamp> stamp = offset == null ? Optional.empty() : Stamp.parse(offset.metadata());
       if (stamp.isEmpty()
           || !stamp.get().identity().equals(scope.identity().id())
           || offset.offset() < range.groupStart()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_CHANGED",
             Map.of(
-                "group", scope.identity().group(),
-                "partition", partition,
-                "planned", range.groupStart(),
-                "found", offset == null ? "none" : offset.offset(),
-                "stamp", offset == null ? "none" : offset.metadata()));
+                "group",
+                scope.identity().group(),
+                "partition",
+                partition,
+                "planned",
+                range.groupStart(),
+                "found",
+                offset == null ? "none" : offset.offset(),
+                "stamp",
+                offset == null ? "none" : offset.metadata()));
       }
       start.put(partition, offset);
     }
   }
 
-  private boolean isCommitted() {
-    return work.ranges().stream()
-        .allMatch(r -> start.get(r.topicPartition()).offset() >= r.end());
+  private boolean isCommitted(SlotWork work) {
+    return work.ranges().stream().allMatch(r -> start.get(r.topicPartition()).offset() >= r.end());
   }
 
   /**
-   * Called by the reader once it has handed out its last record.
+   * Called by a reader once it has handed out its slot's last record.
    *
    * @param leaderEpochs for each partition the leader epoch at its planned end, where known
    */
-  public void inputDrained(Map<TopicPartition, Optional<Integer>> leaderEpochs) {
-    drained = leaderEpochs;
+  public void inputDrained(SlotWork work, Map<TopicPartition, Optional<Integer>> leaderEpochs) {
+    for (Entered entered : slots) {
+      if (entered.work == work) {
+        entered.drained = leaderEpochs;
+      }
+    }
   }
 
   /** Fails while there is time to, if the transaction nears its timeout. */
@@ -227,60 +271,75 @@ public final class TaskTransaction {
   }
 
   /** Commits records and offsets together; a batch whose records were all dropped too. */
-  public SlotCommit commit() {
+  public List<SlotCommit> commit() {
     if (producer != null) {
-      if (drained == null) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_INPUT_NOT_DRAINED", Map.of("transactionalId", transactionalId));
-      }
       begin();
+      Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
       FaultPoint.BEFORE_FLUSH.reach();
       producer.flush();
       FaultPoint.AFTER_FLUSH.reach();
-      producer.sendOffsets(offsetsToCommit(), scope.fence());
+      producer.sendOffsets(offsets, scope.fence());
       FaultPoint.AFTER_OFFSETS.reach();
       producer.commit();
-      rest();
+      rest(offsets);
       FaultPoint.AFTER_COMMIT.reach();
     }
-    Map<TopicPartition, Long> reached = new HashMap<>();
-    for (SlotRange range : work.ranges()) {
-      TopicPartition partition = range.topicPartition();
-      reached.put(partition, Math.max(range.end(), start.get(partition).offset()));
-    }
     SparkEnv env = SparkEnv.get();
-    return new SlotCommit(
-        work.slot(), JVM, env.executorId(), env.blockManager().blockManagerId().host(), reached);
+    List<SlotCommit> commits = new ArrayList<>();
+    for (Entered entered : slots) {
+      Map<TopicPartition, Long> reached = new HashMap<>();
+      for (SlotRange range : entered.work.ranges()) {
+        TopicPartition partition = range.topicPartition();
+        reached.put(partition, Math.max(range.end(), start.get(partition).offset()));
+      }
+      commits.add(
+          new SlotCommit(
+              scope.identity().id(),
+              entered.work.slot(),
+              JVM,
+              env.executorId(),
+              env.blockManager().blockManagerId().host(),
+              reached));
+    }
+    return commits;
   }
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
     Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-    for (SlotRange range : work.ranges()) {
-      TopicPartition partition = range.topicPartition();
-      if (start.get(partition).offset() < range.end()) {
-        Stamp stamp =
-            new Stamp(
-                Stamp.Scope.TASK,
-                scope.identity().id(),
-                range.topicId(),
-                Stamp.SAME_CLUSTER,
-                scope.epoch());
-        // The planned end, not the last record + 1: control records lie between.
-        offsets.put(
-            partition,
-            new OffsetAndMetadata(
-                range.end(),
-                drained.getOrDefault(partition, Optional.empty()),
-                stamp.encode()));
+    for (Entered entered : slots) {
+      if (entered.drained == null) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_INPUT_NOT_DRAINED", Map.of("transactionalId", transactionalId));
+      }
+      for (SlotRange range : entered.work.ranges()) {
+        TopicPartition partition = range.topicPartition();
+        if (start.get(partition).offset() < range.end()) {
+          // The planned end, not the last record + 1: control records lie between.
+          offsets.put(
+              partition,
+              new OffsetAndMetadata(
+                  range.end(),
+                  entered.drained.getOrDefault(partition, Optional.empty()),
+                  stamp(range).encode()));
+        }
       }
     }
     return offsets;
   }
 
-  private void rest() {
+  private Stamp stamp(SlotRange range) {
+    return new Stamp(
+        Stamp.Scope.TASK,
+        scope.identity().id(),
+        range.topicId(),
+        Stamp.SAME_CLUSTER,
+        scope.epoch());
+  }
+
+  private void rest(Map<TopicPartition, OffsetAndMetadata> committed) {
     ended = true;
-    Map<TopicPartition, Long> known = new HashMap<>(producerCommitted);
-    work.ranges().forEach(r -> known.put(r.topicPartition(), r.end()));
+    Map<TopicPartition, Long> known = new HashMap<>(goingOnFrom);
+    committed.forEach((partition, offset) -> known.put(partition, offset.offset()));
     PRODUCERS.put(transactionalId, new SlotProducer(producer, known));
   }
 

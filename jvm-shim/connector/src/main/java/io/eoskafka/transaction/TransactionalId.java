@@ -15,8 +15,8 @@ public final class TransactionalId {
   }
 
   /**
-   * Whether a name belongs to an identity, with any prefix and any slot: an earlier run may have had
-   * another prefix and more slots.
+   * Whether a name belongs to an identity, with any prefix and any slot: an earlier run may have
+   * had another prefix and more slots.
    */
   static boolean isOf(String transactionalId, String identityId) {
     return Pattern.matches("(?s).*-" + Pattern.quote(identityId) + "-\\d+", transactionalId);

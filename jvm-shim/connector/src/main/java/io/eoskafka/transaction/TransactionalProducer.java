@@ -47,8 +47,7 @@ public final class TransactionalProducer {
     this.transactionalId = transactionalId;
     this.settings = settings;
     this.transactionTimeoutMs = transactionTimeoutMs;
-    this.producer =
-        new KafkaProducer<>(settings.producer(transactionalId, transactionTimeoutMs));
+    this.producer = new KafkaProducer<>(settings.producer(transactionalId, transactionTimeoutMs));
     this.onSent =
         (metadata, failure) -> {
           if (failure != null) {
@@ -155,8 +154,8 @@ public final class TransactionalProducer {
   }
 
   /**
-   * Ends the transaction so that nobody waits for it, and closes. Where its end has no clear answer,
-   * the next {@link #init} of this id settles it.
+   * Ends the transaction so that nobody waits for it, and closes. Where its end has no clear
+   * answer, the next {@link #init} of this id settles it.
    */
   public void abortAndClose() {
     // The thread of a killed task is interrupted, which would cut the abort short.

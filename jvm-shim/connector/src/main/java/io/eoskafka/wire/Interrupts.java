@@ -12,8 +12,8 @@ public final class Interrupts {
   private Interrupts() {}
 
   /**
-   * Spark takes a query's end as a stop, not as a failure, only where the cause is one of Java's own
-   * interruption types.
+   * Spark takes a query's end as a stop, not as a failure, only where the cause is one of Java's
+   * own interruption types.
    */
   public static UncheckedIOException asJava(InterruptException e) {
     InterruptedIOException cause = new InterruptedIOException(e.getMessage());
