@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -169,10 +170,16 @@ public final class GroupMember implements AutoCloseable {
     return member.consumerId() + " (client " + member.clientId() + " at " + member.host() + ")";
   }
 
-  /** Leaves without a LeaveGroup, as static members do: a restart takes the place over. */
+  /**
+   * Leaves the group, so that tools may change its offsets at once. A driver that dies does not
+   * leave; its restart takes the place over. One that was fenced has no place to give up, and the
+   * broker refuses its leave.
+   */
   @Override
   public void close() {
-    consumer.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ofSeconds(5)));
+    consumer.close(
+        CloseOptions.timeout(Duration.ofSeconds(5))
+            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
   }
 
   private final class Assignment implements ConsumerRebalanceListener {

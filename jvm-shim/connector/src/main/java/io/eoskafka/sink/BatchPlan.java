@@ -89,7 +89,8 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
     }
     List<SparkPlan> coalesced = new ArrayList<>();
     collect(stage, CoalesceExec.class, coalesced);
-    if (coalesced.isEmpty() && tasks != slots) {
+    // Spark runs one task for a batch with no input partition.
+    if (coalesced.isEmpty() && tasks != Math.max(slots, 1)) {
       throw refused(tasks + " tasks read " + slots + " slots");
     }
     for (SparkPlan coalesce : coalesced) {

@@ -19,7 +19,9 @@ import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /** Which topic-partitions a source has, and how far their logs reach. */
@@ -85,7 +87,7 @@ final class Topics {
     Set<String> topics = named;
     if (pattern != null) {
       topics = new TreeSet<>();
-      for (String topic : Interrupts.get(admin.listTopics().names())) {
+      for (String topic : reach(admin.listTopics().names())) {
         if (pattern.matcher(topic).matches()) {
           topics.add(topic);
         }
@@ -98,7 +100,7 @@ final class Topics {
         .forEach(
             (topic, answer) -> {
               try {
-                TopicDescription description = Interrupts.get(answer);
+                TopicDescription description = reach(answer);
                 description
                     .partitions()
                     .forEach(
@@ -119,6 +121,17 @@ final class Topics {
       found.keySet().retainAll(assigned);
     }
     return found;
+  }
+
+  private <T> T reach(KafkaFuture<T> answer) {
+    try {
+      return Interrupts.get(answer);
+    } catch (TimeoutException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_UNREACHABLE",
+          Map.of("servers", options.client().bootstrapServers(), "cause", e.getMessage()),
+          e);
+    }
   }
 
   /** The first offset that each log still has. */

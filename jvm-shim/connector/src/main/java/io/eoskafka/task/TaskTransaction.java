@@ -75,8 +75,10 @@ public final class TaskTransaction {
   private final List<Entered> slots = new ArrayList<>();
   private final Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
 
-  /** Null as long as every range that was entered turned out to be committed. */
   private TransactionalProducer producer;
+
+  /** False as long as every range that was entered turned out to be committed. */
+  private boolean hasWork;
 
   /** What the producer committed before this attempt, where it goes on without a stable fetch. */
   private Map<TopicPartition, Long> goingOnFrom = Map.of();
@@ -158,6 +160,8 @@ public final class TaskTransaction {
     if (isCommitted(work)) {
       // Nothing will be read, so nothing is left to drain.
       inputDrained(work, Map.of());
+    } else {
+      hasWork = true;
     }
   }
 
@@ -256,7 +260,7 @@ public final class TaskTransaction {
   }
 
   public void send(ProducerRecord<byte[], byte[]> record) {
-    if (producer == null) {
+    if (!hasWork) {
       // An operator that makes rows from no input made this one again; its first form is committed.
       return;
     }
@@ -272,7 +276,7 @@ public final class TaskTransaction {
 
   /** Commits records and offsets together; a batch whose records were all dropped too. */
   public List<SlotCommit> commit() {
-    if (producer != null) {
+    if (hasWork) {
       begin();
       Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
       FaultPoint.BEFORE_FLUSH.reach();
