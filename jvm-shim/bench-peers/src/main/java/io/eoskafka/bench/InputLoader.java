@@ -53,11 +53,16 @@ public final class InputLoader {
 
   private static Map<String, Object> settings(String servers) {
     return Map.of(
-        ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, servers,
-        ProducerConfig.LINGER_MS_CONFIG, 20,
-        ProducerConfig.BATCH_SIZE_CONFIG, 256 << 10,
-        ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class,
-        ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
+        ProducerConfig.BOOTSTRAP_SERVERS_CONFIG,
+        servers,
+        ProducerConfig.LINGER_MS_CONFIG,
+        20,
+        ProducerConfig.BATCH_SIZE_CONFIG,
+        256 << 10,
+        ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG,
+        ByteArraySerializer.class,
+        ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG,
+        ByteArraySerializer.class);
   }
 
   static byte[] value(long n, int bytes) {

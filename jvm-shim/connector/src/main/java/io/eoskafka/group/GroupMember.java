@@ -8,7 +8,9 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.function.Predicate;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.consumer.CloseOptions;
@@ -21,6 +23,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 
@@ -58,6 +61,16 @@ public final class GroupMember implements AutoCloseable {
   }
 
   /**
+   * Refuses a group that somebody else is in, before joining: a join would disturb its owner. Our
+   * own instance id may be there; it is a former driver's, and taken over.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FOREIGN_MEMBER}
+   */
+  public void refuseForeignMembers() {
+    refuseMembers(member -> !member.groupInstanceId().equals(Optional.of(identity.instanceId())));
+  }
+
+  /**
    * Joins, or finishes a join that is due, and returns the fence that holds until the next call.
    *
    * @param wanted all topics of the source; not empty
@@ -89,7 +102,7 @@ public final class GroupMember implements AutoCloseable {
     Fence current =
         new Fence(identity.group(), now.generationId(), now.memberId(), identity.instanceId());
     if (!current.equals(fence)) {
-      refuseForeignMembers(current);
+      refuseMembers(member -> !member.consumerId().equals(current.memberId()));
       fence = current;
     }
     return current;
@@ -130,21 +143,23 @@ public final class GroupMember implements AutoCloseable {
     return parts;
   }
 
-  private void refuseForeignMembers(Fence own) {
-    for (MemberDescription member : members()) {
-      if (!member.consumerId().equals(own.memberId())) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_FOREIGN_MEMBER",
-            Map.of("group", identity.group(), "member", describe(member)));
-      }
-    }
+  private void refuseMembers(Predicate<MemberDescription> foreign) {
+    members().stream()
+        .filter(foreign)
+        .findFirst()
+        .ifPresent(
+            member -> {
+              throw EosKafkaException.of(
+                  "EOSKAFKA_FOREIGN_MEMBER",
+                  Map.of("group", identity.group(), "member", describe(member)));
+            });
   }
 
   private EosKafkaException fenced(RuntimeException cause) {
     String owner = "unknown";
     try {
       for (MemberDescription member : members()) {
-        if (member.groupInstanceId().equals(java.util.Optional.of(identity.instanceId()))) {
+        if (member.groupInstanceId().equals(Optional.of(identity.instanceId()))) {
           owner = describe(member);
         }
       }
@@ -158,12 +173,16 @@ public final class GroupMember implements AutoCloseable {
   }
 
   private Collection<MemberDescription> members() {
-    return Interrupts.get(
-            admin
-                .describeConsumerGroups(List.of(identity.group()))
-                .describedGroups()
-                .get(identity.group()))
-        .members();
+    try {
+      return Interrupts.get(
+              admin
+                  .describeConsumerGroups(List.of(identity.group()))
+                  .describedGroups()
+                  .get(identity.group()))
+          .members();
+    } catch (GroupIdNotFoundException e) {
+      return List.of();
+    }
   }
 
   private static String describe(MemberDescription member) {

@@ -96,6 +96,7 @@ final class GroupProgress {
     // Before joining, so that a running owner is not disturbed.
     offsets.committed(topicIds.keySet()).forEach(rule::refuseForeign);
     member = new GroupMember(options.client(), identity, admin);
+    member.refuseForeignMembers();
     fence = member.poll(topicNames());
     settle(topicIds.keySet(), sparkStart, rule);
     if (existing.isEmpty()) {

@@ -13,6 +13,7 @@ import java.nio.file.StandardCopyOption;
  * stop} (SIGSTOP to itself) or {@code fail} (an exception).
  */
 public enum FaultPoint {
+  BEFORE_INIT("before-init"),
   AFTER_INIT("after-init"),
   BEFORE_FLUSH("before-flush"),
   AFTER_FLUSH("after-flush"),

@@ -197,6 +197,7 @@ public final class TaskTransaction {
       return;
     }
     if (producer == null) {
+      FaultPoint.BEFORE_INIT.reach();
       producer =
           TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
       FaultPoint.AFTER_INIT.reach();
