@@ -1,6 +1,7 @@
 package io.eoskafka.bench;
 
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -52,20 +53,15 @@ public final class InputLoader {
   }
 
   private static Map<String, Object> settings(String servers) {
-    return Map.of(
-        ProducerConfig.BOOTSTRAP_SERVERS_CONFIG,
-        servers,
-        ProducerConfig.LINGER_MS_CONFIG,
-        20,
-        ProducerConfig.BATCH_SIZE_CONFIG,
-        256 << 10,
-        ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG,
-        ByteArraySerializer.class,
-        ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG,
-        ByteArraySerializer.class);
+    return Map.ofEntries(
+        Map.entry(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, servers),
+        Map.entry(ProducerConfig.LINGER_MS_CONFIG, 20),
+        Map.entry(ProducerConfig.BATCH_SIZE_CONFIG, 256 << 10),
+        Map.entry(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class),
+        Map.entry(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class));
   }
 
-  static byte[] value(long n, int bytes) {
+  private static byte[] value(long n, int bytes) {
     int words = (bytes + Long.BYTES - 1) / Long.BYTES;
     ByteBuffer value = ByteBuffer.allocate(words * Long.BYTES).putLong(n);
     for (int word = 1; word < words; word++) {
@@ -73,7 +69,7 @@ public final class InputLoader {
     }
     return value.array().length == bytes
         ? value.array()
-        : java.util.Arrays.copyOf(value.array(), bytes);
+        : Arrays.copyOf(value.array(), bytes);
   }
 
   /** The finalizer of SplitMix64 (Steele, Lea, Flood 2014): no two words of it look alike. */

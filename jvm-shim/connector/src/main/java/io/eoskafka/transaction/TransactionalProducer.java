@@ -8,10 +8,8 @@ import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.Interrupts;
 import java.time.Duration;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
@@ -36,8 +34,6 @@ public final class TransactionalProducer {
   private final ClientSettings settings;
   private final int transactionTimeoutMs;
   private final KafkaProducer<byte[], byte[]> producer;
-  private final AtomicReference<Exception> sendFailure = new AtomicReference<>();
-  private final Callback onSent;
   private boolean open;
   private boolean ending;
   private long beganNanos;
@@ -48,12 +44,6 @@ public final class TransactionalProducer {
     this.settings = settings;
     this.transactionTimeoutMs = transactionTimeoutMs;
     this.producer = new KafkaProducer<>(settings.producer(transactionalId, transactionTimeoutMs));
-    this.onSent =
-        (metadata, failure) -> {
-          if (failure != null) {
-            sendFailure.compareAndSet(null, failure);
-          }
-        };
   }
 
   /** Opens a producer and ends what an earlier one of this id left: it is fenced from here on. */
@@ -85,10 +75,13 @@ public final class TransactionalProducer {
     return open;
   }
 
+  /**
+   * Sends without a callback, which would cost an object per record: a record that fails puts the
+   * transaction into an error state, and the next call that is not a send reports it.
+   */
   public void send(ProducerRecord<byte[], byte[]> record) {
-    throwIfSendFailed();
     try {
-      producer.send(record, onSent);
+      producer.send(record);
     } catch (RuntimeException e) {
       throw explain(e);
     }
@@ -117,7 +110,6 @@ public final class TransactionalProducer {
     } catch (RuntimeException e) {
       throw explain(e);
     }
-    throwIfSendFailed();
     checkTime();
   }
 
@@ -181,14 +173,6 @@ public final class TransactionalProducer {
     producer.close(Duration.ZERO);
   }
 
-  private void throwIfSendFailed() {
-    Exception failure = sendFailure.get();
-    if (failure != null) {
-      throw explain(
-          failure instanceof RuntimeException e ? e : new KafkaException("send failed", failure));
-    }
-  }
-
   private RuntimeException explain(RuntimeException e) {
     if (e instanceof InterruptException interrupt) {
       return Interrupts.asJava(interrupt);
@@ -196,8 +180,9 @@ public final class TransactionalProducer {
     if (e instanceof EosKafkaException) {
       return e;
     }
-    Throwable cause = e;
-    while (cause != null) {
+    Throwable root = e;
+    for (Throwable cause = e; cause != null; cause = cause.getCause()) {
+      root = cause;
       if (cause instanceof ProducerFencedException
           || cause instanceof InvalidProducerEpochException
           || cause instanceof InvalidPidMappingException) {
@@ -206,11 +191,8 @@ public final class TransactionalProducer {
             Map.of("transactionalId", transactionalId, "timeout", transactionTimeoutMs),
             e);
       }
-      cause = cause.getCause();
     }
     return EosKafkaException.of(
-        "EOSKAFKA_WRITE_FAILED",
-        Map.of("transactionalId", transactionalId, "cause", e.toString()),
-        e);
+        "EOSKAFKA_WRITE_FAILED", Map.of("transactionalId", transactionalId, "cause", root), e);
   }
 }
