@@ -1,16 +1,25 @@
 package io.eoskafka;
 
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SourceOptions;
 import io.eoskafka.source.EosKafkaScan;
 import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** {@code format("eoskafka")}. */
-public final class EosKafkaProvider implements TableProvider, DataSourceRegister {
+public final class EosKafkaProvider
+    implements TableProvider, CreatableRelationProvider, DataSourceRegister {
   public static final String NAME = "eoskafka";
 
   @Override
@@ -20,7 +29,7 @@ public final class EosKafkaProvider implements TableProvider, DataSourceRegister
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return EosKafkaScan.schema(options.getBoolean("includeHeaders", false));
+    return EosKafkaScan.schema(SourceOptions.includeHeaders(options));
   }
 
   @Override
@@ -28,5 +37,19 @@ public final class EosKafkaProvider implements TableProvider, DataSourceRegister
       StructType schema, Transform[] partitioning, Map<String, String> properties) {
     Runtime.check();
     return new EosKafkaTable(schema);
+  }
+
+  /**
+   * Where Spark takes a batch write in any save mode, so that each gets our reason for refusing it.
+   */
+  @Override
+  public BaseRelation createRelation(
+      SQLContext context,
+      SaveMode mode,
+      scala.collection.immutable.Map<String, String> options,
+      Dataset<Row> rows) {
+    throw EosKafkaException.of(
+        "EOSKAFKA_SCOPE_REFUSED",
+        Map.of("reason", "it is a batch write (also inside foreachBatch)"));
   }
 }

@@ -36,11 +36,9 @@ final class EosKafkaTable implements SupportsRead, SupportsWrite, TransactionalS
 
   @Override
   public Set<TableCapability> capabilities() {
-    // BATCH_WRITE is there so that a batch write gets our reason for refusing it.
     return Set.of(
         TableCapability.MICRO_BATCH_READ,
         TableCapability.STREAMING_WRITE,
-        TableCapability.BATCH_WRITE,
         TableCapability.ACCEPT_ANY_SCHEMA);
   }
 

@@ -84,10 +84,15 @@ public record SourceOptions(
         options.get("kafka.group.id"),
         lower.equals("latest") || lower.equals("earliest") ? lower : starting,
         values.positive("maxOffsetsPerTrigger"),
-        values.bool("includeHeaders", false),
+        includeHeaders(options),
         values.bool("failOnDataLoss", true),
         isolation.equals("read_committed"),
         slots.isPresent() ? OptionalInt.of((int) slots.getAsLong()) : OptionalInt.empty(),
         values.positive("kafkaConsumer.pollTimeoutMs").orElse(DEFAULT_POLL_TIMEOUT_MS));
+  }
+
+  /** Whether the source has the column {@code headers}; asked before the rest is known. */
+  public static boolean includeHeaders(CaseInsensitiveStringMap options) {
+    return new Values(options).bool("includeHeaders", false);
   }
 }

@@ -2,7 +2,7 @@ package io.eoskafka.group;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -96,7 +96,7 @@ public final class GroupMember implements AutoCloseable {
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
     } catch (InterruptException e) {
-      throw Interrupts.asJava(e);
+      throw KafkaCalls.asJava(e);
     }
     ConsumerGroupMetadata now = consumer.groupMetadata();
     Fence current =
@@ -121,7 +121,7 @@ public final class GroupMember implements AutoCloseable {
     } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
       throw fenced(e);
     } catch (InterruptException e) {
-      throw Interrupts.asJava(e);
+      throw KafkaCalls.asJava(e);
     }
   }
 
@@ -174,7 +174,7 @@ public final class GroupMember implements AutoCloseable {
 
   private Collection<MemberDescription> members() {
     try {
-      return Interrupts.get(
+      return KafkaCalls.get(
               admin
                   .describeConsumerGroups(List.of(identity.group()))
                   .describedGroups()

@@ -1,7 +1,7 @@
 package io.eoskafka.group;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -48,7 +48,7 @@ public final class GroupOffsets {
     ListConsumerGroupOffsetsSpec spec =
         new ListConsumerGroupOffsetsSpec().topicPartitions(partitions);
     Map<TopicPartition, OffsetAndMetadata> answer =
-        Interrupts.get(
+        KafkaCalls.get(
             admin
                 .listConsumerGroupOffsets(Map.of(group, spec), options)
                 .partitionsToOffsetAndMetadata(group));

@@ -4,7 +4,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.task.SlotCommit;
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -50,7 +50,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     }
     String cluster;
     try (Admin admin = Admin.create(options.client().admin("eoskafka-driver-sink"))) {
-      cluster = Interrupts.get(admin.describeCluster().clusterId());
+      cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
     }
     if (!cluster.equals(source.clusterId())) {
       throw EosKafkaException.of(

@@ -1,9 +1,6 @@
 package io.eoskafka.sink;
 
-import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
-import java.util.Map;
-import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
@@ -27,13 +24,6 @@ public final class EosKafkaWriteBuilder implements WriteBuilder, SupportsStreami
       @Override
       public String description() {
         return "eoskafka[" + (options.topic() == null ? "by row" : options.topic()) + "]";
-      }
-
-      @Override
-      public BatchWrite toBatch() {
-        throw EosKafkaException.of(
-            "EOSKAFKA_SCOPE_REFUSED",
-            Map.of("reason", "it is a batch write (also inside foreachBatch)"));
       }
 
       @Override

@@ -8,7 +8,7 @@ import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -91,6 +91,8 @@ public final class EosKafkaMicroBatchStream
   public Offset latestOffset(Offset start, ReadLimit limit) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     progress.resume(sparkStart);
+    // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
+    progress.commitSourceOnly(sparkStart.offsets());
     Map<TopicPartition, Long> from = progress.refresh(sparkStart);
     if (progress.takeSettled()) {
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
@@ -207,7 +209,7 @@ public final class EosKafkaMicroBatchStream
 
   /** The source's cluster, to compare with the sink's. */
   public String clusterId() {
-    return Interrupts.get(admin.describeCluster().clusterId());
+    return KafkaCalls.get(admin.describeCluster().clusterId());
   }
 
   /** Whether clients with these settings were found to reach the source's cluster. */
@@ -253,10 +255,9 @@ public final class EosKafkaMicroBatchStream
     progress.batchCommitted(reached);
   }
 
+  /** Nothing is left to do: the sink's transactions or the next {@link #latestOffset} did it. */
   @Override
-  public void commit(Offset end) {
-    progress.commitSourceOnly(((PartitionOffsets) end).offsets());
-  }
+  public void commit(Offset end) {}
 
   @Override
   public void stop() {

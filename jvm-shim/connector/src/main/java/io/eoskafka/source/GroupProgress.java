@@ -87,7 +87,12 @@ final class GroupProgress {
     }
     groupIsTheTruth = Driver.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    StartingPoint rule = new StartingPoint(identity, existing.isPresent(), files.sparkHasBatches());
+    StartingPoint rule =
+        new StartingPoint(
+            identity,
+            existing.isPresent(),
+            files.readInitialOffsets().isPresent(),
+            files.sparkHasBatches());
     topicIds = discover();
     if (topicIds.isEmpty()) {
       throw EosKafkaException.of(
@@ -135,7 +140,7 @@ final class GroupProgress {
     }
     Fence before = fence;
     fence = member.poll(topicNames());
-    StartingPoint rule = new StartingPoint(identity, true, true);
+    StartingPoint rule = new StartingPoint(identity, true, true, true);
     if (!fence.equals(before)) {
       LOG.info("Group {} has a new generation, {}", identity.group(), fence.generation());
       settle(topicIds.keySet(), sparkStart, rule);
@@ -212,7 +217,7 @@ final class GroupProgress {
         news.put(partition, kept);
       }
     }
-    if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
+    if (!rule.sparkHasBatches() && !rule.resolved()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
     commit(news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);

@@ -5,7 +5,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.task.IdlePool;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskTransaction;
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -205,7 +205,7 @@ final class SlotConsumer {
         skipLostData(e);
         continue;
       } catch (InterruptException e) {
-        throw Interrupts.asJava(e);
+        throw KafkaCalls.asJava(e);
       }
       polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p)));
       if (!polled.nextOffsets().isEmpty()) {

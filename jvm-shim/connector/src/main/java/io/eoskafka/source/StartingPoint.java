@@ -14,9 +14,11 @@ import org.apache.kafka.common.TopicPartition;
  *
  * @param identity ours
  * @param ownLog whether the checkpoint held our identity before this run
+ * @param resolved whether {@code startingOffsets} were resolved before: what they did not cover
+ *     then came later
  * @param sparkHasBatches whether Spark has logged a batch
  */
-record StartingPoint(Identity identity, boolean ownLog, boolean sparkHasBatches) {
+record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolean sparkHasBatches) {
 
   /** Where the answer comes from. */
   enum Source {
@@ -77,7 +79,10 @@ record StartingPoint(Identity identity, boolean ownLog, boolean sparkHasBatches)
           : Source.GROUP;
     }
     if (!sparkHasBatches) {
-      return initial != null ? Source.INITIAL_FILE : Source.OPTION;
+      if (initial != null) {
+        return Source.INITIAL_FILE;
+      }
+      return resolved ? Source.NEW_PARTITION : Source.OPTION;
     }
     Long logged = sparkStart != null ? sparkStart : initial;
     if (logged == null) {

@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
@@ -19,9 +19,7 @@ import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.IsolationLevel;
-import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /** Which topic-partitions a source has, and how far their logs reach. */
@@ -87,7 +85,7 @@ final class Topics {
     Set<String> topics = named;
     if (pattern != null) {
       topics = new TreeSet<>();
-      for (String topic : reach(admin.listTopics().names())) {
+      for (String topic : KafkaCalls.reach(admin.listTopics().names(), options.client())) {
         if (pattern.matcher(topic).matches()) {
           topics.add(topic);
         }
@@ -100,7 +98,7 @@ final class Topics {
         .forEach(
             (topic, answer) -> {
               try {
-                TopicDescription description = reach(answer);
+                TopicDescription description = KafkaCalls.reach(answer, options.client());
                 description
                     .partitions()
                     .forEach(
@@ -121,17 +119,6 @@ final class Topics {
       found.keySet().retainAll(assigned);
     }
     return found;
-  }
-
-  private <T> T reach(KafkaFuture<T> answer) {
-    try {
-      return Interrupts.get(answer);
-    } catch (TimeoutException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_UNREACHABLE",
-          Map.of("servers", options.client().bootstrapServers(), "cause", e.getMessage()),
-          e);
-    }
   }
 
   /** The first offset that each log still has. */
@@ -157,7 +144,7 @@ final class Topics {
     Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
     partitions.forEach(p -> wanted.put(p, spec));
     Map<TopicPartition, Long> found = new HashMap<>();
-    Interrupts.get(admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all())
+    KafkaCalls.get(admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all())
         .forEach((partition, offset) -> found.put(partition, offset.offset()));
     return found;
   }

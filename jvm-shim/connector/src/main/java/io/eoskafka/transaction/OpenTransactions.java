@@ -1,6 +1,6 @@
 package io.eoskafka.transaction;
 
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
 import java.util.List;
 import org.apache.kafka.clients.admin.Admin;
@@ -31,12 +31,12 @@ public final class OpenTransactions {
       return;
     }
     LOG.info("Ending what former runs left of {} transactional producers: {}", ids.size(), ids);
-    Interrupts.get(admin.fenceProducers(ids).all());
+    KafkaCalls.get(admin.fenceProducers(ids).all());
   }
 
   private static Collection<TransactionListing> list(Admin admin, String identityId) {
     try {
-      return Interrupts.get(
+      return KafkaCalls.get(
           admin
               .listTransactions(
                   new ListTransactionsOptions()
@@ -44,7 +44,7 @@ public final class OpenTransactions {
               .all());
     } catch (UnsupportedVersionException e) {
       // Brokers before 4.1 have no filter by name (KIP-1152).
-      return Interrupts.get(admin.listTransactions().all());
+      return KafkaCalls.get(admin.listTransactions().all());
     }
   }
 }

@@ -5,7 +5,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
 import io.eoskafka.wire.GroupMetadata;
-import io.eoskafka.wire.Interrupts;
+import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.CommitFailedException;
@@ -18,6 +18,7 @@ import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.InvalidPidMappingException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
+import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -175,7 +176,7 @@ public final class TransactionalProducer {
 
   private RuntimeException explain(RuntimeException e) {
     if (e instanceof InterruptException interrupt) {
-      return Interrupts.asJava(interrupt);
+      return KafkaCalls.asJava(interrupt);
     }
     if (e instanceof EosKafkaException) {
       return e;
@@ -185,7 +186,9 @@ public final class TransactionalProducer {
       root = cause;
       if (cause instanceof ProducerFencedException
           || cause instanceof InvalidProducerEpochException
-          || cause instanceof InvalidPidMappingException) {
+          || cause instanceof InvalidPidMappingException
+          // What a broker with transaction version 2 says of a transaction that it timed out.
+          || cause instanceof InvalidTxnStateException) {
         return EosKafkaException.of(
             "EOSKAFKA_ATTEMPT_FENCED",
             Map.of("transactionalId", transactionalId, "timeout", transactionTimeoutMs),

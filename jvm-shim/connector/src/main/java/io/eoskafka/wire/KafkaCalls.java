@@ -1,15 +1,19 @@
 package io.eoskafka.wire;
 
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
+import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TimeoutException;
 
-/** Kafka's ways to fail, in the form Spark knows. */
-public final class Interrupts {
-  private Interrupts() {}
+/** Waits for the admin client, with its failures in a form that Spark and a user know. */
+public final class KafkaCalls {
+  private KafkaCalls() {}
 
   /**
    * Spark takes a query's end as a stop, not as a failure, only where the cause is one of Java's
@@ -32,6 +36,22 @@ public final class Interrupts {
         throw cause;
       }
       throw new KafkaException(e.getCause());
+    }
+  }
+
+  /**
+   * As {@link #get}, for the first call to a cluster.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_UNREACHABLE}
+   */
+  public static <T> T reach(KafkaFuture<T> future, ClientSettings client) {
+    try {
+      return get(future);
+    } catch (TimeoutException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_UNREACHABLE",
+          Map.of("servers", client.bootstrapServers(), "cause", e.getMessage()),
+          e);
     }
   }
 }
