@@ -1,0 +1,53 @@
+# `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-all model chaos bench soak check clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+VENV := .venv/.installed
+MVN := mvn -B --no-transfer-progress -f jvm-shim/pom.xml
+
+# Spark's Python workers must see the packages of the virtual environment.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: $(VENV) ## the virtual environment and, if missing or stale, the connector's jar
+	$(BIN)/python -c "from eoskafka._jar import main; main()"
+
+demo: build ## a crash without a duplicate, shown on a local cluster
+	$(BIN)/eoskafka demo
+
+test: build ## JVM unit tests, unit tests and integration tests
+	$(MVN) -pl connector test
+	$(BIN)/pytest tests/unit tests/integration -m "not slow"
+
+test-all: build ## all tests, slow ones included, and the mutations
+	$(MVN) -pl connector test
+	$(BIN)/pytest
+	$(BIN)/python tests/mutations/run.py
+
+bench: build ## throughput against the built-in connector
+	$(BIN)/eoskafka bench throughput
+
+model chaos soak: ## (not there yet)
+	@echo "$@: not there yet" >&2; exit 1
+
+check: $(VENV) ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict python/eoskafka
+	$(MVN) -q spotless:check
+
+clean: ## remove what was built (not .venv)
+	rm -rf build dist python/*.egg-info python/eoskafka/jars jvm-shim/target jvm-shim/*/target
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The stamp is newer than pyproject.toml: what it asks for is installed.
+$(VENV): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -e ".[dev]"
+	touch $@

@@ -1,0 +1,160 @@
+"""The connector's jar: where it is, whether it belongs to this package, and how it is built.
+
+`setup.py` uses this file before the package is installed, so it needs the standard library only.
+
+Two places are known. `python/eoskafka/jars/` holds the one jar that the wheel carries (in a
+checkout it is made by `make build`). The thin jar, with kafka-clients under its own name, is not
+shipped: it is built in a checkout for those who need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from eoskafka._version import __version__
+from eoskafka.errors import JarError
+
+_PACKAGE = Path(__file__).parent
+_BUILD_PROPERTIES = "io/eoskafka/build.properties"
+_SOURCES = (
+    "jvm-shim/pom.xml",
+    "jvm-shim/connector/pom.xml",
+    "jvm-shim/connector/src/main",
+    "python/eoskafka/spec",
+)
+
+
+def checkout() -> Path | None:
+    """The root of the checkout or unpacked sdist that this file is in; None when installed."""
+    root = _PACKAGE.parent.parent
+    return root if (root / "jvm-shim" / "connector" / "pom.xml").is_file() else None
+
+
+def jar_file(thin: bool = False) -> Path:
+    """Where the jar belongs, whether it is there or not. JarError for a thin one if installed."""
+    if not thin:
+        return _PACKAGE / "jars" / f"eoskafka-{__version__}.jar"
+    return _target(_need_checkout(), thin=True)
+
+
+def sources_digest(root: Path) -> str:
+    """SHA-256 over the sorted relative paths and the contents of everything the jar is made of."""
+    files: list[Path] = []
+    for source in _SOURCES:
+        path = root / source
+        files += [path] if path.is_file() else (p for p in path.rglob("*") if p.is_file())
+    digest = hashlib.sha256()
+    for file in sorted(files, key=lambda f: f.relative_to(root).as_posix()):
+        if "__pycache__" in file.parts:
+            continue
+        content = file.read_bytes()
+        # The length keeps (path, content) pairs apart.
+        digest.update(f"{file.relative_to(root).as_posix()}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def build_properties(jar: Path) -> dict[str, str]:
+    """What the build wrote into the jar: `version`, `sources`, `spark`, `scala`, `kafka`."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            text = archive.read(_BUILD_PROPERTIES).decode("utf-8")
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise JarError(f"{jar} is no eoskafka jar ({error}): {_remedy()}") from error
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def check(jar: Path) -> None:
+    """JarError unless `jar` exists and was built for this version, from these sources if known."""
+    if not jar.is_file():
+        raise JarError(f"{jar} does not exist: {_remedy()}")
+    found = build_properties(jar)
+    if found.get("version") != __version__:
+        raise JarError(
+            f"{jar} is of version {found.get('version')}, "
+            f"this package is {__version__}: {_remedy()}"
+        )
+    root = checkout()
+    if root is not None and found.get("sources") != sources_digest(root):
+        raise JarError(f"{jar} is stale, its sources have changed since: {_remedy()}")
+
+
+def ensure_built(thin: bool = False) -> Path:
+    """The jar, built with Maven if it is missing or stale. JarError if that is not possible."""
+    jar = jar_file(thin)
+    try:
+        check(jar)
+    except JarError:
+        root = _need_checkout()
+        _run_maven(root, thin)
+        if not thin:
+            _install(_target(root, thin=False), jar)
+        check(jar)
+    return jar
+
+
+def _run_maven(root: Path, thin: bool) -> None:
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise JarError(
+            "the connector's jar must be built and Maven (mvn) is not on the PATH: "
+            f"install Maven and a JDK 17, then run `make build` in {root}"
+        )
+    command = [
+        *(mvn, "-q", "-B", "-f", str(root / "jvm-shim" / "pom.xml"), "-pl", "connector"),
+        *("package", "-DskipTests", f"-Drevision={__version__}"),
+        f"-Deoskafka.sources={sources_digest(root)}",
+        *(["-Pthin"] if thin else []),
+    ]
+    # Maven's output is a message, not this command's data.
+    done = subprocess.run(command, stdout=sys.stderr, check=False)
+    if done.returncode != 0:
+        raise JarError(f"Maven could not build the jar (exit code {done.returncode}, see above)")
+
+
+def _install(built: Path, jar: Path) -> None:
+    """Put the built jar in its place, whole, and leave no other version beside it."""
+    jar.parent.mkdir(exist_ok=True)
+    draft = jar.with_suffix(f".{os.getpid()}.tmp")
+    shutil.copyfile(built, draft)
+    draft.replace(jar)
+    for other in jar.parent.glob("*.jar"):
+        if other != jar:
+            other.unlink()
+
+
+def _target(root: Path, thin: bool) -> Path:
+    name = f"eoskafka-{__version__}{'-thin' if thin else ''}.jar"
+    return root / "jvm-shim" / "connector" / "target" / name
+
+
+def _need_checkout() -> Path:
+    root = checkout()
+    if root is None:
+        raise JarError(
+            "the jar can only be built in a checkout of eoskafka: this is an installed package "
+            f"({_PACKAGE}). Clone the repository and run `make build` there."
+        )
+    return root
+
+
+def _remedy() -> str:
+    root = checkout()
+    if root is None:
+        return f"reinstall the package: pip install --force-reinstall eoskafka=={__version__}"
+    return f"run `make build` in {root}"
+
+
+def main() -> None:
+    """`make build`: print the jar's path, after building it if it is missing or stale."""
+    try:
+        print(ensure_built())
+    except JarError as error:
+        sys.exit(f"error: {error}")

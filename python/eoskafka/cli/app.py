@@ -1,0 +1,64 @@
+"""The root of the command tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from eoskafka import __version__, _jar, jar_path
+from eoskafka.cli import bench, cluster, demo
+from eoskafka.cli.output import Exit, data, messages
+from eoskafka.errors import EosKafkaError
+
+app = typer.Typer(
+    name="eoskafka",
+    help="Exactly-once Kafka for Spark Structured Streaming.",
+    epilog="Example: eoskafka cluster start",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(bench.app, name="bench")
+app.command(epilog="Example: eoskafka demo --seed 7 --keep")(demo.demo)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; typer itself ends in SystemExit."""
+    try:
+        app(list(arguments), prog_name="eoskafka")
+    except EosKafkaError as error:
+        messages.print("error:", style="red", end=" ")
+        messages.print(str(error), markup=False)
+        return Exit.REFUSED
+    return Exit.DONE
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        data.print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+    ] = False,
+) -> None:
+    """Exactly-once Kafka for Spark Structured Streaming."""
+
+
+@app.command("jar-path", epilog="Example: spark-submit --jars $(eoskafka jar-path) job.py")
+def print_jar_path(
+    thin: Annotated[
+        bool,
+        typer.Option("--thin", help="The jar with an unrelocated kafka-clients (checkout only)."),
+    ] = False,
+) -> None:
+    """Print the path of the connector's jar."""
+    if thin and _jar.checkout() is not None:
+        messages.print("building the thin jar if it is missing or stale ...")
+    print(jar_path(thin))

@@ -1,0 +1,34 @@
+"""What the commands print, and how they end."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+
+from rich.console import Console
+
+# Both respect NO_COLOR and print plain text into a pipe.
+data = Console(soft_wrap=True, highlight=False)
+messages = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+class Exit(enum.IntEnum):
+    """Exit codes, the same for every command (2, usage, is typer's own)."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+
+
+class Format(str, enum.Enum):
+    """Values of `--format`."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """One JSON object on standard output, without wrapping or colour."""
+    print(json.dumps(value, indent=2))

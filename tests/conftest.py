@@ -1,0 +1,35 @@
+"""For all tests: what a failed test left in its `tmp_path` is kept."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+KEPT_LOGS = Path(__file__).parent.parent / "build" / "test-logs"
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.fixture
+def keep_logs(request: pytest.FixtureRequest) -> Iterator[list[Path]]:
+    """A list of log files: if the test fails they are copied to build/test-logs/<test>/."""
+    logs: list[Path] = []
+    yield logs
+    if not request.node.stash.get(_FAILED, False):
+        return
+    folder = KEPT_LOGS / re.sub(r"[^\w.-]+", "_", request.node.nodeid)
+    for log in filter(Path.is_file, logs):
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(log, folder / f"{log.parent.name}-{log.name}")
+    print(f"logs of the failed test are kept in {folder}")

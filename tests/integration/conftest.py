@@ -1,0 +1,78 @@
+"""The cluster that integration tests share, and what they run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from eoskafka.cluster import LocalCluster
+from harness import Application, Flow, StartApplication
+from pyspark.sql import SparkSession
+from streams import Streams, start_session
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker for the whole session; use `cluster`, which also keeps its log."""
+    with LocalCluster(brokers=1, data_dir=tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared_cluster: LocalCluster, keep_logs: list[Path]) -> LocalCluster:
+    """A running one-broker cluster, shared: use topic and group names of your own."""
+    keep_logs += [broker.log_file for broker in shared_cluster.brokers]
+    return shared_cluster
+
+
+@pytest.fixture
+def flow(cluster: LocalCluster, tmp_path: Path) -> Iterator[Flow]:
+    """A query's topics, group and checkpoint: two input partitions."""
+    with closing(Flow(cluster.bootstrap_servers, tmp_path / "checkpoint")) as flow:
+        yield flow
+
+
+@pytest.fixture
+def start_application(tmp_path: Path, keep_logs: list[Path]) -> Iterator[StartApplication]:
+    """Starts Spark applications that end with the test: master and further settings."""
+    started: list[Application] = []
+
+    def start(master: str, **settings: str) -> Application:
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        started.append(Application(tmp_path / f"app{len(started)}", master, dotted))
+        return started[-1].start()
+
+    yield start
+    for application in started:
+        application.kill()
+        keep_logs += application.logs()
+
+
+@pytest.fixture(scope="session")
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the shared session keeps its files; its INFO log is `spark.log`."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def shared_spark(spark_folder: Path) -> Iterator[SparkSession]:
+    """One session in this process for all tests that need no process to kill; use `streams`."""
+    spark = start_session(spark_folder)
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def streams(
+    shared_spark: SparkSession,
+    spark_folder: Path,
+    cluster: LocalCluster,
+    tmp_path: Path,
+    keep_logs: list[Path],
+) -> Iterator[Streams]:
+    """Queries on the shared session and broker; they end with the test."""
+    keep_logs.append(spark_folder / "spark.log")
+    with closing(Streams(shared_spark, cluster.bootstrap_servers, tmp_path)) as streams:
+        yield streams

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from eoskafka import JarError, __version__
+from eoskafka.cli import app
+
+
+def run(*arguments: str) -> int:
+    """The exit code of one command line."""
+    try:
+        return app.run(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+def test_version_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nonsense",), ("cluster", "start", "--brokers", "2"), ("cluster", "status", "--format", "x")],
+)
+def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments) == 2
+
+
+def test_the_status_of_no_cluster_ends_with_3_and_says_how_to_start_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("cluster", "status", "--data-dir", str(tmp_path)) == 3
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "eoskafka cluster start" in output.err
+
+
+@pytest.mark.parametrize("verb", ["stop", "purge"])
+def test_stopping_no_cluster_ends_with_1(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("cluster", verb, "--data-dir", str(tmp_path)) == 1
+    assert f"no cluster in {tmp_path}" in capsys.readouterr().err
+
+
+def test_jar_path_prints_the_path_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(app, "jar_path", lambda thin: Path("/x/eoskafka.jar"))
+    assert run("jar-path") == 0
+    assert capsys.readouterr().out == "/x/eoskafka.jar\n"
+
+
+def test_a_missing_jar_ends_with_1_and_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_jar(thin: bool) -> Path:
+        raise JarError("run `make build`")
+
+    monkeypatch.setattr(app, "jar_path", no_jar)
+    assert run("jar-path") == 1
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("", "error: run `make build`\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("cluster",),
+        ("cluster", "start"),
+        ("cluster", "status"),
+        ("cluster", "stop"),
+        ("cluster", "purge"),
+        ("jar-path",),
+    ],
+)
+def test_every_help_text_has_an_example(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments, "--help") == 0
+    assert "Example: " in capsys.readouterr().out
