@@ -23,7 +23,6 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
-import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 
@@ -43,7 +42,7 @@ public final class GroupMember implements AutoCloseable {
   public static final int PARTITIONS_PER_COMMIT = 1_000;
 
   private final Identity identity;
-  private final Admin admin;
+  private final GroupMembers members;
   private final KafkaConsumer<byte[], byte[]> consumer;
   private boolean assigned;
   private Set<String> topics = Set.of();
@@ -51,7 +50,7 @@ public final class GroupMember implements AutoCloseable {
 
   public GroupMember(ClientSettings client, Identity identity, Admin admin) {
     this.identity = identity;
-    this.admin = admin;
+    this.members = new GroupMembers(admin, identity.group());
     Map<String, Object> config =
         client.memberConsumer(
             identity.instanceId() + "-driver", identity.group(), identity.instanceId());
@@ -144,49 +143,25 @@ public final class GroupMember implements AutoCloseable {
   }
 
   private void refuseMembers(Predicate<MemberDescription> foreign) {
-    members().stream()
+    members.list().stream()
         .filter(foreign)
         .findFirst()
         .ifPresent(
             member -> {
               throw EosKafkaException.of(
                   "EOSKAFKA_FOREIGN_MEMBER",
-                  Map.of("group", identity.group(), "member", describe(member)));
+                  Map.of("group", identity.group(), "member", GroupMembers.describe(member)));
             });
   }
 
   private EosKafkaException fenced(RuntimeException cause) {
-    String owner = "unknown";
-    try {
-      for (MemberDescription member : members()) {
-        if (member.groupInstanceId().equals(Optional.of(identity.instanceId()))) {
-          owner = describe(member);
-        }
-      }
-    } catch (RuntimeException e) {
-      cause.addSuppressed(e);
-    }
     return EosKafkaException.of(
         "EOSKAFKA_FENCED_BY_DRIVER",
-        Map.of("group", identity.group(), "instance", identity.instanceId(), "owner", owner),
+        Map.of(
+            "group", identity.group(),
+            "instance", identity.instanceId(),
+            "owner", members.ownerOf(identity.instanceId())),
         cause);
-  }
-
-  private Collection<MemberDescription> members() {
-    try {
-      return KafkaCalls.get(
-              admin
-                  .describeConsumerGroups(List.of(identity.group()))
-                  .describedGroups()
-                  .get(identity.group()))
-          .members();
-    } catch (GroupIdNotFoundException e) {
-      return List.of();
-    }
-  }
-
-  private static String describe(MemberDescription member) {
-    return member.consumerId() + " (client " + member.clientId() + " at " + member.host() + ")";
   }
 
   /**

@@ -1,6 +1,7 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.transaction.TransactionalId;
@@ -198,6 +199,10 @@ public final class TaskTransaction {
     }
     if (producer == null) {
       FaultPoint.BEFORE_INIT.reach();
+      if (!members().holds(scope.fence())) {
+        // A former driver's task must not take the id from the new driver's.
+        throw TransactionalProducer.fencedByGroup(scope.fence(), members(), null);
+      }
       producer =
           TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
       FaultPoint.AFTER_INIT.reach();
@@ -207,6 +212,10 @@ public final class TaskTransaction {
     } catch (TimeoutException e) {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
+  }
+
+  private GroupMembers members() {
+    return new GroupMembers(ExecutorAdmin.of(scope.source()), scope.identity().group());
   }
 
   /** Checks each offset's stamp and takes it as the start. */
@@ -283,7 +292,7 @@ public final class TaskTransaction {
       FaultPoint.BEFORE_FLUSH.reach();
       producer.flush();
       FaultPoint.AFTER_FLUSH.reach();
-      producer.sendOffsets(offsets, scope.fence());
+      producer.sendOffsets(offsets, scope.fence(), members());
       FaultPoint.AFTER_OFFSETS.reach();
       producer.commit();
       rest(offsets);

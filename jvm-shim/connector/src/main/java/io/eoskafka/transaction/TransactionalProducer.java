@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
+import io.eoskafka.group.GroupMembers;
 import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
@@ -20,6 +21,7 @@ import org.apache.kafka.common.errors.InvalidPidMappingException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -114,31 +116,50 @@ public final class TransactionalProducer {
     checkTime();
   }
 
-  /** Adds offsets to the open transaction; the group coordinator checks the fence. */
-  public void sendOffsets(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
+  /**
+   * Adds offsets to the open transaction; the group coordinator checks the fence.
+   *
+   * @param members to tell who owns the group when it refuses them
+   */
+  public void sendOffsets(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupMembers members) {
     try {
       for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
         producer.sendOffsetsToTransaction(part, GroupMetadata.of(fence));
       }
     } catch (CommitFailedException | FencedInstanceIdException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_FENCED_BY_GROUP",
-          Map.of(
-              "group", fence.group(),
-              "instance", fence.instanceId(),
-              "member", fence.memberId(),
-              "generation", fence.generation(),
-              "transactionalId", transactionalId),
-          e);
+      throw fencedByGroup(fence, members, e);
     } catch (RuntimeException e) {
       throw explain(e);
     }
   }
 
+  /** An error that names who owns the group. */
+  public static EosKafkaException fencedByGroup(
+      Fence fence, GroupMembers members, RuntimeException cause) {
+    return EosKafkaException.of(
+        "EOSKAFKA_FENCED_BY_GROUP",
+        Map.of(
+            "group", fence.group(),
+            "instance", fence.instanceId(),
+            "member", fence.memberId(),
+            "generation", fence.generation(),
+            "owner", members.ownerOf(fence.instanceId())),
+        cause);
+  }
+
+  /**
+   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN} where the broker gave no clear answer
+   */
   public void commit() {
     ending = true;
     try {
       producer.commitTransaction();
+    } catch (TimeoutException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_COMMIT_UNKNOWN",
+          Map.of("transactionalId", transactionalId, "cause", e.getMessage()),
+          e);
     } catch (RuntimeException e) {
       throw explain(e);
     }

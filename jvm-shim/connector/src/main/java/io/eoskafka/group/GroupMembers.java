@@ -1,0 +1,49 @@
+package io.eoskafka.group;
+
+import io.eoskafka.wire.KafkaCalls;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
+
+/** Who is in a group. */
+public final class GroupMembers {
+  private final Admin admin;
+  private final String group;
+
+  public GroupMembers(Admin admin, String group) {
+    this.admin = admin;
+    this.group = group;
+  }
+
+  /** The members now; none where the group does not exist. */
+  Collection<MemberDescription> list() {
+    try {
+      return KafkaCalls.get(
+              admin.describeConsumerGroups(List.of(group)).describedGroups().get(group))
+          .members();
+    } catch (GroupIdNotFoundException e) {
+      return List.of();
+    }
+  }
+
+  /** Whether the member of this fence is still in the group. */
+  public boolean holds(Fence fence) {
+    return list().stream().anyMatch(member -> member.consumerId().equals(fence.memberId()));
+  }
+
+  /** For an error: which member has an instance id now. */
+  public String ownerOf(String instanceId) {
+    return list().stream()
+        .filter(member -> member.groupInstanceId().equals(Optional.of(instanceId)))
+        .findFirst()
+        .map(GroupMembers::describe)
+        .orElse("nobody");
+  }
+
+  static String describe(MemberDescription member) {
+    return member.consumerId() + " (client " + member.clientId() + " at " + member.host() + ")";
+  }
+}
