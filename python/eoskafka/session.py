@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 PLUGIN_CLASS = "io.eoskafka.EosKafkaPlugin"
 
+REDACTION = "spark.redaction.regex"
+# Spark prints a source's options in plans and errors. Its own expression, and what it misses of
+# Kafka's secrets: keys in PEM, and log-in settings that need not hold the word "password".
+REDACTED = (
+    r"(?i)secret|password|token|access[.]?key"
+    r"|jaas[.]config|keystore[.]key|truststore[.]certificates"
+)
+
 
 def jar_path(thin: bool = False) -> Path:
     """The path of the connector's jar.
@@ -44,8 +52,8 @@ def jar_path(thin: bool = False) -> Path:
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Add the connector to a session that is about to be built, and return the same builder.
 
-    `spark.jars` and `spark.plugins` are appended to, never overwritten; calling it twice changes
-    nothing.
+    `spark.jars` and `spark.plugins` are appended to, never overwritten, and so is
+    `spark.redaction.regex`, to keep Kafka's secrets out of plans. Calling it twice changes nothing.
 
     Raises:
         JarError: as `jar_path`.
@@ -61,6 +69,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     options: dict[str, str] = getattr(builder, "_options", {})
     for key, value in wanted.items():
         builder.config(key, _append(options.get(key) or defaults(key), value))
+    redacted = options.get(REDACTION) or defaults(REDACTION)
+    if REDACTED not in redacted:
+        builder.config(REDACTION, f"{redacted}|{REDACTED}" if redacted else REDACTED)
     return builder
 
 

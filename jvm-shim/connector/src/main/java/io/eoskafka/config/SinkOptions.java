@@ -31,7 +31,7 @@ public record SinkOptions(
   private static final int DEFAULT_TRANSACTION_TIMEOUT_MS = 300_000;
 
   public static SinkOptions parse(CaseInsensitiveStringMap options) {
-    OptionTable.check("sink", options.keySet());
+    OptionTable.check("sink", options.asCaseSensitiveMap().keySet());
     Values values = new Values(options);
     values.required("kafka.bootstrap.servers", "sink");
     long timeout =

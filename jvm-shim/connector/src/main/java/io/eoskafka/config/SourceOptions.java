@@ -46,7 +46,7 @@ public record SourceOptions(
   private static final long DEFAULT_POLL_TIMEOUT_MS = 120_000;
 
   public static SourceOptions parse(CaseInsensitiveStringMap options) {
-    OptionTable.check("source", options.keySet());
+    OptionTable.check("source", options.asCaseSensitiveMap().keySet());
     Values values = new Values(options);
     Strategy chosen = null;
     for (Strategy candidate : Strategy.values()) {

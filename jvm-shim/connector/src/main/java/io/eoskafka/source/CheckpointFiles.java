@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.hadoop.conf.Configuration;
@@ -16,14 +17,16 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
- * What the source keeps in the checkpoint, beside Spark's own files: the identity, and the initial
- * offsets in the built-in connector's own file and form, so that either connector reads them.
+ * What the source keeps in the checkpoint, beside Spark's own files: the identity, the topics' ids,
+ * and the initial offsets in the built-in connector's own file and form, so that either connector
+ * reads them.
  */
 final class CheckpointFiles {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final Path folder;
   private final Path identityFile;
+  private final Path topicIdsFile;
   private final Path initialOffsetsFile;
   private final Path offsetLog;
   private final CheckpointFileManager files;
@@ -34,6 +37,7 @@ final class CheckpointFiles {
   CheckpointFiles(String sourcePath, Configuration hadoop) {
     folder = new Path(sourcePath);
     identityFile = new Path(folder, "eoskafka-identity.json");
+    topicIdsFile = new Path(folder, "eoskafka-topic-ids.json");
     initialOffsetsFile = new Path(folder, "0");
     offsetLog = new Path(folder.getParent().getParent(), "offsets");
     files = CheckpointFileManager.create(folder, hadoop);
@@ -69,6 +73,28 @@ final class CheckpointFiles {
             .put("instanceId", identity.instanceId())
             .put("checkpointId", identity.checkpointId())
             .toString());
+  }
+
+  /** Each topic's id when it was last planned. */
+  Map<String, String> readTopicIds() {
+    Map<String, String> ids = new HashMap<>();
+    read(topicIdsFile)
+        .ifPresent(
+            text -> {
+              try {
+                JSON.readTree(text)
+                    .fields()
+                    .forEachRemaining(entry -> ids.put(entry.getKey(), entry.getValue().asText()));
+              } catch (IOException e) {
+                throw EosKafkaException.of(
+                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", topicIdsFile), e);
+              }
+            });
+    return ids;
+  }
+
+  void writeTopicIds(Map<String, String> ids) {
+    write(topicIdsFile, JSON.valueToTree(ids).toString());
   }
 
   Optional<PartitionOffsets> readInitialOffsets() {

@@ -93,11 +93,29 @@ public final class EosKafkaMicroBatchStream
     progress.resume(sparkStart);
     // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
     progress.commitSourceOnly(sparkStart.offsets());
-    Map<TopicPartition, Long> from = progress.refresh(sparkStart);
+    Map<TopicPartition, Long> from = progress.refresh(sparkStart, false);
+    Map<TopicPartition, Long> until = readable(from);
+    if (!until.equals(from)) {
+      from = progress.refresh(sparkStart, true);
+      until = readable(from);
+    }
     if (progress.takeSettled()) {
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
       owners.clear();
     }
+    if (limit instanceof ReadMaxRows max) {
+      until = RateLimit.apply(max.maxRows(), from, until);
+    }
+    PartitionOffsets end = PartitionOffsets.of(until);
+    if (!end.offsets().equals(sparkStart.offsets())) {
+      return end;
+    }
+    boolean groupIsBehind = !until.equals(from);
+    return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
+  }
+
+  /** How far each partition could be read now. */
+  private Map<TopicPartition, Long> readable(Map<TopicPartition, Long> from) {
     Map<TopicPartition, Long> until = topics.readable(from.keySet());
     if (availableNow != null) {
       // A partition that came after the trigger waits for the next one.
@@ -106,17 +124,7 @@ public final class EosKafkaMicroBatchStream
     // Never behind what is committed: a stable offset may lie beyond the readable end while a
     // transaction of the input is open.
     until.replaceAll((p, end) -> Math.max(end, from.get(p)));
-    if (limit instanceof ReadMaxRows max) {
-      until = RateLimit.apply(max.maxRows(), from, until);
-    }
-    until.replaceAll((p, end) -> Math.max(end, sparkStart.offsets().getOrDefault(p, end)));
-    PartitionOffsets end = PartitionOffsets.of(until);
-    if (!end.offsets().equals(sparkStart.offsets())) {
-      return end;
-    }
-    boolean groupIsBehind =
-        until.entrySet().stream().anyMatch(e -> from.get(e.getKey()) < e.getValue());
-    return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
+    return until;
   }
 
   @Override

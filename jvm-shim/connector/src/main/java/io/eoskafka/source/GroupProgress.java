@@ -42,6 +42,8 @@ final class GroupProgress {
   /** Spark asks every few milliseconds while a query is idle; new partitions can wait this long. */
   private static final long DISCOVERY_NANOS = Duration.ofSeconds(1).toNanos();
 
+  private static final String RECREATED = "the topic was deleted and created again";
+
   private final SourceOptions options;
   private final String sourcePath;
   private final Admin admin;
@@ -119,18 +121,18 @@ final class GroupProgress {
   /**
    * Between two batches: keeps the membership, finds new partitions.
    *
+   * @param discover whether to look for partitions in any case: before records are planned, so that
+   *     none of a topic that was created again is taken for one of the former topic
    * @return as {@link #resume}
    */
-  Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart) {
-    long now = System.nanoTime();
+  Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
     Set<TopicPartition> added = new HashSet<>();
-    if (now - discoveredNanos > DISCOVERY_NANOS) {
+    if (discover || System.nanoTime() - discoveredNanos > DISCOVERY_NANOS) {
       Map<TopicPartition, String> found = discover();
       reportMissing(found, reached.keySet());
       found.forEach(
           (partition, id) -> {
             if (reached.containsKey(partition) && !id.equals(topicIds.get(partition))) {
-              lost(partition, reached.get(partition), "the topic was deleted and created again", 0);
               reached.remove(partition);
             }
           });
@@ -190,6 +192,7 @@ final class GroupProgress {
     Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
     Optional<PartitionOffsets> initialFile = files.readInitialOffsets();
     Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
+    Map<String, String> keptIds = files.readTopicIds();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
     Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
     Map<TopicPartition, Long> byOption = null;
@@ -198,7 +201,14 @@ final class GroupProgress {
     for (TopicPartition partition : partitions) {
       OffsetAndMetadata committed = stable.get(partition);
       StartingPoint.Source source =
-          rule.of(partition, committed, logged.get(partition), initial.get(partition));
+          rule.of(
+              partition,
+              committed,
+              logged.get(partition),
+              initial.get(partition),
+              !topicIds
+                  .get(partition)
+                  .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition))));
       if (source == StartingPoint.Source.OPTION && byOption == null) {
         byOption = StartingOffsets.resolve(options, topics, partitions);
       }
@@ -209,6 +219,12 @@ final class GroupProgress {
             case INITIAL_FILE -> initial.get(partition);
             case OPTION -> byOption.get(partition);
             case NEW_PARTITION -> earliest.get(partition);
+            case RECREATED ->
+                lost(
+                    partition,
+                    logged.getOrDefault(partition, 0L),
+                    RECREATED,
+                    earliest.get(partition));
           };
       long kept =
           keepWithinLog(partition, start, committed, earliest.get(partition), ends.get(partition));
@@ -222,6 +238,18 @@ final class GroupProgress {
     }
     commit(news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
     reached.putAll(starts);
+    keepTopicIds(keptIds);
+  }
+
+  /**
+   * So that a topic that is deleted, and its offsets with it, is known when it is created again.
+   */
+  private void keepTopicIds(Map<String, String> kept) {
+    Map<String, String> now = new HashMap<>(kept);
+    topicIds.forEach((partition, id) -> now.put(partition.topic(), id));
+    if (!now.equals(kept)) {
+      files.writeTopicIds(now);
+    }
   }
 
   private long keepWithinLog(
@@ -233,7 +261,7 @@ final class GroupProgress {
     Optional<Stamp> stamp =
         committed == null ? Optional.empty() : Stamp.parse(committed.metadata());
     if (stamp.isPresent() && !stamp.get().topicId().equals(topicIds.get(partition))) {
-      return lost(partition, start, "the topic was deleted and created again", logStart);
+      return lost(partition, start, RECREATED, logStart);
     }
     if (start < logStart) {
       return lost(partition, start, "the log now starts at " + logStart, logStart);

@@ -31,7 +31,9 @@ record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolea
     /** {@code startingOffsets}. */
     OPTION,
     /** Earliest: a partition that came later. */
-    NEW_PARTITION
+    NEW_PARTITION,
+    /** What is left of a topic that was deleted, its offsets with it, and created again. */
+    RECREATED
   }
 
   /**
@@ -70,13 +72,22 @@ record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolea
    * @param sparkStart the start of the batch that Spark is about to plan, or null where Spark's log
    *     has none for this partition
    * @param initial the initial-offset file's entry, or null
+   * @param recreated whether the checkpoint knows the topic under another id
    */
-  Source of(TopicPartition partition, OffsetAndMetadata committed, Long sparkStart, Long initial) {
+  Source of(
+      TopicPartition partition,
+      OffsetAndMetadata committed,
+      Long sparkStart,
+      Long initial,
+      boolean recreated) {
     if (committed != null) {
       Optional<Stamp> stamp = Stamp.parse(committed.metadata());
       return stamp.orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY && sparkStart != null
           ? Source.SPARK_LOG
           : Source.GROUP;
+    }
+    if (recreated) {
+      return Source.RECREATED;
     }
     if (!sparkHasBatches) {
       if (initial != null) {

@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -42,37 +43,53 @@ final class Topics {
       case ASSIGN -> parseAssign(options.strategyValue());
       case SUBSCRIBE_PATTERN -> {}
     }
-    pattern =
-        options.strategy() == SourceOptions.Strategy.SUBSCRIBE_PATTERN
-            ? Pattern.compile(options.strategyValue())
-            : null;
+    pattern = options.strategy() == SourceOptions.Strategy.SUBSCRIBE_PATTERN ? compile() : null;
+  }
+
+  private Pattern compile() {
+    try {
+      return Pattern.compile(options.strategyValue());
+    } catch (PatternSyntaxException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_INVALID",
+          Map.of(
+              "option",
+              "subscribePattern",
+              "value",
+              options.strategyValue(),
+              "takes",
+              "a regular expression (" + e.getDescription() + ")"),
+          e);
+    }
   }
 
   private void parseAssign(String json) {
     try {
-      JsonNode root = new ObjectMapper().readTree(json);
-      root.fields()
-          .forEachRemaining(
-              topic -> {
-                named.add(topic.getKey());
-                topic
-                    .getValue()
-                    .forEach(p -> assigned.add(new TopicPartition(topic.getKey(), p.asInt())));
-              });
+      for (Map.Entry<String, JsonNode> topic : new ObjectMapper().readTree(json).properties()) {
+        named.add(topic.getKey());
+        if (!topic.getValue().isArray()) {
+          throw badAssign(json, null);
+        }
+        for (JsonNode partition : topic.getValue()) {
+          if (!partition.isInt() || partition.asInt() < 0) {
+            throw badAssign(json, null);
+          }
+          assigned.add(new TopicPartition(topic.getKey(), partition.asInt()));
+        }
+      }
     } catch (JsonProcessingException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_OPTION_INVALID",
-          Map.of(
-              "option", "assign",
-              "value", json,
-              "takes", "JSON such as {\"topic\":[0,1]}"),
-          e);
+      throw badAssign(json, e);
     }
     if (assigned.isEmpty()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_OPTION_INVALID",
-          Map.of("option", "assign", "value", json, "takes", "JSON such as {\"topic\":[0,1]}"));
+      throw badAssign(json, null);
     }
+  }
+
+  private static EosKafkaException badAssign(String json, Exception cause) {
+    return EosKafkaException.of(
+        "EOSKAFKA_OPTION_INVALID",
+        Map.of("option", "assign", "value", json, "takes", "JSON such as {\"topic\":[0,1]}"),
+        cause);
   }
 
   /**
