@@ -5,16 +5,23 @@ import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 
 /** Reads what a group has committed. Partitions with no offset are absent from the answers. */
 public final class GroupOffsets {
+  /** A transaction's markers take some tens of milliseconds. */
+  private static final long RETRY_MS = 20;
+
   private final Admin admin;
   private final String group;
 
@@ -23,9 +30,19 @@ public final class GroupOffsets {
     this.group = group;
   }
 
-  /** The last committed offsets; a transaction may be open over them. */
+  /**
+   * The last committed offsets; a transaction may be open over them.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_OFFSETS_UNREADABLE}
+   */
   public Map<TopicPartition, OffsetAndMetadata> committed(Collection<TopicPartition> partitions) {
-    return fetch(partitions, new ListConsumerGroupOffsetsOptions());
+    Map<TopicPartition, OffsetAndMetadata> answer = fetch(partitions, false);
+    if (!answer.keySet().containsAll(partitions)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OFFSETS_UNREADABLE",
+          Map.of("group", group, "partitions", unanswered(partitions, answer)));
+    }
+    return present(answer);
   }
 
   /**
@@ -35,31 +52,53 @@ public final class GroupOffsets {
    */
   public Map<TopicPartition, OffsetAndMetadata> stable(
       Collection<TopicPartition> partitions, Duration timeout) {
-    return fetch(
-        partitions,
-        new ListConsumerGroupOffsetsOptions()
-            .requireStable(true)
-            .timeoutMs(Math.toIntExact(timeout.toMillis())));
+    long deadline = System.nanoTime() + timeout.toNanos();
+    while (true) {
+      Map<TopicPartition, OffsetAndMetadata> answer = fetch(partitions, true);
+      if (answer.keySet().containsAll(partitions)) {
+        return present(answer);
+      }
+      if (System.nanoTime() > deadline) {
+        throw new TimeoutException("unstable: " + unanswered(partitions, answer));
+      }
+      try {
+        Thread.sleep(RETRY_MS);
+      } catch (InterruptedException e) {
+        throw KafkaCalls.asJava(new InterruptException(e));
+      }
+    }
   }
 
+  /**
+   * The admin client leaves out a partition that the broker refused to answer for, an unstable one
+   * among them, and gives null for one that has no offset. To take the first for the second would
+   * start reading anywhere.
+   */
   private Map<TopicPartition, OffsetAndMetadata> fetch(
-      Collection<TopicPartition> partitions, ListConsumerGroupOffsetsOptions options) {
+      Collection<TopicPartition> partitions, boolean requireStable) {
     // Named one by one: a fetch of "all" leaves out a partition whose first offset is still open.
     ListConsumerGroupOffsetsSpec spec =
         new ListConsumerGroupOffsetsSpec().topicPartitions(partitions);
-    Map<TopicPartition, OffsetAndMetadata> answer =
-        KafkaCalls.get(
-            admin
-                .listConsumerGroupOffsets(Map.of(group, spec), options)
-                .partitionsToOffsetAndMetadata(group));
-    Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
-    answer.forEach(
-        (partition, offset) -> {
-          if (offset != null) {
-            found.put(partition, offset);
-          }
-        });
+    return KafkaCalls.get(
+        admin
+            .listConsumerGroupOffsets(
+                Map.of(group, spec),
+                new ListConsumerGroupOffsetsOptions().requireStable(requireStable))
+            .partitionsToOffsetAndMetadata(group));
+  }
+
+  private static Map<TopicPartition, OffsetAndMetadata> present(
+      Map<TopicPartition, OffsetAndMetadata> answer) {
+    Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>(answer);
+    found.values().removeIf(Objects::isNull);
     return found;
+  }
+
+  private static Set<TopicPartition> unanswered(
+      Collection<TopicPartition> partitions, Map<TopicPartition, OffsetAndMetadata> answer) {
+    Set<TopicPartition> left = new HashSet<>(partitions);
+    left.removeAll(answer.keySet());
+    return left;
   }
 
   /** An error for offsets that no transaction of ours holds unstable. */
