@@ -1,0 +1,130 @@
+"""Compares what came out of a pipeline with what should have, record by record."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from eoskafka.audit.reader import Record, UndecidedError
+
+# Enough to see a pattern; the counts are complete.
+NAMED_PER_FAULT = 5
+
+
+class Fault(str, enum.Enum):
+    """What can be wrong with a record."""
+
+    LOST = "lost"
+    DUPLICATED = "duplicated"
+    ALTERED = "altered"
+    UNEXPECTED = "unexpected"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One record that is wrong.
+
+    Attributes:
+        record: for `LOST` the input record, for every other fault the output record.
+    """
+
+    fault: Fault
+    record: Record
+    detail: str
+
+    def __str__(self) -> str:
+        topic = "input" if self.fault is Fault.LOST else "output"
+        key = None if self.record.key is None else self.record.key.decode(errors="backslashreplace")
+        return (
+            f"{self.fault.value}: key {key!r} ({topic} partition {self.record.partition}, "
+            f"offset {self.record.offset}): {self.detail}"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a comparison.
+
+    Attributes:
+        inputs: number of input records.
+        outputs: number of output records.
+        faults: number of records per fault, complete; zeros included.
+        findings: at most `NAMED_PER_FAULT` records of each fault.
+    """
+
+    inputs: int
+    outputs: int
+    faults: dict[Fault, int]
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """True if every input record has taken effect once, and nothing else is there."""
+        return not any(self.faults.values())
+
+
+def compare(
+    inputs: Iterable[Record], outputs: Iterable[Record], expected: Callable[[Record], bytes | None]
+) -> Report:
+    """Compare outputs with `expected(input)`, matched by key; their order does not matter.
+
+    A second output record of a key is a duplicate, whatever its value; a key that came out only
+    with a wrong value is altered, not lost.
+
+    Args:
+        inputs: records with unique keys.
+        outputs: what a `read_committed` reader found.
+        expected: the value that should come out for an input record.
+
+    Raises:
+        UndecidedError: two input records have the same key, so outputs cannot be told apart.
+    """
+    unseen = _by_key(inputs)
+    input_count = len(unseen)
+    seen: dict[bytes | None, Record] = {}
+    findings = _Findings()
+    output_count = 0
+    for record in outputs:
+        output_count += 1
+        if (first := seen.get(record.key)) is not None:
+            place = f"partition {first.partition}, offset {first.offset}"
+            findings.add(Fault.DUPLICATED, record, f"came out before, at {place}")
+        elif (source := unseen.pop(record.key, None)) is None:
+            findings.add(Fault.UNEXPECTED, record, "no input record has this key")
+        else:
+            seen[record.key] = record
+            if (right := expected(source)) != record.value:
+                findings.add(Fault.ALTERED, record, f"its value {record.value!r} is not {right!r}")
+    for source in unseen.values():
+        findings.add(Fault.LOST, source, "it never came out")
+    return Report(input_count, output_count, findings.counts(), tuple(findings.named))
+
+
+def _by_key(records: Iterable[Record]) -> dict[bytes | None, Record]:
+    by_key: dict[bytes | None, Record] = {}
+    for record in records:
+        if (other := by_key.setdefault(record.key, record)) is not record:
+            raise UndecidedError(
+                f"two input records have the key {record.key!r} (partition {other.partition}, "
+                f"offset {other.offset} and partition {record.partition}, offset {record.offset}): "
+                "the comparison needs unique keys"
+            )
+    return by_key
+
+
+class _Findings:
+    """Counts every fault and keeps the first few records of each."""
+
+    def __init__(self) -> None:
+        self.named: list[Finding] = []
+        self._counts: Counter[Fault] = Counter()
+
+    def add(self, fault: Fault, record: Record, detail: str) -> None:
+        self._counts[fault] += 1
+        if self._counts[fault] <= NAMED_PER_FAULT:
+            self.named.append(Finding(fault, record, detail))
+
+    def counts(self) -> dict[Fault, int]:
+        return {fault: self._counts[fault] for fault in Fault}

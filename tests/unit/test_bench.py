@@ -1,0 +1,174 @@
+"""A benchmark believes no time of a run that was wrong, and says what was wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from eoskafka.audit import Fault, UndecidedError
+from eoskafka.bench import throughput
+from eoskafka.bench.count import Count, Tally
+from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.report import Report
+from eoskafka.bench.throughput import Machine, Result, Run, Settings
+from eoskafka.bench.values import numbers, values
+from eoskafka.cli import app
+
+BYTES = 100
+RECORDS = 50
+RIGHT = Count(RECORDS, dict.fromkeys(Fault, 0), ())
+LOSSY = Count(RECORDS - 1, {**RIGHT.faults, Fault.LOST: 1}, ("record 7 never came out",))
+
+
+def value(number: int) -> bytes:
+    return values(np.array([number], dtype=np.uint64), BYTES).tobytes()
+
+
+OUTPUT = [value(n) for n in range(RECORDS)]
+
+
+def count(found: list[bytes], keys: list[bytes | None] | None = None, keyed: bool = False) -> Count:
+    tally = Tally(BYTES, keyed)
+    no_keys: list[bytes | None] = [None] * len(found)
+    # In two portions, as a reader gets them.
+    for portion in (slice(0, 20), slice(20, None)):
+        tally.take((keys or no_keys)[portion], found[portion])
+    return tally.against(RECORDS)
+
+
+def faults(counted: Count) -> dict[str, int]:
+    return {fault.value: number for fault, number in counted.faults.items() if number}
+
+
+def test_a_value_is_its_number_and_a_chain_of_splitmix64_words() -> None:
+    assert value(1)[:16].hex() == "0000000000000001" + "5692161d100b05e5"
+    assert len(value(1)) == BYTES
+    assert numbers(np.frombuffer(value(2**40 + 3), np.uint8).reshape(1, -1)) == [2**40 + 3]
+
+
+def test_every_record_once_is_right_in_any_order() -> None:
+    counted = count(OUTPUT[::-1])
+    assert counted.is_right
+    assert counted.records == RECORDS
+
+
+def test_a_record_that_is_missing_is_named() -> None:
+    counted = count(OUTPUT[:7] + OUTPUT[8:])
+    assert faults(counted) == {"lost": 1}
+    assert counted.examples == ("record 7 never came out",)
+
+
+def test_a_doubled_record_does_not_make_up_for_a_lost_one() -> None:
+    counted = count([*OUTPUT[:7], *OUTPUT[8:], OUTPUT[3]])
+    assert counted.records == RECORDS
+    assert faults(counted) == {"lost": 1, "duplicated": 1}
+
+
+def test_a_changed_byte_is_an_altered_record() -> None:
+    counted = count([OUTPUT[0][:-1] + b"\0", *OUTPUT[1:]])
+    assert faults(counted) == {"lost": 1, "altered": 1}
+
+
+def test_a_value_of_another_length_is_an_altered_record() -> None:
+    assert faults(count([OUTPUT[0] + b"\0", b"", *OUTPUT[2:]])) == {"lost": 2, "altered": 2}
+
+
+def test_a_record_that_was_never_put_in_is_unexpected() -> None:
+    assert faults(count([*OUTPUT, value(RECORDS)])) == {"unexpected": 1}
+
+
+def test_an_empty_topic_has_lost_everything() -> None:
+    assert faults(count([])) == {"lost": RECORDS}
+
+
+def test_a_key_belongs_to_its_value() -> None:
+    keys: list[bytes | None] = [v[:8] for v in OUTPUT]
+    assert count(OUTPUT, keys, keyed=True).is_right
+    swapped = [keys[1], keys[0], *keys[2:]]
+    assert faults(count(OUTPUT, swapped, keyed=True)) == {"lost": 2, "altered": 2}
+    assert faults(count(OUTPUT, keys)) == {"lost": RECORDS, "altered": RECORDS}
+
+
+def run(peer: Peer, number: int, seconds: float, counted: Count = RIGHT) -> Run:
+    ms = round(seconds * 1_000)
+    return Run(peer, number, 1, ms, ms - 100, ms + 100, counted)
+
+
+def report(*runs: Run) -> Report:
+    return Report(
+        Result(Settings(RECORDS, BYTES, 8, 3), Machine(2, "17", "4.2.0"), runs),
+    )
+
+
+ROUNDS = (
+    run(BUILT_IN, 0, 9),
+    run(EOSKAFKA, 0, 9),
+    run(BUILT_IN, 1, 4),
+    run(EOSKAFKA, 1, 2),
+    run(BUILT_IN, 2, 5),
+    run(EOSKAFKA, 2, 1),
+    run(BUILT_IN, 3, 2),
+    run(EOSKAFKA, 3, 1),
+)
+
+
+def test_the_ratio_is_that_of_the_medians_without_the_warm_up() -> None:
+    ratio = report(*ROUNDS).ratio()
+    assert ratio is not None
+    assert (ratio.median, ratio.least, ratio.greatest) == (4.0, 2.0, 5.0)
+
+
+def test_a_run_that_was_wrong_has_no_time() -> None:
+    wrong = report(*ROUNDS[:-1], run(EOSKAFKA, 3, 0.1, LOSSY))
+    spread = wrong.rows_per_s(EOSKAFKA)
+    assert spread is not None
+    assert spread.greatest == RECORDS
+    assert not wrong.holds
+    assert "no time: round 3, eoskafka: 49 out, 1 lost" in wrong.lines()[0]
+    assert "record 7 never came out" in wrong.lines()[0]
+
+
+def test_without_a_right_run_there_is_no_ratio() -> None:
+    wrong = report(run(BUILT_IN, 1, 4, LOSSY), run(EOSKAFKA, 1, 2))
+    assert wrong.ratio() is None
+    assert wrong.as_json()["ratio"] is None
+
+
+def command(*arguments: str) -> int:
+    try:
+        return app.run(["bench", "throughput", *arguments])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+def test_the_result_goes_to_standard_output_and_to_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(throughput, "measure", lambda *_: report(*ROUNDS).result)
+    file = tmp_path / "result.json"
+    assert command("--format", "json", "--output", str(file)) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads(file.read_text())
+    assert printed["ratio"]["median"] == 4.0
+
+
+def test_a_wrong_run_ends_the_command_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = report(*ROUNDS[:-1], run(EOSKAFKA, 3, 1, LOSSY)).result
+    monkeypatch.setattr(throughput, "measure", lambda *_: wrong)
+    assert command() == 1
+    assert "no time: round 3" in capsys.readouterr().out
+
+
+def test_an_output_that_cannot_be_read_ends_the_command_with_3(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def undecided(*_: object) -> Result:
+        raise UndecidedError("an open transaction hides records")
+
+    monkeypatch.setattr(throughput, "measure", undecided)
+    assert command() == 3
+    assert "an open transaction" in capsys.readouterr().err

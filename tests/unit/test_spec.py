@@ -1,0 +1,131 @@
+"""The tables that both languages share: error conditions and options, against the Java sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+JAVA = sorted((ROOT / "jvm-shim" / "connector" / "src" / "main" / "java").rglob("*.java"))
+SPEC = ROOT / "python" / "eoskafka" / "spec"
+
+CONDITION = re.compile(r'"(EOSKAFKA_[A-Z_]+)"')
+PLACEHOLDER = re.compile(r"<([a-zA-Z]+)>")
+RAISED = re.compile(r'EosKafkaException\.of\(\s*"(EOSKAFKA_[A-Z_]+)"\s*,\s*Map\.of\(')
+ASKED_FOR = re.compile(
+    r"(?:values\.(?:required|positive|bool|invalid)|options\.(?:get|getOrDefault|containsKey))"
+    r'\(\s*"([^"]+)"'
+)
+
+
+def conditions() -> dict[str, dict[str, str]]:
+    """Every error condition."""
+    found = json.loads((SPEC / "errors.json").read_text(encoding="utf-8"))["conditions"]
+    assert isinstance(found, dict)
+    return found
+
+
+def options() -> list[dict[str, str]]:
+    """Every option."""
+    found = json.loads((SPEC / "options.json").read_text(encoding="utf-8"))["options"]
+    assert isinstance(found, list)
+    return found
+
+
+class Raise(NamedTuple):
+    """One place that raises an error."""
+
+    place: str
+    condition: str
+    values: set[str]
+
+
+def raises() -> Iterator[Raise]:
+    """Each `EosKafkaException.of("X", Map.of(...))`, with the names that it gives values for."""
+    for file in JAVA:
+        text = file.read_text(encoding="utf-8")
+        for found in RAISED.finditer(text):
+            arguments = split_arguments(text, found.end())
+            names = {name.strip().strip('"') for name in arguments[::2] if name.strip()}
+            yield Raise(file.name, found.group(1), names)
+
+
+def split_arguments(text: str, start: int) -> list[str]:
+    """The arguments of the call whose opening parenthesis is just before `start`."""
+    arguments, depth, quoted, begin = [], 0, False, start
+    for place in range(start, len(text)):
+        char = text[place]
+        if char == '"' and text[place - 1] != "\\":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}" and depth:
+            depth -= 1
+        elif (char == "," and not depth) or char == ")":
+            arguments.append(text[begin:place])
+            begin = place + 1
+            if char == ")":
+                return arguments
+    raise AssertionError("no end of the call")
+
+
+def test_every_condition_in_java_is_in_the_table_and_the_other_way_round() -> None:
+    used = {name for file in JAVA for name in CONDITION.findall(file.read_text(encoding="utf-8"))}
+    assert used == set(conditions())
+
+
+def test_every_error_gives_a_value_for_each_name_in_its_message() -> None:
+    # A missing one would hide the error behind an IllegalArgumentException.
+    table = conditions()
+    incomplete = {
+        (r.place, r.condition, name)
+        for r in raises()
+        for name in set(PLACEHOLDER.findall(table[r.condition]["message"])) - r.values
+    }
+    assert incomplete == set()
+    assert len(list(raises())) > 30
+
+
+@pytest.mark.parametrize("name", conditions())
+def test_an_error_says_what_it_means_for_the_data(name: str) -> None:
+    message = conditions()[name]["message"]
+    assert message.endswith(".")
+    assert not re.search(r"\b(TODO|FIXME)\b", message)
+    said = r"(?i)nothing|lost|visible|written|read|aborted|skip|committed|done|took effect"
+    assert re.search(said, message), message
+
+
+def test_every_option_that_java_asks_for_is_in_the_table() -> None:
+    names = {option["name"].lower() for option in options()}
+    asked = {
+        name
+        for file in JAVA
+        for name in ASKED_FOR.findall(file.read_text(encoding="utf-8"))
+        if file.parent.name == "config"
+    }
+    assert {name for name in asked if name.lower() not in names} == set()
+
+
+def test_every_available_option_is_asked_for_somewhere() -> None:
+    text = "\n".join(file.read_text(encoding="utf-8") for file in JAVA)
+    unused = [
+        option["name"]
+        for option in options()
+        if option["status"] == "available" and f'"{option["name"]}"' not in text
+    ]
+    assert unused == []
+
+
+@pytest.mark.parametrize("option", options(), ids=lambda option: option["name"])
+def test_an_option_has_all_that_its_status_needs(option: dict[str, str]) -> None:
+    assert option["status"] in {"available", "later", "refused"}
+    assert option["sides"]
+    assert set(option["sides"]) <= {"source", "sink"}
+    assert ("instead" in option) == (option["status"] == "refused")
