@@ -25,8 +25,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-# Wide enough for every column, whatever the terminal.
-_FILE_WIDTH = 120
+# Wide enough for the table, whatever the terminal.
+_FILE_WIDTH = 100
 
 
 @app.callback()
@@ -85,6 +85,7 @@ class _Messages:
 
 
 def _print_text(report: Report, console: Console) -> None:
+    console.print(report.heading())
     console.print(report.table())
     for line in report.lines():
         console.print(line, markup=False)
