@@ -1,0 +1,73 @@
+package io.eoskafka.config;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.Map;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.junit.jupiter.api.Test;
+
+class ClientSettingsTest {
+  private static ClientSettings settings(String... pairs) {
+    Map<String, String> options = new java.util.HashMap<>();
+    options.put("kafka.bootstrap.servers", "b:9092");
+    for (int i = 0; i < pairs.length; i += 2) {
+      options.put(pairs[i], pairs[i + 1]);
+    }
+    return new ClientSettings(options);
+  }
+
+  @Test
+  void onlyClientSettingsAreTakenAndTheGroupIsNot() {
+    ClientSettings settings =
+        settings("topic", "t", "kafka.group.id", "g", "Kafka.Fetch.Min.Bytes", "7");
+    assertThat(settings.given("fetch.min.bytes")).isEqualTo("7");
+    assertThat(settings.given("group.id")).isNull();
+    assertThat(settings.given("topic")).isNull();
+    assertThat(settings.bootstrapServers()).isEqualTo("b:9092");
+  }
+
+  @Test
+  void invariant11ValuesAreNotInItsText() {
+    assertThat(settings("kafka.ssl.key.password", "geheim").toString())
+        .contains("ssl.key.password")
+        .doesNotContain("geheim")
+        .doesNotContain("b:9092");
+  }
+
+  @Test
+  void ourDefaultsGiveWayButTheGuaranteeDoesNot() {
+    ClientSettings settings =
+        settings(
+            "kafka.linger.ms", "1",
+            "kafka.max.poll.records", "2",
+            "kafka.isolation.level", "read_uncommitted",
+            "kafka.enable.idempotence", "false",
+            "kafka.acks", "0",
+            "kafka.transactional.id", "x",
+            "kafka.enable.auto.commit", "true",
+            "kafka.auto.offset.reset", "latest");
+    assertThat(settings.producer("tx", 1_000))
+        .containsEntry(ProducerConfig.LINGER_MS_CONFIG, "1")
+        .containsEntry(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true)
+        .containsEntry(ProducerConfig.ACKS_CONFIG, "all")
+        .containsEntry(ProducerConfig.TRANSACTIONAL_ID_CONFIG, "tx")
+        .containsEntry(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG, 1_000);
+    assertThat(settings.dataConsumer("c"))
+        .containsEntry(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, "2")
+        .containsEntry(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_uncommitted")
+        .containsEntry(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false)
+        .containsEntry(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
+    assertThat(settings.memberConsumer("m", "g", "i"))
+        .containsEntry(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, Integer.MAX_VALUE)
+        .containsEntry(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, "i");
+    assertThat(settings().dataConsumer("c"))
+        .containsEntry(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
+  }
+
+  @Test
+  void equalSettingsAreEqual() {
+    assertThat(settings("kafka.linger.ms", "1")).isEqualTo(settings("kafka.linger.ms", "1"));
+    assertThat(settings("kafka.linger.ms", "1")).isNotEqualTo(settings("kafka.linger.ms", "2"));
+  }
+}

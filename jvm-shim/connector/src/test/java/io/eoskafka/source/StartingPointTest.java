@@ -1,0 +1,121 @@
+package io.eoskafka.source;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.group.Identity;
+import io.eoskafka.source.StartingPoint.Source;
+import io.eoskafka.stamp.Stamp;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** One line per row of the table of where the truth lies. */
+class StartingPointTest {
+  private static final TopicPartition PARTITION = new TopicPartition("t", 0);
+  private static final Identity OURS = Identity.of("g", "file:/checkpoint/sources/0");
+  private static final String TOPIC_ID = "X8-6PwhyTpSiYAh-8y70Kg";
+
+  private static OffsetAndMetadata committed(Stamp.Scope scope, String identity, String cluster) {
+    return new OffsetAndMetadata(7, new Stamp(scope, identity, TOPIC_ID, cluster, 3).encode());
+  }
+
+  private static OffsetAndMetadata committed(String scope) {
+    return scope == null
+        ? null
+        : committed(Stamp.Scope.valueOf(scope), OURS.id(), Stamp.SAME_CLUSTER);
+  }
+
+  @ParameterizedTest(name = "{0} own={1} resolved={2} batches={3} spark={4} file={5} new={6}: {7}")
+  @CsvSource({
+    // Our identity, task scope: the group, whatever Spark's log says.
+    "TASK, true, true, true, 5, 0, false, GROUP",
+    "TASK, true, true, true, 9, 0, false, GROUP",
+    "TASK, true, true, false, , 0, false, GROUP",
+    "TASK, false, false, false, , , false, GROUP",
+    "TASK, false, true, true, 5, 0, false, GROUP",
+    // Our identity, source only: Spark's log where it has one.
+    "SOURCE_ONLY, true, true, true, 5, 0, false, SPARK_LOG",
+    "SOURCE_ONLY, true, true, false, , 0, false, GROUP",
+    // No offset, and Spark's log of the built-in connector.
+    ", false, true, true, 5, 0, false, SPARK_LOG",
+    ", false, true, true, , 4, false, INITIAL_FILE",
+    // Neither: startingOffsets once, and what a former start resolved.
+    ", false, false, false, , , false, OPTION",
+    ", false, true, false, , 4, false, INITIAL_FILE",
+    ", true, true, false, , 4, false, INITIAL_FILE",
+    // Partitions that came later.
+    ", true, true, true, , , false, NEW_PARTITION",
+    ", false, true, true, , , false, NEW_PARTITION",
+    ", false, true, false, , , false, NEW_PARTITION",
+    // Kafka deletes a group's offsets with their topic.
+    ", true, true, true, 5, 0, true, RECREATED",
+    ", true, true, false, , 0, true, RECREATED",
+  })
+  void theTruthLies(
+      String scope,
+      boolean ownLog,
+      boolean resolved,
+      boolean sparkHasBatches,
+      Long sparkStart,
+      Long initial,
+      boolean recreated,
+      Source expected) {
+    StartingPoint rule = new StartingPoint(OURS, ownLog, resolved, sparkHasBatches);
+    assertThat(rule.of(PARTITION, committed(scope), sparkStart, initial, recreated))
+        .isEqualTo(expected);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"5, 0", "5, ", ", 4"})
+  void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
+    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    assertThatThrownBy(() -> rule.of(PARTITION, null, sparkStart, initial, false))
+        .isInstanceOf(EosKafkaException.class)
+        .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]")
+        .hasMessageContaining("t-0")
+        .hasMessageContaining("'g'");
+  }
+
+  @Test
+  void aTopicThatWasCreatedAgainIsNoLostOffset() {
+    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, true)).isEqualTo(Source.RECREATED);
+  }
+
+  @Test
+  void anOffsetOfNobodyOrOfOursIsNotRefused() {
+    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    assertThatCode(
+            () -> {
+              rule.refuseForeign(PARTITION, null);
+              rule.refuseForeign(PARTITION, committed("TASK"));
+              rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"));
+            })
+        .doesNotThrowAnyException();
+  }
+
+  @Test
+  void anOffsetOfAnotherOwnerIsRefused() {
+    String other = Identity.of("g", "file:/other/sources/0").id();
+    refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7));
+    refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7, "by hand"));
+    refuses("EOSKAFKA_NEWER_PROTOCOL", new OffsetAndMetadata(7, "eoskafka:2:t:x"));
+    refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.TASK, other, Stamp.SAME_CLUSTER));
+    refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.EPOCH, other, Stamp.SAME_CLUSTER));
+    refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.TASK, OURS.id(), "another-cluster"));
+    refuses("EOSKAFKA_EPOCH_STAMP", committed("EPOCH"));
+  }
+
+  private static void refuses(String condition, OffsetAndMetadata offset) {
+    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    assertThatThrownBy(() -> rule.refuseForeign(PARTITION, offset))
+        .isInstanceOf(EosKafkaException.class)
+        .hasMessageContaining("[" + condition + "]")
+        .hasMessageContaining("t-0");
+  }
+}

@@ -1,0 +1,66 @@
+package io.eoskafka.transaction;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.eoskafka.group.Identity;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class TransactionalIdTest {
+  private static final String OURS = Identity.of("orders", "/checkpoint/sources/0").id();
+
+  private static boolean matchesBroker(String transactionalId) {
+    return Pattern.matches("(?s)" + TransactionalId.brokerPattern(OURS), transactionalId);
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1, 9, 10, 12345, Integer.MAX_VALUE})
+  void everySlotIsOurs(int slot) {
+    String id = TransactionalId.ofSlot("eoskafka", "orders", OURS, slot);
+    assertThat(TransactionalId.isOf(id, OURS)).isTrue();
+    assertThat(matchesBroker(id)).isTrue();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"another", "a-b-c", "", "pre.fix*[x]"})
+  void anotherPrefixOfAnEarlierRunIsOurs(String prefix) {
+    String id = TransactionalId.ofSlot(prefix, "orders", OURS, 3);
+    assertThat(TransactionalId.isOf(id, OURS)).isTrue();
+    assertThat(matchesBroker(id)).isTrue();
+  }
+
+  @Test
+  void aGroupWhoseNameContainsOursIsNotOurs() {
+    for (String group : new String[] {"orders-2", "my-orders", "orders-" + OURS, OURS, "orders"}) {
+      String identity = Identity.of(group, "/another/sources/0").id();
+      String id = TransactionalId.ofSlot("eoskafka", group, identity, 0);
+      assertThat(TransactionalId.isOf(id, OURS)).as(id).isFalse();
+      assertThat(matchesBroker(id)).as(id).isFalse();
+    }
+  }
+
+  @Test
+  void aGroupMadeToLookLikeOurIdIsNotOurs() {
+    String other = Identity.of("x", "/another/sources/0").id();
+    String group = "orders-" + OURS + "-0";
+    String id = TransactionalId.ofSlot("eoskafka", group, other, 0);
+    assertThat(TransactionalId.isOf(id, OURS)).isFalse();
+    assertThat(matchesBroker(id)).isFalse();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"", "-", "-x", "--1", "-1x", "-1-2", "-1\n"})
+  void anythingElseAfterTheIdentityIsNotOurs(String end) {
+    String id = "eoskafka-orders-" + OURS + end;
+    assertThat(TransactionalId.isOf(id, OURS)).isFalse();
+  }
+
+  @Test
+  void anIdentityThatEndsWithOursIsNotOurs() {
+    String id = "eoskafka-orders-x" + OURS + "-0";
+    assertThat(TransactionalId.isOf(id, OURS)).isFalse();
+    assertThat(matchesBroker(id)).isFalse();
+  }
+}

@@ -1,0 +1,31 @@
+"""What the integration tests share: a job in processes of its own, faults in it, and the verdict.
+
+| file             | holds                                                                    |
+|------------------|--------------------------------------------------------------------------|
+| `application.py` | `Application`: a Spark application, its processes, its streaming queries  |
+| `job.py`         | the program that an application runs; it does what it is told on stdin    |
+| `transforms.py`  | what a query does between source and sink, by name                        |
+| `faults.py`      | `Faults`: arms the connector's fault points                               |
+| `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
+| `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
+| `waiting.py`     | `until`: waits on a condition with a deadline                             |
+"""
+
+from __future__ import annotations
+
+from harness.application import Application, Query, StartApplication
+from harness.faults import Faults, Point
+from harness.flow import Flow
+from harness.javac import compile_to_jar
+from harness.waiting import until
+
+__all__ = [
+    "Application",
+    "Faults",
+    "Flow",
+    "Point",
+    "Query",
+    "StartApplication",
+    "compile_to_jar",
+    "until",
+]

@@ -1,0 +1,51 @@
+"""Arms the connector's fault points: see `io.eoskafka.task.FaultPoint`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from harness.waiting import until
+
+Point = Literal[
+    "before-init", "after-init", "before-flush", "after-flush", "after-offsets", "after-commit"
+]
+Action = Literal["kill", "stop", "fail"]
+
+_TAKEN = ".taken-by-"
+
+
+class Faults:
+    """The fault points of one application.
+
+    Args:
+        folder: that its JVMs were started with, `-Dio.eoskafka.faults=<folder>`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def arm(self, point: Point, action: Action) -> None:
+        """The first task to get to `point` from now on does `action`, once."""
+        for taken in self.folder.glob(f"{point}{_TAKEN}*"):
+            taken.unlink()
+        # Renamed into place: a task must not take a file without its text.
+        draft = self.folder / f"{point}.draft"
+        draft.write_text(action, encoding="utf-8")
+        draft.replace(self.folder / point)
+
+    def taken(self, point: Point) -> int | None:
+        """The pid of the JVM that has taken the fault, or None."""
+        for file in self.folder.glob(f"{point}{_TAKEN}*"):
+            return int(file.name.rpartition("-")[2])
+        return None
+
+    def wait_taken(self, point: Point, timeout_s: float = 60) -> int:
+        """Wait until a task has got to `point`; the pid of its JVM."""
+        return until(lambda: self.taken(point), f"a task at {point}", timeout_s)
+
+    def clear(self) -> None:
+        """Disarm everything and forget what was taken."""
+        for file in self.folder.iterdir():
+            file.unlink(missing_ok=True)

@@ -1,0 +1,192 @@
+"""`Flow`: the topics and the group of one test, and the verdict on what came out."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from eoskafka.audit import Record, compare, read_committed
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
+
+from harness.application import Application, Query
+from harness.waiting import until
+
+OPEN_STATES = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+# An abort of ours is done within a second; a transaction's own timeout is five minutes.
+SETTLE_S = 10.0
+
+
+def exclaimed(record: Record) -> bytes | None:
+    """The value that the transform `exclaim` makes."""
+    return None if record.value is None else record.value + b"!"
+
+
+class Flow:
+    """One query's way from topic to topic: start it as often as you like, then judge.
+
+    Args:
+        servers: the brokers.
+        checkpoint: the query's checkpoint folder.
+        partitions: of the input topic and of the output topic.
+    """
+
+    def __init__(self, servers: str, checkpoint: Path, partitions: int = 2) -> None:
+        self.servers = servers
+        self.checkpoint = checkpoint
+        self.name = f"t{uuid.uuid4().hex[:10]}"
+        self.input = f"{self.name}-in"
+        self.output = f"{self.name}-out"
+        self.group = f"{self.name}-group"
+        self.partitions = partitions
+        self.produced = 0
+        self._runs = itertools.count(1)
+        self.admin = KafkaAdminClient(bootstrap_servers=servers)
+        self.admin.create_topics([NewTopic(self.input, partitions, 1), NewTopic(self.output, 2, 1)])
+        self.admin.wait_for_topics([self.input, self.output])
+
+    def close(self) -> None:
+        """Close connections; the topics stay."""
+        self.admin.close()
+
+    def produce(
+        self, count: int, partitions: Sequence[int] | None = None, transaction: str | None = None
+    ) -> None:
+        """Add records with keys of their own to the input, to each partition in turn.
+
+        Args:
+            partitions: only to these; None: to all.
+            transaction: `commit` or `abort`: in a transaction that ends so; None: in none.
+        """
+        chosen = itertools.cycle(range(self.partitions) if partitions is None else partitions)
+        ident = f"{self.name}-producer-{uuid.uuid4().hex}" if transaction else None
+        with closing(
+            KafkaProducer(bootstrap_servers=self.servers, transactional_id=ident, linger_ms=5)
+        ) as producer:
+            if transaction:
+                producer.init_transactions()
+                producer.begin_transaction()
+            for number in range(self.produced, self.produced + count):
+                label = "aborted" if transaction == "abort" else "k"
+                producer.send(
+                    self.input,
+                    key=f"{label}{number}".encode(),
+                    value=f"v{number}".encode(),
+                    partition=next(chosen),
+                )
+            producer.flush()
+            if transaction == "commit":
+                producer.commit_transaction()
+            elif transaction == "abort":
+                producer.abort_transaction()
+        if transaction != "abort":
+            self.produced += count
+
+    def start(
+        self,
+        application: Application,
+        *,
+        transform: str = "exclaim",
+        interval: str | None = None,
+        sink: dict[str, str] | None = None,
+        form: str = "eoskafka",
+        **source: object,
+    ) -> Query:
+        """Start the query, by default until everything that is there now has been read.
+
+        Args:
+            transform: a name of `transforms.py`.
+            interval: of processing-time batches, without end.
+            sink: further options of the sink.
+            form: the sink's format.
+            source: further options of the source; `kafka_x_y` for `kafka.x.y`.
+        """
+        options = {
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": self.input,
+            "kafka.group.id": self.group,
+            "startingOffsets": "earliest",
+            "slots": "2",
+            **{k.replace("kafka_", "kafka.", 1): str(v) for k, v in source.items()},
+        }
+        target = {"kafka.bootstrap.servers": self.servers, "topic": self.output, **(sink or {})}
+        return application.query(
+            f"{self.name}-{next(self._runs)}",
+            source=options,
+            sink=target,
+            format=form,
+            transform=transform,
+            interval=interval,
+            checkpoint=str(self.checkpoint),
+        )
+
+    def add_partitions(self, count: int) -> None:
+        """Give the input topic `count` partitions."""
+        self.admin.create_partitions({self.input: count})
+        self.partitions = count
+
+    def members(self) -> set[str]:
+        """The ids of the group's members."""
+        (group,) = self.admin.describe_groups([self.group]).values()
+        return {member["member_id"] for member in group["members"]}
+
+    def inputs(self) -> list[Record]:
+        """The committed records of the input."""
+        return list(read_committed(self.servers, self.input))
+
+    def outputs(self) -> list[Record]:
+        """The committed records of the output."""
+        return list(read_committed(self.servers, self.output))
+
+    def committed(self) -> dict[int, int]:
+        """The group's offsets by input partition."""
+        offsets = self.admin.list_group_offsets([self.group])[self.group]
+        return {tp.partition: o.offset for tp, o in offsets.items() if tp.topic == self.input}
+
+    def ends(self) -> dict[int, int]:
+        """The ends of the input's partitions, control records included."""
+        latest = {TopicPartition(self.input, p): OffsetSpec.LATEST for p in range(self.partitions)}
+        found = self.admin.list_partition_offsets(latest)
+        return {tp.partition: o.offset for tp, o in found.items()}
+
+    def transactional_ids(self, states: Iterable[str] | None = None) -> list[str]:
+        """The ids of this query's producers that the brokers list, in these states or any."""
+        listed = self.admin.list_transactions(
+            state_filters=None if states is None else list(states)
+        )
+        return sorted(
+            t.transactional_id
+            for transactions in listed.values()
+            for t in transactions
+            if f"-{self.group}-" in t.transactional_id
+        )
+
+    def open_transactions(self) -> list[str]:
+        """The ids of this query's producers with a transaction that has not ended."""
+        return self.transactional_ids(OPEN_STATES)
+
+    def wait_committed(self, timeout_s: float = 60) -> None:
+        """Wait until the group's offsets are the input's ends."""
+        until(lambda: self.committed() == self.ends(), f"all offsets of {self.group}", timeout_s)
+
+    def assert_nothing_is_open(self) -> None:
+        """No transaction of the query is left for anybody to wait out."""
+        until(
+            lambda: not self.open_transactions(),
+            f"the end of {self.open_transactions()}",
+            SETTLE_S,
+        )
+
+    def assert_exactly_once(self) -> None:
+        """Every input record came out once, the group says so, and nothing is left open."""
+        self.assert_nothing_is_open()
+        inputs = self.inputs()
+        assert len(inputs) == self.produced
+        report = compare(inputs, self.outputs(), exclaimed)
+        assert report.is_exactly_once, "\n".join(
+            [f"{report.faults}", *(str(finding) for finding in report.findings)]
+        )
+        assert self.committed() == self.ends()

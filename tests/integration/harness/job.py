@@ -1,0 +1,122 @@
+"""The program of an `Application`: a Spark session that runs queries as it is told.
+
+`python job.py SPEC` reads the session's settings from SPEC (JSON), then one command per line from
+its standard input, and answers each with a line on its standard output. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import eoskafka
+from eoskafka.session import PLUGIN_CLASS
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from harness.transforms import TRANSFORMS
+
+# As a master: two workers with two names of this machine. Spark starts no speculative attempt on
+# the host of the first attempt, and in local-cluster mode all executors are on one host.
+TWO_HOSTS = "two-hosts"
+
+
+def main() -> None:
+    """Obey until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # Whatever else prints, the JVM included, does so to the log.
+    os.dup2(2, 1)
+    spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    spark = _session(spec)
+    queries: dict[str, StreamingQuery] = {}
+
+    def answer(value: dict[str, Any]) -> None:
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
+    answer({"ready": True})
+    for line in sys.stdin:
+        command = json.loads(line)
+        name = command["name"]
+        if command["do"] == "start":
+            queries[name] = _start(spark, command)
+        elif command["do"] == "stop":
+            queries[name].stop()
+        answer(_status(queries[name]))
+    # No spark.stop(): it waits for executors, which a test may have stopped for good.
+
+
+def _session(spec: dict[str, Any]) -> SparkSession:
+    builder = SparkSession.builder
+    for key, value in spec["settings"].items():
+        builder = builder.config(key, value)
+    jar = os.environ.get("EOSKAFKA_JAR")
+    if jar:
+        jars = ",".join(filter(None, (spec["settings"].get("spark.jars"), jar)))
+        builder = builder.config("spark.jars", jars).config("spark.plugins", PLUGIN_CLASS)
+    else:
+        builder = eoskafka.configure(builder)
+    master = spec["master"]
+    if master == TWO_HOSTS:
+        master = _start_workers(builder, spec["work"])
+    return builder.master(master).getOrCreate()
+
+
+def _start_workers(builder: SparkSession.Builder, work: str) -> str:
+    """A master and two workers in the driver's JVM, as local-cluster mode has them; its URL."""
+    conf = SparkConf(loadDefaults=False)
+    for key, value in builder._options.items():
+        conf.set(key, value)
+    SparkContext._ensure_initialized(conf=conf)
+    gateway: Any = SparkContext._gateway
+    jvm: Any = SparkContext._jvm
+    deploy = jvm.org.apache.spark.deploy
+    none = jvm.scala.Option.empty()
+    settings = jvm.org.apache.spark.SparkConf()
+    url = (
+        deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, settings)
+        ._1()
+        .address()
+        .toSparkURL()
+    )
+    urls = gateway.new_array(jvm.java.lang.String, 1)
+    urls[0] = url
+    for host in ("127.0.0.1", "localhost"):
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            host, 0, 0, 1, 1024, urls, f"{work}/{host}", none, settings, none
+        )
+    return str(url)
+
+
+def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
+    rows = spark.readStream.format("eoskafka").options(**command["source"]).load()
+    writer = (
+        TRANSFORMS[command["transform"]](rows)
+        .writeStream.format(command["format"])
+        .options(**command["sink"])
+        .option("checkpointLocation", command["checkpoint"])
+    )
+    interval = command["interval"]
+    if interval is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=interval).start()
+
+
+def _status(query: StreamingQuery) -> dict[str, Any]:
+    error = query.exception()
+    last = query.lastProgress
+    return {
+        "active": query.isActive,
+        "error": None if error is None else f"{error}",
+        "batches": 0 if last is None else last["batchId"] + 1,
+    }
+
+
+if __name__ == "__main__":
+    main()

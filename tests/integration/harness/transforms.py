@@ -1,0 +1,82 @@
+"""What a query does between source and sink, by name: a function cannot be sent to the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import col, concat, lit
+
+# Of pandas data frames, which have no types here.
+Frames = Iterator[Any]
+
+_ROWS = "key binary, value binary"
+
+
+def exclaim(rows: DataFrame) -> DataFrame:
+    """An exclamation mark after each value; null stays null."""
+    return rows.select("key", concat(col("value").cast("string"), lit("!")).alias("value"))
+
+
+def as_is(rows: DataFrame) -> DataFrame:
+    """Key and value, and the headers if they were read."""
+    return rows.select(*(c for c in ("key", "value", "headers") if c in rows.columns))
+
+
+def drop_all(rows: DataFrame) -> DataFrame:
+    """A filter that no row passes, which Spark cannot know before it has read them."""
+    return exclaim(rows).where(col("value") == "no row has this value")
+
+
+def exclaim_in_pandas(rows: DataFrame) -> DataFrame:
+    """As `exclaim`, in a Python worker."""
+
+    def each(frames: Frames) -> Frames:
+        for frame in frames:
+            yield frame.assign(value=frame["value"] + b"!")
+
+    return rows.select("key", "value").mapInPandas(each, _ROWS)
+
+
+def leave_early(rows: DataFrame) -> DataFrame:
+    """One row of each task; the rest of its input is not read. Needs the jar of `javac.py`.
+
+    Not in Python: Spark reads on to the end of a Python function's input, whatever it leaves.
+    """
+    chosen = rows.select("key", "value")
+    jvm: Any = rows.sparkSession._jvm
+    return DataFrame(
+        chosen._jdf.mapPartitions(jvm.testing.LeaveEarly(), chosen._jdf.encoder()),
+        rows.sparkSession,
+    )
+
+
+def slow_first_attempt(rows: DataFrame) -> DataFrame:
+    """As `exclaim_in_pandas`; the first attempt of the first task takes long."""
+
+    def each(frames: Frames) -> Frames:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        if task is not None and task.partitionId() == 0 and task.attemptNumber() == 0:
+            # Not a wait for something: slowness is what this one is for.
+            time.sleep(8)
+        for frame in frames:
+            yield frame.assign(value=frame["value"] + b"!")
+
+    return rows.select("key", "value").mapInPandas(each, _ROWS)
+
+
+TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    function.__name__: function
+    for function in (
+        exclaim,
+        as_is,
+        drop_all,
+        exclaim_in_pandas,
+        leave_early,
+        slow_first_attempt,
+    )
+}

@@ -1,0 +1,295 @@
+"""`Streams`: queries in this process, on one Spark session and one broker that tests share.
+
+For tests about what a query may be and where it starts. What needs processes to kill is in
+`harness`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import eoskafka
+from eoskafka.audit import read_committed
+from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
+from harness import until
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec
+from kafka.errors import CoordinatorNotAvailableError
+from kafka.structs import OffsetAndMetadata
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+# A query of these tests takes one or two seconds; two busy cores may need ten times that.
+QUERY_S = 60.0
+
+_LOG4J = """\
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def start_session(folder: Path) -> SparkSession:
+    """A session with the connector, whose INFO log goes to `folder`/spark.log."""
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_LOG4J.format(file=folder / "spark.log"), encoding="utf-8")
+    builder = (
+        # Two attempts of each task: in local mode Spark gives up after the first otherwise.
+        SparkSession.builder.master("local[2,2]")
+        .appName("eoskafka-tests")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config(
+            "spark.driver.extraJavaOptions",
+            f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1",
+        )
+    )
+    jar = os.environ.get("EOSKAFKA_JAR")
+    if jar:
+        builder = builder.config("spark.jars", jar).config("spark.plugins", PLUGIN_CLASS)
+        builder = builder.config(REDACTION, REDACTED)
+    else:
+        builder = eoskafka.configure(builder)
+    return builder.getOrCreate()
+
+
+class Streams:
+    """Topics, queries and what came of them. Use topics, groups and checkpoints of your own.
+
+    Args:
+        spark: the shared session.
+        servers: the shared broker.
+        folder: for checkpoints; of one test.
+    """
+
+    def __init__(self, spark: SparkSession, servers: str, folder: Path) -> None:
+        self.spark = spark
+        self.servers = servers
+        self.folder = folder
+        self.admin = KafkaAdminClient(bootstrap_servers=servers)
+        self._producer = self._new_producer()
+        self._counter = itertools.count()
+        self._started: list[StreamingQuery] = []
+
+    def close(self) -> None:
+        """Stop this test's queries and close connections; topics stay."""
+        for query in self._started:
+            query.stop()
+        self._producer.close()
+        self.admin.close()
+
+    # ---- topics
+
+    def topic(self, partitions: int = 2, records: int = 0) -> str:
+        """A new topic with records `0`..`records-1`, spread evenly."""
+        name = f"t{uuid.uuid4().hex[:10]}"
+        self.create(name, partitions)
+        self.send(name, *range(records))
+        return name
+
+    def create(self, name: str, partitions: int) -> None:
+        """A topic with this name, ready to be written to."""
+        self.admin.create_topics([NewTopic(name, partitions, 1)])
+        self.admin.wait_for_topics([name])
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Let the topic have this many partitions, ready to be written to."""
+        self.admin.create_partitions({topic: NewPartitions(count)})
+        until(lambda: self._count(topic) == count, f"{count} partitions of {topic}", 20)
+        # It would learn of them within minutes.
+        self._producer.close()
+        self._producer = self._new_producer()
+
+    def _count(self, topic: str) -> int:
+        return len(self.admin.describe_topics([topic])[0]["partitions"])
+
+    def _new_producer(self) -> KafkaProducer:
+        return KafkaProducer(bootstrap_servers=self.servers, linger_ms=5)
+
+    def send(self, topic: str, *numbers: int, partition: int | None = None) -> None:
+        """Records with key `k<number>` and value `<number>`, to one partition or all in turn."""
+        count = len(self._producer.partitions_for(topic) or ()) if partition is None else 0
+        for place, number in enumerate(numbers):
+            self._producer.send(
+                topic,
+                key=f"k{number}".encode(),
+                value=str(number).encode(),
+                partition=place % count if partition is None else partition,
+            )
+        self._producer.flush()
+
+    @contextmanager
+    def open_transaction(self, topic: str, *numbers: int) -> Iterator[None]:
+        """Records that stay uncommitted inside the block; then they are aborted."""
+        producer = KafkaProducer(
+            bootstrap_servers=self.servers, transactional_id=f"open-{uuid.uuid4().hex}"
+        )
+        with closing(producer):
+            producer.init_transactions()
+            producer.begin_transaction()
+            for number in numbers:
+                producer.send(topic, value=str(number).encode())
+            producer.flush()
+            yield
+            producer.abort_transaction()
+
+    def values(self, topic: str) -> list[str]:
+        """The values of all committed records, sorted; null is `-`."""
+        return sorted(
+            "-" if record.value is None else record.value.decode()
+            for record in read_committed(self.servers, topic)
+        )
+
+    def numbers(self, topic: str) -> list[int]:
+        """As `values`, of records that were sent with `send`."""
+        return sorted(map(int, self.values(topic)))
+
+    def ends(self, topic: str, partitions: int = 2) -> dict[int, int]:
+        """The end of each partition's log."""
+        wanted = {TopicPartition(topic, p): OffsetSpec.LATEST for p in range(partitions)}
+        found = self.admin.list_partition_offsets(wanted)
+        return {tp.partition: offset.offset for tp, offset in found.items()}
+
+    # ---- groups
+
+    def group(self) -> str:
+        """A new group's name."""
+        return f"g{uuid.uuid4().hex[:10]}"
+
+    def committed(self, group: str, topic: str) -> dict[int, OffsetAndMetadata]:
+        """What the group has committed, with its stamps, by partition."""
+        offsets = self.admin.list_group_offsets([group])[group]
+        return {
+            tp.partition: offset
+            for tp, offset in offsets.items()
+            if tp.topic == topic and offset.offset >= 0
+        }
+
+    def offsets(self, group: str, topic: str) -> dict[int, int]:
+        """What the group has committed, by partition."""
+        return {p: offset.offset for p, offset in self.committed(group, topic).items()}
+
+    def set_offsets(self, group: str, topic: str, offsets: Mapping[int, tuple[int, str]]) -> None:
+        """Commit offsets and metadata as another application would; the group has no member."""
+        wanted = {
+            TopicPartition(topic, p): OffsetAndMetadata(offset, metadata, -1)
+            for p, (offset, metadata) in offsets.items()
+        }
+
+        def commit() -> bool:
+            try:
+                self.admin.alter_group_offsets(group, wanted)
+            except CoordinatorNotAvailableError:
+                return False  # a new broker makes the offsets topic at the first request
+            return True
+
+        until(commit, f"a coordinator for {group}", 30)
+
+    def wait_empty(self, group: str) -> None:
+        """Wait until the group's static member has gone: its session lasts after a stop."""
+        until(lambda: not self.members(group), f"the end of {group}'s members", 60)
+
+    def remove_members(self, group: str) -> None:
+        """End the membership that a stopped driver leaves for its successor to take over."""
+        gone = [MemberToRemove(group_instance_id=member) for member in self.members(group)]
+        if gone:
+            self.admin.remove_group_members(group, gone)
+        self.wait_empty(group)
+
+    def members(self, group: str) -> list[str]:
+        """The instance ids of a group's members."""
+        described = self.admin.describe_groups([group])[group]
+        return [member["group_instance_id"] for member in described["members"]]
+
+    # ---- queries
+
+    def checkpoint(self) -> Path:
+        """A new checkpoint's folder."""
+        return self.folder / f"checkpoint{next(self._counter)}"
+
+    def source(
+        self, topic: str | None = None, options: Mapping[str, object] | None = None
+    ) -> DataFrame:
+        """A stream from the topic's beginning, or from what the options say."""
+        given = {
+            "kafka.bootstrap.servers": self.servers,
+            "startingOffsets": "earliest",
+            **({"subscribe": topic} if topic else {}),
+            **(options or {}),
+        }
+        return self.spark.readStream.format("eoskafka").options(**given).load()
+
+    def sink(
+        self,
+        rows: DataFrame,
+        topic: str | None,
+        checkpoint: Path | None = None,
+        options: Mapping[str, object] | None = None,
+        mode: str = "append",
+    ) -> DataStreamWriter:
+        """Everything that is there now, to a topic; `start` it or give it to `run`."""
+        given = {
+            "kafka.bootstrap.servers": self.servers,
+            "checkpointLocation": str(checkpoint or self.checkpoint()),
+            **({"topic": topic} if topic else {}),
+            **(options or {}),
+        }
+        return (
+            rows.writeStream.format("eoskafka")
+            .options(**given)
+            .outputMode(mode)
+            .trigger(availableNow=True)
+        )
+
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Start a query that ends with the test at the latest."""
+        query = writer.start()
+        self._started.append(query)
+        return query
+
+    def run(self, writer: DataStreamWriter, timeout_s: float = QUERY_S) -> StreamingQuery:
+        """Run a query to its end; StreamingQueryException if it fails."""
+        query = self.start(writer)
+        if not query.awaitTermination(timeout_s):
+            query.stop()
+            raise TimeoutError(f"not done within {timeout_s:g} s: {query.lastProgress}")
+        return query
+
+    def copy(
+        self,
+        source: str,
+        target: str,
+        checkpoint: Path | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> StreamingQuery:
+        """Run key and value from topic to topic, to the end of what is there now."""
+        rows = self.source(source, options).select("key", "value")
+        return self.run(self.sink(rows, target, checkpoint))
+
+    def failure(self, writer: DataStreamWriter) -> str:
+        """Run a query that must fail, and return its error."""
+        try:
+            self.run(writer)
+        except StreamingQueryException as error:
+            return str(error)
+        raise AssertionError("the query did not fail")
+
+
+def kv(rows: DataFrame) -> DataFrame:
+    """Key and value only."""
+    return rows.select("key", "value")

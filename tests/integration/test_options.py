@@ -1,0 +1,551 @@
+"""Options of source and sink: what each does, and what is refused before anything happens."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from harness import until
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import lit
+from streams import QUERY_S, Streams, kv
+
+SECRET = "s3cr3t-Zx81q"
+
+
+def refusal(
+    streams: Streams,
+    source: Mapping[str, object] | None = None,
+    sink: Mapping[str, object] | None = None,
+    rows: DataFrame | None = None,
+) -> str:
+    """The error of a query with these options; it must fail, here or in Spark's planner."""
+    stream = kv(streams.source(options=source)) if rows is None else rows
+    writer = streams.sink(stream, None, options={"topic": "nowhere", **(sink or {})})
+    with pytest.raises((StreamingQueryException, AnalysisException)) as caught:
+        streams.run(writer)
+    return str(caught.value)
+
+
+def read(streams: Streams, options: Mapping[str, object]) -> list[int]:
+    """Everything that a source with these options reads now."""
+    output = streams.topic()
+    streams.run(streams.sink(kv(streams.source(options=options)), output))
+    return streams.numbers(output)
+
+
+# ---- names and values
+
+SOURCE = {"subscribe": "some-topic"}
+REFUSED_ON_SOURCE = {
+    "misspelt": (
+        {**SOURCE, "startingOfsets": "latest"},
+        ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is startingOffsets"],
+    ),
+    "not there yet": (
+        {**SOURCE, "minPartitions": 8},
+        ["EOSKAFKA_OPTION_NOT_THERE_YET", "minPartitions"],
+    ),
+    "never allowed": (
+        {**SOURCE, "kafka.enable.auto.commit": "true"},
+        ["EOSKAFKA_OPTION_REFUSED", "kafka.enable.auto.commit", "committed with the output"],
+    ),
+    "the sink's": ({**SOURCE, "topic": "t"}, ["EOSKAFKA_OPTION_WRONG_SIDE", "to the sink"]),
+    "no topics": ({}, ["EOSKAFKA_OPTION_MISSING", "subscribe, subscribePattern or assign"]),
+    "topics twice": (
+        {**SOURCE, "subscribePattern": "some-.*"},
+        ["EOSKAFKA_OPTION_INVALID", "only one of subscribe, subscribePattern, assign"],
+    ),
+    "no servers": (
+        {**SOURCE, "kafka.bootstrap.servers": " "},
+        ["EOSKAFKA_OPTION_MISSING", "The source needs the option kafka.bootstrap.servers"],
+    ),
+    "a limit of zero": (
+        {**SOURCE, "maxOffsetsPerTrigger": 0},
+        ["EOSKAFKA_OPTION_INVALID", "maxOffsetsPerTrigger is '0'"],
+    ),
+    "a limit that is no number": (
+        {**SOURCE, "maxOffsetsPerTrigger": "1e3"},
+        ["EOSKAFKA_OPTION_INVALID", "maxOffsetsPerTrigger is '1e3'"],
+    ),
+    "no slots": ({**SOURCE, "slots": -1}, ["EOSKAFKA_OPTION_INVALID", "slots is '-1'"]),
+    "a switch that is neither": (
+        {**SOURCE, "failOnDataLoss": "maybe"},
+        ["EOSKAFKA_OPTION_INVALID", "failOnDataLoss is 'maybe'", "true or false"],
+    ),
+    "headers that are neither": (
+        {**SOURCE, "includeHeaders": "maybe"},
+        ["EOSKAFKA_OPTION_INVALID", "includeHeaders is 'maybe'", "true or false"],
+    ),
+    "an unknown isolation level": (
+        {**SOURCE, "kafka.isolation.level": "serializable"},
+        ["EOSKAFKA_OPTION_INVALID", "read_committed or read_uncommitted"],
+    ),
+    "shared ownership": (
+        {**SOURCE, "ownership": "shared"},
+        ["EOSKAFKA_OPTION_INVALID", "ownership is 'shared'", "not there yet"],
+    ),
+    "assign without JSON": ({"assign": "t-0"}, ["EOSKAFKA_OPTION_INVALID", "assign is 't-0'"]),
+    "assign of nothing": ({"assign": "{}"}, ["EOSKAFKA_OPTION_INVALID", "assign is '{}'"]),
+    "assign of no list": (
+        {"assign": '{"t":"all"}'},
+        ["EOSKAFKA_OPTION_INVALID", "assign is"],
+    ),
+    "assign of no numbers": (
+        {"assign": '{"t":["one"]}'},
+        ["EOSKAFKA_OPTION_INVALID", "assign is"],
+    ),
+    "a pattern that is none": (
+        {"subscribePattern": "some-[topic"},
+        ["EOSKAFKA_OPTION_INVALID", "subscribePattern is 'some-[topic'"],
+    ),
+    "a topic that does not exist": (
+        {"subscribe": "never-made"},
+        ["EOSKAFKA_NO_SUCH_TOPIC", "never-made"],
+    ),
+    "a pattern without topics": (
+        {"subscribePattern": "never-made-.*"},
+        ["EOSKAFKA_NO_SUCH_TOPIC", "never-made-.*"],
+    ),
+    "an empty list": ({"subscribe": " , "}, ["EOSKAFKA_"]),
+}
+
+REFUSED_ON_SINK = {
+    "misspelt": (
+        {"transactionalIdPrefx": "x"},
+        ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is transactionalIdPrefix"],
+    ),
+    "not there yet": ({"writeId": "x"}, ["EOSKAFKA_OPTION_NOT_THERE_YET", "writeId"]),
+    "never allowed": (
+        {"kafka.acks": "1"},
+        ["EOSKAFKA_OPTION_REFUSED", "kafka.acks", "transactions need acks=all"],
+    ),
+    "the source's": (
+        {"startingOffsets": "latest"},
+        ["EOSKAFKA_OPTION_WRONG_SIDE", "to the source"],
+    ),
+    "no servers": (
+        {"kafka.bootstrap.servers": ""},
+        ["EOSKAFKA_OPTION_MISSING", "The sink needs the option kafka.bootstrap.servers"],
+    ),
+    "epoch scope": (
+        {"transactionScope": "epoch"},
+        ["EOSKAFKA_OPTION_INVALID", "transactionScope is 'epoch'", "not there yet"],
+    ),
+    "an empty prefix": ({"transactionalIdPrefix": " "}, ["EOSKAFKA_OPTION_INVALID", "not empty"]),
+    "a timeout that is no number": (
+        {"kafka.transaction.timeout.ms": "5m"},
+        ["EOSKAFKA_OPTION_INVALID", "kafka.transaction.timeout.ms is '5m'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_ON_SOURCE)
+def test_the_source_refuses(streams: Streams, name: str) -> None:
+    options, wanted = REFUSED_ON_SOURCE[name]
+    error = refusal(streams, source=options)
+    assert [text for text in wanted if text not in error] == [], error
+
+
+@pytest.mark.parametrize("name", REFUSED_ON_SINK)
+def test_the_sink_refuses(streams: Streams, name: str) -> None:
+    options, wanted = REFUSED_ON_SINK[name]
+    error = refusal(streams, source={"subscribe": streams.topic(records=1)}, sink=options)
+    assert [text for text in wanted if text not in error] == [], error
+
+
+def test_a_transaction_timeout_above_the_brokers_limit_is_explained(streams: Streams) -> None:
+    error = refusal(
+        streams,
+        source={"subscribe": streams.topic(records=1)},
+        sink={"kafka.transaction.timeout.ms": 3_600_000},
+    )
+    assert "EOSKAFKA_WRITE_FAILED" in error
+    assert "transaction.max.timeout.ms" in error
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_an_unreachable_broker_is_an_error_in_bounded_time(streams: Streams, side: str) -> None:
+    # The client's own bound is a minute.
+    unreachable = {
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "kafka.default.api.timeout.ms": 3_000,
+        "kafka.request.timeout.ms": 1_000,
+    }
+    reachable = {"subscribe": streams.topic(records=1)}
+    start = time.monotonic()
+    if side == "source":
+        error = refusal(streams, source={**reachable, **unreachable})
+    else:
+        error = refusal(streams, source=reachable, sink=unreachable)
+    assert time.monotonic() - start < 20
+    assert "EOSKAFKA_UNREACHABLE" in error
+    assert "127.0.0.1:1" in error
+
+
+# ---- where to start
+
+
+@pytest.mark.parametrize(
+    ("json_of", "wanted"),
+    [
+        ({"0": 0}, ["EOSKAFKA_STARTING_OFFSETS_PARTITIONS", "Missing: [{topic}-1]"]),
+        (
+            {"0": 0, "1": 0, "2": 0},
+            ["EOSKAFKA_STARTING_OFFSETS_PARTITIONS", "Unknown: [{topic}-2]"],
+        ),
+        ({"0": 0, "1": -3}, ["EOSKAFKA_BAD_OFFSET_JSON"]),
+        ({"0": 0, "1": "5"}, ["EOSKAFKA_BAD_OFFSET_JSON"]),
+        ({"0": 0, "1": 1.5}, ["EOSKAFKA_BAD_OFFSET_JSON"]),
+        ({"0": 0, "one": 5}, ["EOSKAFKA_BAD_OFFSET_JSON"]),
+        (7, ["EOSKAFKA_BAD_OFFSET_JSON"]),
+    ],
+    ids=["missing", "unknown", "negative", "text", "fraction", "no partition", "no object"],
+)
+def test_starting_offsets_are_checked(streams: Streams, json_of: object, wanted: list[str]) -> None:
+    topic = streams.topic(records=4)
+    error = refusal(
+        streams, source={"subscribe": topic, "startingOffsets": json.dumps({topic: json_of})}
+    )
+    assert [text for text in wanted if text.format(topic=topic) not in error] == [], error
+
+
+def test_starting_offsets_that_are_no_json_are_refused(streams: Streams) -> None:
+    topic = streams.topic()
+    error = refusal(streams, source={"subscribe": topic, "startingOffsets": "the beginning"})
+    assert "EOSKAFKA_BAD_OFFSET_JSON" in error
+    assert "the beginning" in error
+
+
+def test_starting_offsets_by_partition_with_earliest_and_latest(streams: Streams) -> None:
+    topic = streams.topic(partitions=3)
+    for partition in range(3):
+        streams.send(topic, *(partition * 10 + n for n in range(5)), partition=partition)
+    starts = json.dumps({topic: {"0": 3, "1": -1, "2": -2}})
+    assert read(streams, {"subscribe": topic, "startingOffsets": starts}) == [
+        *(3, 4),
+        *range(20, 25),
+    ]
+
+
+# ---- which topics
+
+
+def test_a_list_of_topics(streams: Streams) -> None:
+    first, second = streams.topic(records=3), streams.topic()
+    streams.send(second, 7)
+    assert read(streams, {"subscribe": f"{first}, {second}"}) == [0, 1, 2, 7]
+
+
+def test_assigned_partitions_only(streams: Streams) -> None:
+    topic = streams.topic(partitions=3)
+    for partition in range(3):
+        streams.send(topic, partition, partition=partition)
+    assert read(streams, {"assign": json.dumps({topic: [0, 2]})}) == [0, 2]
+
+
+def test_an_assigned_partition_that_does_not_exist_is_refused(streams: Streams) -> None:
+    topic = streams.topic()
+    error = refusal(streams, source={"assign": json.dumps({topic: [0, 5]})})
+    assert "EOSKAFKA_NO_SUCH_TOPIC" in error
+    assert f"{topic}-5" in error
+
+
+def test_a_pattern_finds_topics_that_appear_later(streams: Streams) -> None:
+    stem, output = streams.topic(records=2), streams.topic()
+    streams.topic(records=5)
+    rows = kv(streams.source(options={"subscribePattern": f"{stem}.*"}))
+    query = streams.start(streams.sink(rows, output).trigger(processingTime="200 milliseconds"))
+    until(lambda: streams.numbers(output) == [0, 1], "the first topic's records", QUERY_S)
+    streams.create(f"{stem}-later", 1)
+    streams.send(f"{stem}-later", 2, 3)
+    until(
+        lambda: streams.numbers(output) == [0, 1, 2, 3],
+        "the later topic's records",
+        QUERY_S,
+        lambda: f"{query.exception()}",
+    )
+
+
+def test_a_pattern_must_match_the_whole_name(streams: Streams) -> None:
+    stem = streams.topic(records=2)
+    streams.create(f"{stem}-more", 1)
+    streams.send(f"{stem}-more", 9)
+    assert read(streams, {"subscribePattern": stem}) == [0, 1]
+
+
+# ---- how much
+
+
+def test_a_limit_is_shared_by_backlog_and_available_now_reads_all(streams: Streams) -> None:
+    topic, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
+    streams.send(topic, *range(30), partition=0)
+    streams.send(topic, *range(30, 40), partition=1)
+    query = streams.copy(topic, output, checkpoint, {"maxOffsetsPerTrigger": 8})
+    assert streams.numbers(output) == [*range(40)]
+    assert [batch["numInputRows"] for batch in query.recentProgress] == [8] * 5
+    first = json.loads((checkpoint / "offsets" / "0").read_text().splitlines()[-1])
+    assert first == {topic: {"0": 6, "1": 2}}
+
+
+def test_available_now_leaves_what_comes_later(streams: Streams, tmp_path: Path) -> None:
+    topic, output = streams.topic(records=20), streams.topic()
+    query = streams.start(
+        streams.sink(kv(streams.source(topic, {"maxOffsetsPerTrigger": 2})), output)
+    )
+    until(lambda: query.recentProgress, "the first batch", QUERY_S)
+    streams.send(topic, *range(100, 120))
+    assert query.awaitTermination(QUERY_S)
+    assert streams.numbers(output) == [*range(20)]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_slots_are_producers(streams: Streams, slots: int) -> None:
+    topic, output, group = streams.topic(partitions=4, records=8), streams.topic(), streams.group()
+    options = {"slots": slots, "kafka.group.id": group}
+    streams.copy(topic, output, options=options)
+    assert streams.numbers(output) == [*range(8)]
+    listed = streams.admin.list_transactions().values()
+    ids = {t.transactional_id for transactions in listed for t in transactions}
+    assert len([name for name in ids if f"-{group}-" in name]) == slots
+
+
+# ---- what is written
+
+
+def written(streams: Streams, rows: DataFrame, topic: str | None, **options: object) -> None:
+    """Run rows to the sink."""
+    streams.run(streams.sink(rows, topic, options=options))
+
+
+def test_the_option_topic_wins_over_the_column(streams: Streams) -> None:
+    source, by_option, by_row = streams.topic(records=3), streams.topic(), streams.topic()
+    rows = streams.source(source).select("value", lit(by_row).alias("topic"))
+    written(streams, rows, by_option)
+    assert streams.numbers(by_option) == [0, 1, 2]
+    assert streams.numbers(by_row) == []
+
+
+def test_the_column_topic_decides_row_by_row(streams: Streams) -> None:
+    source, even, odd = streams.topic(records=6), streams.topic(), streams.topic()
+    number = "cast(cast(value as string) as int)"
+    rows = streams.source(source).selectExpr(
+        "value", f"case when {number} % 2 = 0 then '{even}' else '{odd}' end topic"
+    )
+    written(streams, rows, None)
+    assert (streams.numbers(even), streams.numbers(odd)) == ([0, 2, 4], [1, 3, 5])
+
+
+def test_a_null_topic_fails_and_leaves_nothing(streams: Streams) -> None:
+    source, output, checkpoint = streams.topic(records=6), streams.topic(), streams.checkpoint()
+    rows = streams.source(source).selectExpr(
+        "value", f"case when value = cast('3' as binary) then null else '{output}' end topic"
+    )
+    error = streams.failure(streams.sink(rows.coalesce(1), None, checkpoint))
+    assert "[EOSKAFKA_NULL_TOPIC]" in error
+    assert streams.numbers(output) == []
+
+
+def test_the_column_partition_is_kept(streams: Streams) -> None:
+    source, output = streams.topic(), streams.topic(partitions=4)
+    streams.send(source, *range(5), partition=1)
+    rows = streams.source(source).selectExpr("value", "partition + 2 as partition")
+    written(streams, rows, output)
+    assert streams.ends(output, 4)[3] >= 5
+    assert streams.numbers(output) == [*range(5)]
+    assert [streams.ends(output, 4)[p] for p in (0, 1, 2)] == [0, 0, 0]
+
+
+def test_a_partition_that_does_not_exist_fails_in_bounded_time(streams: Streams) -> None:
+    source, output = streams.topic(records=2), streams.topic()
+    rows = streams.source(source).selectExpr("value", "9 as partition")
+    error = streams.failure(streams.sink(rows, output, options={"kafka.max.block.ms": 2_000}))
+    assert "[EOSKAFKA_WRITE_FAILED]" in error
+    assert streams.values(output) == []
+
+
+def test_null_keys_and_values_are_kept(streams: Streams) -> None:
+    source, output = streams.topic(records=2), streams.topic()
+    rows = streams.source(source).selectExpr(
+        "cast(null as binary) key", "if(value = cast('1' as binary), null, value) value"
+    )
+    written(streams, rows, output)
+    assert streams.values(output) == ["-", "0"]
+
+
+def test_headers_travel(streams: Streams) -> None:
+    source, middle, output = streams.topic(records=2), streams.topic(), streams.topic()
+    headers = (
+        "array(struct('a' as key, cast('1' as binary) as value),"
+        " struct('a' as key, cast(null as binary) as value)) as headers"
+    )
+    written(streams, streams.source(source).selectExpr("value", headers), middle)
+    with_headers = streams.source(middle, {"includeHeaders": "true"})
+    written(streams, with_headers.select("key", "value", "headers"), output)
+    seen = streams.source(output, {"includeHeaders": "true"}).selectExpr(
+        "to_json(transform(headers, h -> struct(h.key, cast(h.value as string) v))) as value"
+    )
+    shown = streams.topic()
+    written(streams, seen, shown)
+    assert streams.values(shown) == ['[{"key":"a","v":"1"},{"key":"a"}]'] * 2
+
+
+BAD_ROWS = {
+    "no value": ("key", "it has no column 'value'"),
+    "a number as value": ("partition as value", "column 'value' must be string or binary"),
+    "a number as key": ("offset as key, value", "column 'key' must be string or binary"),
+    "a long as partition": ("value, offset as partition", "column 'partition' must be int"),
+    "a binary as topic": ("value, key as topic", "column 'topic' must be string"),
+    "headers of text": (
+        "value, array(struct('a' as key, 'b' as value)) as headers",
+        "column 'headers' must be array<struct<key:string,value:binary>>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_rows_that_cannot_be_written_are_refused(streams: Streams, name: str) -> None:
+    expressions, reason = BAD_ROWS[name]
+    view = f"v{streams.group()}"
+    streams.source(streams.topic(records=1)).createOrReplaceTempView(view)
+    error = refusal(streams, rows=streams.spark.sql(f"select {expressions} from {view}"))
+    assert "[EOSKAFKA_BAD_SCHEMA]" in error
+    assert reason in error
+
+
+def test_rows_without_any_topic_are_refused(streams: Streams) -> None:
+    rows = kv(streams.source(streams.topic(records=1)))
+    error = streams.failure(streams.sink(rows, None))
+    assert "[EOSKAFKA_BAD_SCHEMA]" in error
+    assert "no option 'topic' is set" in error
+
+
+# ---- settings of the Kafka client
+
+
+def test_class_names_of_kafka_mean_the_classes_in_the_jar(streams: Streams) -> None:
+    source, output = streams.topic(), streams.topic()
+    streams.send(source, *range(10), partition=0)
+    rows = streams.source(source).select(lit("one key").alias("key"), "value")
+    written(
+        streams,
+        rows,
+        output,
+        **{
+            "kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+            "kafka.linger.ms": 0,
+        },
+    )
+    assert streams.numbers(output) == [*range(10)]
+    assert all(end > 1 for end in streams.ends(output).values())
+
+
+def test_a_class_that_is_not_there_is_named(streams: Streams) -> None:
+    error = refusal(
+        streams,
+        source={"subscribe": streams.topic(records=1)},
+        sink={"kafka.partitioner.class": "org.example.NoSuchPartitioner"},
+    )
+    assert "org.example.NoSuchPartitioner" in error
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_is_there_to_write_and_to_read(streams: Streams, codec: str) -> None:
+    source, middle, output = streams.topic(records=50), streams.topic(), streams.topic()
+    written(streams, kv(streams.source(source)), middle, **{"kafka.compression.type": codec})
+    streams.copy(middle, output)
+    assert streams.numbers(output) == [*range(50)]
+
+
+def test_uncommitted_records_are_hidden_unless_asked_for(streams: Streams) -> None:
+    topic = streams.topic(records=2)
+    with streams.open_transaction(topic, 7, 8):
+        assert read(streams, {"subscribe": topic}) == [0, 1]
+        uncommitted = {"subscribe": topic, "kafka.isolation.level": "read_uncommitted"}
+        assert read(streams, uncommitted) == [0, 1, 7, 8]
+
+
+def test_without_a_group_one_is_made_of_the_checkpoint(streams: Streams) -> None:
+    topic, checkpoint = streams.topic(records=2), streams.checkpoint()
+    streams.copy(topic, streams.topic(), checkpoint)
+    identity = json.loads((checkpoint / "sources" / "0" / "eoskafka-identity.json").read_text())
+    assert identity["group"].startswith("eoskafka-")
+    assert streams.offsets(identity["group"], topic) == {0: 1, 1: 1}
+
+
+# ---- secrets
+
+SECRETS = {
+    "kafka.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="u" password="{SECRET}";'
+    ),
+    "kafka.ssl.key.password": SECRET,
+    "kafka.ssl.keystore.password": SECRET,
+    "kafka.ssl.truststore.password": SECRET,
+    "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY----- {SECRET} -----END PRIVATE KEY-----",
+}
+
+
+def files_with_secret(folder: Path) -> list[Path]:
+    """The files that hold it."""
+    return [p for p in folder.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+
+
+def test_invariant_11_secrets_of_a_running_query_are_shown_nowhere(
+    streams: Streams, spark_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, output, group = streams.topic(records=4), streams.topic(), streams.group()
+    checkpoint = streams.checkpoint()
+    source = streams.source(topic, {**SECRETS, "kafka.group.id": group})
+    query = streams.start(
+        streams.sink(kv(source), output, checkpoint, SECRETS).trigger(
+            processingTime="100 milliseconds"
+        )
+    )
+    until(lambda: query.recentProgress, "a batch", QUERY_S)
+    source.explain(extended=True)
+    query.explain(extended=True)
+    shown = capsys.readouterr().out
+    assert "Parsed Logical Plan" in shown
+    progress = " ".join(batch.json for batch in query.recentProgress)
+    stamps = " ".join(o.metadata for o in streams.committed(group, topic).values())
+    query.stop()
+    for text in (shown, progress, stamps, str(query.status), repr(query.lastProgress)):
+        assert SECRET not in text
+    assert files_with_secret(checkpoint) == []
+    log = spark_folder / "spark.log"
+    # The log is there, at a level at which Kafka's clients print their settings.
+    assert "ProducerConfig values" in log.read_text(encoding="utf-8")
+    assert files_with_secret(spark_folder) == []
+
+
+def test_invariant_11_secrets_of_a_failing_query_are_shown_nowhere(
+    streams: Streams, spark_folder: Path
+) -> None:
+    topic = streams.topic(records=4)
+
+    secret_source = {"subscribe": topic, **SECRETS}
+    errors = [
+        # In a task, in the planner, in the analyzer, and while connecting.
+        refusal(streams, secret_source, {"topic": "not a topic!", **SECRETS}),
+        refusal(streams, secret_source, SECRETS, kv(streams.source(topic, SECRETS)).distinct()),
+        refusal(streams, secret_source, {"tpoic": "x", **SECRETS}),
+        refusal(streams, secret_source, SECRETS, streams.source(topic, SECRETS).orderBy("key")),
+        refusal(
+            streams,
+            {
+                **secret_source,
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.default.api.timeout.ms": 3_000,
+                "kafka.request.timeout.ms": 1_000,
+            },
+        ),
+    ]
+    assert [error for error in errors if SECRET in error] == []
+    assert files_with_secret(spark_folder) == []

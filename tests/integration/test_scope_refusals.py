@@ -1,0 +1,434 @@
+"""Which plans run in task scope, and which are refused before anything is written.
+
+Refused means: nothing in the output topic, nothing of the input counted as done, and an error that
+names the reason. The output is read and the group is asked by clients of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+from eoskafka.cluster import LocalCluster
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.functions import col, lit
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from streams import Streams, kv
+
+INPUT = 20
+KV = "key binary, value binary"
+
+
+class Inputs(NamedTuple):
+    """What a plan may be made of: two eoskafka sources, and two static tables of 10 of the keys."""
+
+    streams: Streams
+    topic: str
+    group: str
+    source: DataFrame
+    other: DataFrame
+    table: DataFrame
+    parquet: DataFrame
+
+
+@pytest.fixture(scope="session")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keys 0 to 9 with a label each, as Parquet files."""
+    folder = tmp_path_factory.mktemp("static") / "keys.parquet"
+    pd.DataFrame(
+        {"key": [f"k{n}".encode() for n in range(10)], "label": [str(n) for n in range(10)]}
+    ).to_parquet(folder)
+    return folder
+
+
+@pytest.fixture
+def inputs(streams: Streams, parquet: Path) -> Inputs:
+    """Twenty records in each of two topics."""
+    topic, group = streams.topic(records=INPUT), streams.group()
+    table = streams.spark.createDataFrame(
+        [(f"k{n}".encode(), str(n)) for n in range(10)], "key binary, label string"
+    )
+    return Inputs(
+        streams,
+        topic,
+        group,
+        streams.source(topic, {"kafka.group.id": group}),
+        streams.source(streams.topic(records=INPUT)),
+        table,
+        streams.spark.read.parquet(str(parquet)),
+    )
+
+
+Plan = Callable[[Inputs], DataFrame]
+
+
+def counts(rows: DataFrame) -> DataFrame:
+    """Records by key: an operator with state."""
+    return rows.groupBy("key").count().select("key", col("count").cast("string").alias("value"))
+
+
+def self_join(rows: DataFrame) -> DataFrame:
+    """The rows, each joined with itself."""
+    return kv(rows.join(rows.select("key"), "key"))
+
+
+def doubled(rows: DataFrame) -> DataFrame:
+    """Each row twice, made in Python."""
+
+    def double(batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            yield batch
+            yield batch
+
+    return rows.mapInPandas(double, KV)
+
+
+def remembered(rows: DataFrame) -> DataFrame:
+    """The rows, while Python state by key counts them."""
+
+    def remember(
+        key: tuple[bytes], groups: Iterable[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        for group in groups:
+            state.update((len(group),))
+            yield group
+
+    timeout = GroupStateTimeout.NoTimeout
+    return rows.groupBy("key").applyInPandasWithState(remember, KV, "n int", "append", timeout)
+
+
+def assert_untouched(inputs: Inputs, output: str) -> None:
+    """Nothing was written and no offset counts as done."""
+    assert inputs.streams.values(output) == []
+    assert set(inputs.streams.offsets(inputs.group, inputs.topic).values()) <= {0}
+
+
+# ---- what task scope serves
+
+SERVED: dict[str, tuple[Plan, list[int]]] = {
+    "select": (lambda i: kv(i.source), [*range(20)]),
+    "filter": (lambda i: kv(i.source.where("cast(cast(value as string) as int) < 5")), [*range(5)]),
+    "a filter that drops all": (lambda i: kv(i.source.where("value = 'x'")), []),
+    "a filter that is always false": (lambda i: kv(i.source.where(lit(False))), []),
+    "a filter that a date makes false": (
+        lambda i: kv(i.source.where("current_date() < date'2001-01-01'")),
+        [],
+    ),
+    "explode": (
+        lambda i: i.source.select(
+            "key", functions.explode(functions.array("value", "value")).alias("value")
+        ),
+        sorted([*range(20)] * 2),
+    ),
+    "a lateral view": (
+        lambda i: i.streams.spark.sql(
+            "select s.key, l.value from {s} s, lateral (select s.value) l(value)", s=i.source
+        ),
+        [*range(20)],
+    ),
+    "a Python udf": (
+        lambda i: i.source.select(
+            "key", functions.udf(lambda v: bytes(v).decode() + "0")("value").alias("value")
+        ),
+        [*range(0, 200, 10)],
+    ),
+    "a pandas udf": (
+        lambda i: i.source.select(
+            "key",
+            functions.pandas_udf(lambda v: v + "0", "string")(col("value").cast("string")).alias(
+                "value"
+            ),
+        ),
+        [*range(0, 200, 10)],
+    ),
+    "mapInPandas": (lambda i: doubled(kv(i.source)), sorted([*range(20)] * 2)),
+    "a broadcast join with a local table": (
+        lambda i: kv(i.source.join(functions.broadcast(i.table), "key")),
+        [*range(10)],
+    ),
+    "a broadcast join with Parquet files": (
+        lambda i: kv(i.source.join(i.parquet, "key")),
+        [*range(10)],
+    ),
+    "a broadcast outer join": (lambda i: kv(i.source.join(i.parquet, "key", "left")), [*range(20)]),
+    "a broadcast anti join": (
+        lambda i: kv(i.source.join(i.parquet, "key", "left_anti")),
+        [*range(10, 20)],
+    ),
+    "a broadcast join that matches nothing": (
+        lambda i: kv(i.source.join(functions.broadcast(i.parquet.where("label = 'x'")), "key")),
+        [],
+    ),
+    "a broadcast join with a cached table": (
+        lambda i: kv(
+            i.source.join(functions.broadcast(i.parquet.where("label < 5").cache()), "key")
+        ),
+        [*range(5)],
+    ),
+    "a static subquery": (
+        lambda i: i.streams.spark.sql(
+            "select key, value from {s} where key = (select max(key) from {p})",
+            s=i.source,
+            p=i.parquet,
+        ),
+        [9],
+    ),
+    "a watermark without an aggregation": (
+        lambda i: kv(i.source.withWatermark("timestamp", "1 minute")),
+        [*range(20)],
+    ),
+    "an observation": (
+        lambda i: kv(i.source.observe("rows", functions.count(lit(1)).alias("n"))),
+        [*range(20)],
+    ),
+    "coalesce to one task": (lambda i: kv(i.source.coalesce(1)), [*range(20)]),
+    "union of two sources": (lambda i: kv(i.source).union(kv(i.other)), sorted([*range(20)] * 2)),
+    "union with a filtered-out source": (
+        lambda i: kv(i.source).union(kv(i.other.where(lit(False)))),
+        [*range(20)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_task_scope_serves(inputs: Inputs, name: str) -> None:
+    plan, expected = SERVED[name]
+    streams, output = inputs.streams, inputs.streams.topic()
+    streams.run(streams.sink(plan(inputs), output))
+    assert streams.numbers(output) == expected
+    # A batch whose records were all dropped counts as done too.
+    assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
+
+
+def test_task_scope_serves_update_mode(inputs: Inputs) -> None:
+    streams, output = inputs.streams, inputs.streams.topic()
+    streams.run(streams.sink(kv(inputs.source), output, mode="update"))
+    assert streams.numbers(output) == [*range(INPUT)]
+
+
+def test_a_union_goes_on_when_only_one_of_its_sources_has_news(streams: Streams) -> None:
+    left, right, output = streams.topic(records=4), streams.topic(), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def run() -> None:
+        union = kv(streams.source(left)).union(kv(streams.source(right)))
+        streams.run(streams.sink(union, output, checkpoint))
+
+    run()
+    assert streams.numbers(output) == [0, 1, 2, 3]
+    streams.send(right, 10, 11)
+    run()
+    assert streams.numbers(output) == [0, 1, 2, 3, 10, 11]
+    streams.send(left, 4)
+    run()
+    assert streams.numbers(output) == [0, 1, 2, 3, 4, 10, 11]
+
+
+def test_a_udf_that_fails_leaves_nothing_and_the_next_start_goes_on(inputs: Inputs) -> None:
+    streams, output, checkpoint = (
+        inputs.streams,
+        inputs.streams.topic(),
+        inputs.streams.checkpoint(),
+    )
+
+    def fails(value: bytearray) -> bytearray:
+        raise ValueError(f"no {value!r}")
+
+    broken = inputs.source.select("key", functions.udf(fails, "binary")("value").alias("value"))
+    assert "ValueError" in streams.failure(streams.sink(broken, output, checkpoint))
+    assert_untouched(inputs, output)
+    streams.run(streams.sink(kv(inputs.source), output, checkpoint))
+    assert streams.numbers(output) == [*range(INPUT)]
+
+
+# ---- what it refuses
+
+REFUSED: dict[str, tuple[Plan, str]] = {
+    "repartition": (lambda i: kv(i.source.repartition(3)), "it shuffles"),
+    "repartition to one": (lambda i: kv(i.source.repartition(1)), "it shuffles"),
+    "repartition by key": (lambda i: kv(i.source.repartition("key")), "it shuffles"),
+    "an aggregation with a watermark": (
+        lambda i: (
+            i.source.withWatermark("timestamp", "1 minute")
+            .groupBy(functions.window("timestamp", "1 minute"))
+            .count()
+            .select(col("count").cast("string").alias("value"))
+        ),
+        "it keeps state",
+    ),
+    "an aggregation": (lambda i: counts(i.source), "it keeps state"),
+    "dropDuplicates": (lambda i: kv(i.source.dropDuplicates(["key"])), "it keeps state"),
+    "dropDuplicates within a watermark": (
+        lambda i: kv(
+            i.source.withWatermark("timestamp", "1 minute").dropDuplicatesWithinWatermark(["key"])
+        ),
+        "it keeps state",
+    ),
+    "distinct": (lambda i: kv(i.source).distinct(), "it keeps state"),
+    "limit": (lambda i: kv(i.source.limit(5)), "it keeps state"),
+    "except": (
+        lambda i: (
+            i.source.select("key")
+            .subtract(i.table.select("key"))
+            .select("key", col("key").alias("value"))
+        ),
+        "it keeps state",
+    ),
+    "applyInPandasWithState": (lambda i: remembered(kv(i.source)), "it keeps state"),
+    "applyInPandas": (
+        lambda i: kv(i.source).groupBy("key").applyInPandas(lambda group: group, KV),
+        "it shuffles",
+    ),
+    "a stream-stream join": (
+        lambda i: kv(i.source.join(i.other.select("key"), "key")),
+        "it keeps state",
+    ),
+    "a self join": (lambda i: self_join(i.streams.source(i.topic)), "it keeps state"),
+    "a shuffled join with a static table": (
+        lambda i: kv(i.source.join(i.parquet.hint("merge"), "key")),
+        "it shuffles",
+    ),
+    "a nested-loop join with a static table": (
+        lambda i: kv(
+            i.source.join(
+                i.parquet.select("label").hint("shuffle_replicate_nl"), col("value") != col("label")
+            )
+        ),
+        "it reads from something else than eoskafka",
+    ),
+    "another source": (lambda i: kv(rate(i)), "it reads from another source"),
+    "union with another source": (
+        lambda i: kv(i.source).union(kv(rate(i))),
+        "it reads from another source",
+    ),
+    "union of sources in one task": (
+        lambda i: kv(i.source).union(kv(i.other)).coalesce(1),
+        "coalesce would put slots of several sources in one task",
+    ),
+}
+
+
+def rate(inputs: Inputs) -> DataFrame:
+    """Spark's rate source, with our columns."""
+    rows = inputs.streams.spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+    return rows.selectExpr("cast('r' as binary) key", "cast(cast(value as string) as binary) value")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_task_scope_refuses(inputs: Inputs, name: str) -> None:
+    plan, reason = REFUSED[name]
+    streams, output = inputs.streams, inputs.streams.topic()
+    mode = "update" if name == "an aggregation" else "append"
+    error = streams.failure(streams.sink(plan(inputs), output, mode=mode))
+    assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
+    assert f"in task scope: {reason}" in error
+    assert_untouched(inputs, output)
+
+
+def test_invariant_5_a_source_read_twice_is_refused(inputs: Inputs) -> None:
+    streams, output = inputs.streams, inputs.streams.topic()
+    twice = kv(inputs.source).union(kv(inputs.source))
+    error = streams.failure(streams.sink(twice, output))
+    assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
+    assert f"it reads a source twice (eoskafka[{inputs.topic}])" in error
+    assert_untouched(inputs, output)
+
+
+def test_invariant_6_state_without_a_shuffle_is_refused(inputs: Inputs) -> None:
+    # One partition all the way: the aggregation needs no shuffle, and keeps state all the same.
+    streams, output = inputs.streams, inputs.streams.topic()
+    streams.spark.conf.set("spark.sql.shuffle.partitions", "1")
+    try:
+        error = streams.failure(
+            streams.sink(counts(inputs.source.coalesce(1)), output, mode="update")
+        )
+    finally:
+        streams.spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
+    assert "it keeps state" in error
+    assert_untouched(inputs, output)
+
+
+def test_a_source_on_another_cluster_is_refused(inputs: Inputs, tmp_path: Path) -> None:
+    streams = inputs.streams
+    with LocalCluster(brokers=1, data_dir=tmp_path / "other") as other:
+        from_here = streams.sink(
+            kv(inputs.source),
+            "output",
+            options={"kafka.bootstrap.servers": other.bootstrap_servers},
+        )
+        error = streams.failure(from_here)
+        assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
+        assert f"and its sink on {other.cluster_id}" in error
+    assert set(streams.offsets(inputs.group, inputs.topic).values()) <= {0}
+
+
+def test_the_same_cluster_under_another_name_is_served(inputs: Inputs) -> None:
+    streams, output = inputs.streams, inputs.streams.topic()
+    name = streams.servers.replace("127.0.0.1", "localhost")
+    streams.run(streams.sink(kv(inputs.source), output, options={"kafka.bootstrap.servers": name}))
+    assert streams.numbers(output) == [*range(INPUT)]
+
+
+def test_a_batch_write_is_refused(streams: Streams) -> None:
+    output = streams.topic()
+    rows = streams.spark.createDataFrame([("k", "v")], "key string, value string")
+    writer = (
+        rows.write.format("eoskafka")
+        .option("kafka.bootstrap.servers", streams.servers)
+        .option("topic", output)
+    )
+    with pytest.raises(Exception, match=r"EOSKAFKA_SCOPE_REFUSED.*it is a batch write"):
+        writer.mode("append").save()
+    assert streams.values(output) == []
+
+
+def test_a_batch_write_inside_foreach_batch_is_refused(inputs: Inputs) -> None:
+    streams, output = inputs.streams, inputs.streams.topic()
+
+    def write(rows: DataFrame, batch: int) -> None:
+        writer = rows.write.format("eoskafka").mode("append").option("topic", output)
+        writer.option("kafka.bootstrap.servers", streams.servers).save()
+
+    error = streams.failure(
+        kv(inputs.source)
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(streams.checkpoint()))
+        .trigger(availableNow=True)
+    )
+    assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
+    assert "it is a batch write (also inside foreachBatch)" in error
+    assert_untouched(inputs, output)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"continuous": "1 second"}, "does not support continuous processing"),
+        ({"realTime": "5 seconds"}, "STREAMING_REAL_TIME_MODE"),
+    ],
+    ids=["continuous", "real-time"],
+)
+def test_other_kinds_of_trigger_are_refused(
+    inputs: Inputs, change: dict[str, str], reason: str
+) -> None:
+    streams, output = inputs.streams, inputs.streams.topic()
+    writer = streams.sink(
+        kv(inputs.source), output, mode="update" if "realTime" in change else "append"
+    )
+    with pytest.raises(Exception, match=reason):
+        streams.run(writer.trigger(**change))
+    assert_untouched(inputs, output)
+
+
+def test_async_progress_is_refused(inputs: Inputs) -> None:
+    streams, output = inputs.streams, inputs.streams.topic()
+    writer = streams.sink(
+        kv(inputs.source), output, options={"asyncProgressTrackingEnabled": "true"}
+    ).trigger(processingTime="0 seconds")
+    with pytest.raises(Exception, match="does not support async progress tracking"):
+        streams.run(writer)
+    assert_untouched(inputs, output)

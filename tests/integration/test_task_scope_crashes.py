@@ -1,0 +1,427 @@
+"""Task scope under crashes: whatever dies, every record takes effect once.
+
+Executors are ended by the connector's own fault points, which a task reaches while its transaction
+is open (or, after its commit, before its result is on the way). One Spark application serves the
+tests that only lose executors; a test that loses its driver starts its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from eoskafka.cluster import LocalCluster
+from harness import Application, Flow, Point, StartApplication, until
+
+RECORDS = 2_000
+PER_BATCH = 500
+
+# Which of a driver's processes notices a takeover first is open: the producer of a task, a commit
+# of offsets, or the driver's own membership.
+FENCED = r"EOSKAFKA_(ATTEMPT_FENCED|FENCED_BY_GROUP|FENCED_BY_DRIVER)"
+
+
+@pytest.fixture(scope="module")
+def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """Two executors of one core each; use `application`."""
+    folder = tmp_path_factory.mktemp("application")
+    with Application(folder, "local-cluster[2,1,1024]") as application:
+        yield application
+
+
+@pytest.fixture
+def application(shared_application: Application, keep_logs: list[Path]) -> Iterator[Application]:
+    """Shared, with both executors there and nothing armed."""
+    with shared_application.lent(keep_logs) as lent:
+        lent.wait_executors(2)
+        yield lent
+
+
+@pytest.mark.parametrize("point", ["before-flush", "after-flush", "after-offsets", "after-commit"])
+def test_an_executor_killed_at_any_point_of_its_commit_leaves_no_duplicate(
+    application: Application, flow: Flow, point: Point
+) -> None:
+    flow.produce(RECORDS)
+    executors = {p.id.pid for p in application.executors()}
+    application.faults.arm(point, "kill")
+    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH)
+    assert application.faults.wait_taken(point) in executors
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_retry_on_the_executor_that_committed_skips_the_batch(
+    application: Application, flow: Flow
+) -> None:
+    # One slot, and a batch before: the executor that has the slot's producer gets the task and,
+    # since its core is free again, the retry. To Spark it is the same if a result is lost because
+    # it does not serialize.
+    flow.produce(PER_BATCH)
+    query = flow.start(application, interval="100 milliseconds", slots=1)
+    query.wait_batches(1)
+    application.faults.arm("after-commit", "fail")
+    flow.produce(PER_BATCH)
+    application.faults.wait_taken("after-commit")
+    flow.produce(PER_BATCH)
+    flow.wait_committed()
+    assert query.stop().error is None
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("point", ["after-init", "before-flush", "after-flush", "after-offsets"])
+def test_an_attempt_that_fails_before_its_commit_is_aborted_and_repeated(
+    application: Application, flow: Flow, point: Point
+) -> None:
+    flow.produce(RECORDS)
+    application.faults.arm(point, "fail")
+    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH)
+    application.faults.wait_taken(point)
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_query_that_is_stopped_leaves_no_transaction_open(
+    application: Application, flow: Flow
+) -> None:
+    # The executor is stopped for good with its transaction open, and the query is stopped by hand:
+    # whoever reads the output must not wait for the transaction's timeout.
+    flow.produce(RECORDS)
+    application.faults.arm("after-offsets", "stop")
+    query = flow.start(application)
+    application.faults.wait_taken("after-offsets")
+    assert flow.open_transactions()
+    query.stop()
+    flow.assert_nothing_is_open()
+    application.resume()
+    flow.start(application).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_slots_changed_between_a_crash_and_its_restart(
+    application: Application, flow: Flow
+) -> None:
+    # Four slots of one partition each become one: what slots 1 to 3 left open is ended too.
+    flow.produce(RECORDS)
+    application.faults.arm("after-offsets", "stop")
+    query = flow.start(application)
+    application.faults.wait_taken("after-offsets")
+    query.stop()
+    application.resume()
+    flow.start(application, slots=1).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_broker_killed_and_restarted_in_mid_batch_costs_nothing(
+    application: Application, flow: Flow, cluster: LocalCluster
+) -> None:
+    flow.produce(RECORDS)
+    application.faults.arm("after-flush", "stop")
+    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH)
+    executor = application.faults.wait_taken("after-flush")
+    cluster.brokers[0].kill()
+    application.resume(executor)
+    cluster.brokers[0].start()
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_commit_without_a_clear_answer_is_settled_before_the_batch_goes_on(
+    application: Application, flow: Flow, cluster: LocalCluster
+) -> None:
+    flow.produce(RECORDS)
+    application.faults.arm("after-offsets", "stop")
+    query = flow.start(
+        application, maxOffsetsPerTrigger=PER_BATCH, sink={"kafka.max.block.ms": "4000"}
+    )
+    executor = application.faults.wait_taken("after-offsets")
+    cluster.brokers[0].pause()
+    try:
+        application.resume(executor)
+        until(
+            lambda: "EOSKAFKA_COMMIT_UNKNOWN" in application.text(),
+            "a commit that times out",
+            30,
+        )
+    finally:
+        cluster.brokers[0].resume()
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_transaction_past_its_timeout_fails_its_attempt_alone(
+    application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    application.faults.arm("after-offsets", "stop")
+    query = flow.start(
+        application,
+        maxOffsetsPerTrigger=PER_BATCH,
+        sink={"kafka.transaction.timeout.ms": "3000"},
+    )
+    executor = application.faults.wait_taken("after-offsets")
+    until(lambda: not flow.open_transactions(), "the broker's abort", 30)
+    application.resume(executor)
+    query.wait_done()
+    assert "EOSKAFKA_ATTEMPT_FENCED" in application.text()
+    flow.assert_exactly_once()
+
+
+@pytest.fixture(scope="module")
+def shared_speculating_application(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Application]:
+    """Two executors on two hosts, and a second attempt for whatever takes long."""
+    settings = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.0",
+        "spark.speculation.minTaskRuntime": "1s",
+    }
+    folder = tmp_path_factory.mktemp("speculating")
+    with Application(folder, "two-hosts", settings) as application:
+        yield application
+
+
+@pytest.fixture
+def speculating_application(
+    shared_speculating_application: Application, keep_logs: list[Path]
+) -> Iterator[Application]:
+    """Shared, with both executors there and nothing armed."""
+    with shared_speculating_application.lent(keep_logs) as lent:
+        lent.wait_executors(2)
+        yield lent
+
+
+@pytest.mark.parametrize("point", ["after-offsets", "after-commit"])
+def test_an_attempt_paused_and_overtaken_by_another_changes_nothing_when_it_goes_on(
+    speculating_application: Application, flow: Flow, point: Point
+) -> None:
+    application = speculating_application
+    flow.produce(RECORDS)
+    application.faults.arm(point, "stop")
+    query = flow.start(application)
+    executor = application.faults.wait_taken(point)
+    # The batch can only end by a second attempt, on the other executor.
+    query.wait_done()
+    flow.assert_exactly_once()
+    application.resume(executor)
+    flow.produce(RECORDS)
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_an_attempt_overtaken_by_another_cannot_commit_though_nobody_calls_it_off(
+    speculating_application: Application, flow: Flow
+) -> None:
+    # It has written its records and not sent its offsets; the driver, which is stopped before the
+    # copy begins to write, would have it killed.
+    application = speculating_application
+    flow.produce(RECORDS)
+    application.faults.arm("before-flush", "stop")
+    query = flow.start(application)
+    first = application.faults.wait_taken("before-flush")
+    copy = hold_the_copy(application, flow)
+    assert copy != first
+    application.pause_driver()
+    application.resume(copy)
+    flow.wait_committed()
+    ended = application.ended_attempts()
+    application.resume(first)
+    until(lambda: application.ended_attempts() > ended, "the end of the first attempt", 30)
+    application.resume()
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+def test_an_attempt_that_commits_while_its_copy_begins_is_not_repeated_by_the_copy(
+    speculating_application: Application, flow: Flow
+) -> None:
+    # The copy has seen that nothing is committed, and is held before it initialises its producer.
+    application = speculating_application
+    flow.produce(RECORDS)
+    application.faults.arm("after-offsets", "stop")
+    query = flow.start(application)
+    first = application.faults.wait_taken("after-offsets")
+    copy = hold_the_copy(application, flow)
+    assert copy != first
+    application.pause_driver()
+    ended = application.ended_attempts()
+    application.resume(first)
+    until(lambda: application.ended_attempts() > ended, "the end of the first attempt", 30)
+    assert flow.committed() == flow.ends()
+    application.resume(copy)
+    until(lambda: application.ended_attempts() > ended + 1, "the end of the copy", 30)
+    application.resume()
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+def hold_the_copy(application: Application, flow: Flow) -> int:
+    """Stop the executor of a stopped attempt's copy before its `initTransactions`; its pid."""
+    until(lambda: set(flow.ends().values()) & set(flow.committed().values()), "the other slot", 30)
+    application.faults.arm("before-init", "stop")
+    return application.faults.wait_taken("before-init")
+
+
+def test_an_attempt_fenced_by_another_fails_alone(
+    speculating_application: Application, flow: Flow
+) -> None:
+    application = speculating_application
+    flow.produce(RECORDS)
+    application.faults.arm("before-flush", "stop")
+    query = flow.start(application)
+    first = application.faults.wait_taken("before-flush")
+    application.faults.arm("after-init", "stop")
+    second = application.faults.wait_taken("after-init")
+    assert first != second
+    application.resume(first)
+    until(lambda: "EOSKAFKA_ATTEMPT_FENCED" in application.text(), "the first one's end", 30)
+    application.resume(second)
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_slow_attempt_and_its_speculative_copy_write_once(
+    speculating_application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    flow.start(speculating_application, transform="slow_first_attempt").wait_done()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+def test_an_executor_given_up_by_its_driver_cannot_commit_any_more(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    application = start_application(
+        "local-cluster[2,1,1024]",
+        spark_executor_heartbeatInterval="1s",
+        spark_network_timeout="5s",
+        spark_network_timeoutInterval="1s",
+    )
+    flow.produce(RECORDS)
+    application.faults.arm("after-offsets", "stop")
+    query = flow.start(application)
+    executor = application.faults.wait_taken("after-offsets")
+    query.wait_done()
+    application.resume(executor)
+    flow.assert_exactly_once()
+    flow.produce(RECORDS)
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_driver_and_executors_killed_with_a_transaction_open_do_not_block_the_restart(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("after-offsets", "kill")
+    flow.start(first, maxOffsetsPerTrigger=PER_BATCH)
+    first.faults.wait_taken("after-offsets")
+    first.kill()
+    assert flow.open_transactions()
+    began = time.monotonic()
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    # The transaction's timeout is 300 s.
+    assert time.monotonic() - began < 45
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+def test_an_executor_that_outlives_its_driver_cannot_commit_after_the_restart(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local-cluster[2,1,1024]")
+    first.faults.arm("after-offsets", "stop")
+    flow.start(first, maxOffsetsPerTrigger=PER_BATCH)
+    executor = first.faults.wait_taken("after-offsets")
+    first.kill_driver()
+    assert flow.open_transactions()
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    first.resume(executor)
+    until(lambda: not first.executors(), "the end of executors without a driver", 60)
+    flow.assert_exactly_once()
+
+
+def test_a_driver_stopped_between_batches_learns_who_has_taken_over(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    flow.produce(PER_BATCH)
+    first = start_application("local[2]")
+    query = flow.start(first, interval="100 milliseconds")
+    query.wait_batches(1)
+    first.pause_all()
+    flow.start(application).wait_done()
+    first.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert "EOSKAFKA_FENCED_BY_DRIVER" in error
+    assert re.search(r"now owned by \S+ \(client eoskafka-", error), error
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+def test_a_driver_that_goes_on_with_new_records_after_a_takeover_is_fenced(
+    start_application: StartApplication, application: Application, flow: Flow, tmp_path: Path
+) -> None:
+    # The second one has a copy of the checkpoint: only the group can tell them apart, since Spark
+    # would notice two drivers that log the same batch.
+    flow.produce(PER_BATCH)
+    first = start_application("local[2]")
+    query = flow.start(first, interval="100 milliseconds")
+    query.wait_batches(1)
+    first.pause_all()
+    flow.checkpoint = shutil.copytree(flow.checkpoint, tmp_path / "copy")
+    flow.produce(PER_BATCH)
+    flow.start(application).wait_done()
+    flow.produce(PER_BATCH)
+    first.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert re.search(FENCED, error), error
+    flow.start(application).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_driver_stopped_in_mid_batch_is_fenced_by_the_second_one(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("after-offsets", "stop")
+    query = flow.start(first, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
+    first.faults.wait_taken("after-offsets")
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    first.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert re.search(FENCED, error), error
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+def test_a_fenced_driver_that_retries_its_tasks_does_not_end_the_query_that_took_over(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2,4]")  # four attempts for each task
+    first.faults.arm("after-offsets", "stop")
+    fenced = flow.start(first, interval="100 milliseconds")
+    first.faults.wait_taken("after-offsets")
+    # The second one holds the same slots' producers in an open transaction when the first goes on.
+    application.faults.arm("before-flush", "stop")
+    second = flow.start(application, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
+    executor = application.faults.wait_taken("before-flush")
+    first.resume()
+    assert fenced.wait_end().error is not None
+    application.resume(executor)
+    flow.wait_committed()
+    assert second.stop().error is None
+    flow.assert_exactly_once()

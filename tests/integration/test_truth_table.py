@@ -1,0 +1,625 @@
+"""Where a query goes on after a restart: the group's offset, Spark's log, or nowhere.
+
+Each test is a row of the table: it makes the situation, starts the query, and looks at the output.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from eoskafka.cluster import LocalCluster
+from harness import until
+from kafka import KafkaProducer, TopicPartition
+from pyspark.sql import functions
+from pyspark.sql.streaming import StreamingQuery
+from streams import QUERY_S, Streams, kv
+
+FOREIGN = "A" * 22
+
+
+class Job(NamedTuple):
+    """One query from topic to topic, to be started again and again."""
+
+    streams: Streams
+    input: str
+    output: str
+    group: str
+    checkpoint: Path
+
+    def run(self, **options: object) -> StreamingQuery:
+        """Process everything that is there now."""
+        return self.streams.run(self.writer(**options))
+
+    def failure(self, **options: object) -> str:
+        """Start it, see it fail, and return the error."""
+        return self.streams.failure(self.writer(**options))
+
+    def writer(self, **options: object):  # type: ignore[no-untyped-def]
+        """The query, not started."""
+        given = {"kafka.group.id": self.group, **options}
+        rows = kv(self.streams.source(self.input, given))
+        return self.streams.sink(rows, self.output, self.checkpoint)
+
+    def send(self, *numbers: int, partition: int | None = None) -> None:
+        """Add to the input."""
+        self.streams.send(self.input, *numbers, partition=partition)
+
+    def written(self) -> list[int]:
+        """What is in the output, sorted."""
+        return self.streams.numbers(self.output)
+
+    def offsets(self) -> dict[int, int]:
+        """The group's."""
+        return self.streams.offsets(self.group, self.input)
+
+    def leave(self) -> None:
+        """End the membership of the stopped query, so that its offsets can be changed."""
+        self.streams.remove_members(self.group)
+
+    def tamper(self, offsets: Mapping[int, int], metadata: str | None = None) -> None:
+        """Set the group's offsets, with the stamps that are there or with this metadata."""
+        self.leave()
+        there = self.streams.committed(self.group, self.input)
+        self.streams.set_offsets(
+            self.group,
+            self.input,
+            {
+                p: (o, there[p].metadata if metadata is None else metadata)
+                for p, o in offsets.items()
+            },
+        )
+
+
+@pytest.fixture
+def job(streams: Streams) -> Job:
+    """Two partitions, nothing in them."""
+    return Job(streams, streams.topic(), streams.topic(), streams.group(), streams.checkpoint())
+
+
+# ---- our identity, task-scope stamp: the group
+
+
+def test_the_group_wins_over_an_older_checkpoint(job: Job, tmp_path: Path) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    shutil.copytree(job.checkpoint, tmp_path / "older")
+    job.send(4, 5)
+    job.run()
+    shutil.rmtree(job.checkpoint)
+    shutil.copytree(tmp_path / "older", job.checkpoint)
+    job.send(6)
+    job.run()
+    assert job.written() == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_the_group_wins_over_a_deleted_checkpoint(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    shutil.rmtree(job.checkpoint)
+    job.run()
+    job.send(4)
+    job.run()
+    assert job.written() == [0, 1, 2, 3, 4]
+
+
+def test_the_group_wins_over_a_spark_log_that_lacks_its_last_commit(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    (job.checkpoint / "commits" / "0").unlink()
+    (job.checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
+    job.run()
+    assert job.written() == [0, 1, 2, 3]
+
+
+def test_the_group_wins_over_a_spark_log_that_is_ahead(job: Job) -> None:
+    # As if Spark had logged a batch whose transaction never committed.
+    job.send(0, 1, 2, 3)
+    job.run()
+    job.tamper(dict.fromkeys((0, 1), 1))
+    job.run()
+    assert job.written() == [0, 1, 2, 2, 3, 3]
+    assert job.offsets() == {0: 2, 1: 2}
+
+
+def test_a_moved_checkpoint_keeps_its_identity(streams: Streams) -> None:
+    topic, output, first = streams.topic(records=4), streams.topic(), streams.checkpoint()
+    streams.copy(topic, output, first)
+    second = streams.checkpoint()
+    shutil.move(first, second)
+    streams.send(topic, 4)
+    streams.copy(topic, output, second)
+    assert streams.numbers(output) == [0, 1, 2, 3, 4]
+
+
+# ---- no offset of the group, a log of the built-in connector: the log
+
+
+def write_builtin_checkpoint(job: Job, batches: list[dict[int, int]], committed: int) -> None:
+    """A checkpoint as Spark and its own `kafka` source write it.
+
+    Args:
+        batches: by partition, the initial offsets and the end of each batch.
+        committed: how many of the batches are in the commit log.
+    """
+
+    def offsets(of: dict[int, int]) -> str:
+        return json.dumps({job.input: {str(p): o for p, o in of.items()}})
+
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    header = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1700000000000, "conf": conf})
+    files = {
+        "metadata": json.dumps({"id": str(uuid.uuid4())}),
+        # A zero byte and a version line come first (SPARK-19517).
+        "sources/0/0": f"\0v1\n{offsets(batches[0])}",
+    }
+    for number, end in enumerate(batches[1:]):
+        files[f"offsets/{number}"] = f"v1\n{header}\n{offsets(end)}"
+    for number in range(committed):
+        files[f"commits/{number}"] = 'v1\n{"nextBatchWatermarkMs":0}'
+    for name, text in files.items():
+        path = job.checkpoint / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def test_a_checkpoint_of_the_builtin_connector_goes_on_after_its_last_batch(job: Job) -> None:
+    for partition in (0, 1):
+        job.send(*range(partition * 100, partition * 100 + 10), partition=partition)
+    write_builtin_checkpoint(job, [{0: 0, 1: 0}, {0: 3, 1: 2}, {0: 6, 1: 4}], committed=2)
+    job.run()
+    assert job.written() == [*range(6, 10), *range(104, 110)]
+    job.send(200)
+    job.run()
+    assert job.written() == [*range(6, 10), *range(104, 110), 200]
+
+
+def test_an_unfinished_batch_of_the_builtin_connector_is_done_again(job: Job) -> None:
+    for partition in (0, 1):
+        job.send(*range(partition * 100, partition * 100 + 10), partition=partition)
+    write_builtin_checkpoint(job, [{0: 0, 1: 0}, {0: 3, 1: 2}, {0: 6, 1: 4}], committed=1)
+    job.run()
+    assert job.written() == [*range(3, 10), *range(102, 110)]
+
+
+def test_an_unfinished_first_batch_of_the_builtin_connector_is_done_again(job: Job) -> None:
+    job.send(*range(10), partition=0)
+    write_builtin_checkpoint(job, [{0: 2, 1: 0}, {0: 6, 1: 0}], committed=0)
+    job.run()
+    assert job.written() == [*range(2, 10)]
+
+
+# ---- no offset of the group, a log of our own: an error
+
+
+def test_deleted_group_offsets_stop_the_query(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    job.leave()
+    job.streams.admin.delete_groups([job.group])
+    job.send(4)
+    error = job.failure()
+    assert "[EOSKAFKA_OFFSETS_GONE]" in error
+    assert job.group in error
+    assert "startingOffsets" in error
+    assert job.written() == [0, 1, 2, 3]
+
+
+def test_one_partitions_deleted_offset_stops_the_query(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    job.leave()
+    job.streams.admin.delete_group_offsets(job.group, [TopicPartition(job.input, 1)])
+    job.send(4, 5)
+    error = job.failure()
+    assert "[EOSKAFKA_OFFSETS_GONE]" in error
+    assert f"no offset for {job.input}-1" in error
+    assert job.written() == [0, 1, 2, 3]
+
+
+# ---- neither: startingOffsets, once
+
+
+def test_latest_does_not_move_between_the_first_start_and_the_first_batch(job: Job) -> None:
+    job.send(0, 1)
+    job.run(startingOffsets="latest")
+    job.send(2, 3)
+    job.run(startingOffsets="latest")
+    assert job.written() == [2, 3]
+
+
+def test_latest_does_not_move_if_the_first_start_dies_before_it_commits(job: Job) -> None:
+    job.send(0, 1)
+    job.run(startingOffsets="latest")
+    # What a start leaves that wrote the initial offsets and died.
+    job.leave()
+    job.streams.admin.delete_groups([job.group])
+    (job.checkpoint / "sources" / "0" / "eoskafka-identity.json").unlink()
+    job.send(2, 3)
+    job.run(startingOffsets="latest")
+    assert job.written() == [2, 3]
+
+
+def test_a_partition_added_before_the_first_batch_starts_at_its_beginning(job: Job) -> None:
+    job.run(startingOffsets="latest")
+    job.streams.add_partitions(job.input, 3)
+    job.send(0, 1, partition=2)
+    job.run(startingOffsets="latest")
+    assert job.written() == [0, 1]
+
+
+def test_a_partition_added_after_a_crash_before_the_first_batch_starts_at_its_beginning(
+    job: Job,
+) -> None:
+    job.run(startingOffsets="latest")
+    job.leave()
+    job.streams.admin.delete_groups([job.group])
+    (job.checkpoint / "sources" / "0" / "eoskafka-identity.json").unlink()
+    job.streams.add_partitions(job.input, 3)
+    job.send(0, 1, partition=2)
+    job.run(startingOffsets="latest")
+    assert job.written() == [0, 1]
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["stopped", "running"])
+def test_a_partition_added_later_starts_at_its_beginning(job: Job, running: bool) -> None:
+    job.send(0, 1)
+    query = None
+    if running:
+        writer = job.writer(startingOffsets="latest").trigger(processingTime="200 milliseconds")
+        query = job.streams.start(writer)
+        until(lambda: len(job.offsets()) == 2, "the group's first offsets", QUERY_S)
+    else:
+        job.run(startingOffsets="latest")
+    job.streams.add_partitions(job.input, 4)
+    job.send(2, partition=2)
+    job.send(3, partition=3)
+    if query is None:
+        job.run(startingOffsets="latest")
+    else:
+        until(lambda: job.written() == [2, 3], "records of the new partitions", QUERY_S)
+    assert job.written() == [2, 3]
+    assert job.offsets() == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
+# ---- offsets of somebody else: refused before joining
+
+
+def stabilized(cluster: LocalCluster, group: str) -> list[str]:
+    """What the broker's log says of the group's generations."""
+    log = cluster.brokers[0].log_file.read_text(encoding="utf-8")
+    return [line for line in log.splitlines() if f" {group} " in line and "generation" in line]
+
+
+REFUSED_STAMPS = {
+    "no stamp": ("", "EOSKAFKA_OFFSET_WITHOUT_STAMP"),
+    "another application's metadata": ("written by hand", "EOSKAFKA_OFFSET_WITHOUT_STAMP"),
+    "another identity": (
+        f"eoskafka:1:t:{FOREIGN}:{'B' * 22}:-:7",
+        "EOSKAFKA_FOREIGN_STAMP",
+    ),
+    "another identity's source-only stamp": (
+        f"eoskafka:1:s:{FOREIGN}:{'B' * 22}:-:-1",
+        "EOSKAFKA_FOREIGN_STAMP",
+    ),
+}
+NEWER_STAMPS = {
+    "a newer version": f"eoskafka:2:t:{FOREIGN}:{'B' * 22}:-:7",
+    "a newer version in another form": "eoskafka:2:whatever/comes;later",
+    "an unknown scope": f"eoskafka:1:x:{FOREIGN}:{'B' * 22}:-:7",
+}
+
+
+def assert_refused_untouched(job: Job, metadata: str, condition: str) -> None:
+    """The query stops with the condition, was never in the group, and changed nothing."""
+    job.send(0, 1, 2, 3)
+    job.streams.set_offsets(job.group, job.input, {0: (1, metadata), 1: (1, metadata)})
+    error = job.failure()
+    assert f"[{condition}]" in error
+    assert job.group in error
+    assert job.streams.members(job.group) == []
+    there = job.streams.committed(job.group, job.input)
+    assert {p: (o.offset, o.metadata) for p, o in there.items()} == {
+        0: (1, metadata),
+        1: (1, metadata),
+    }
+    assert job.written() == []
+
+
+@pytest.mark.parametrize("name", REFUSED_STAMPS)
+def test_offsets_of_another_owner_are_refused(job: Job, name: str) -> None:
+    assert_refused_untouched(job, *REFUSED_STAMPS[name])
+
+
+@pytest.mark.parametrize("name", NEWER_STAMPS)
+def test_invariant_10_stamps_of_a_newer_protocol_are_refused(job: Job, name: str) -> None:
+    assert_refused_untouched(job, NEWER_STAMPS[name], "EOSKAFKA_NEWER_PROTOCOL")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "condition"),
+    [
+        (":t:", ":e:", "EOSKAFKA_EPOCH_STAMP"),
+        (":-:", ":another-cluster:", "EOSKAFKA_FOREIGN_STAMP"),
+    ],
+    ids=["epoch scope", "another sink cluster"],
+)
+def test_our_own_stamp_of_another_kind_is_refused(
+    job: Job, old: str, new: str, condition: str
+) -> None:
+    job.send(0, 1)
+    job.run()
+    metadata = job.streams.committed(job.group, job.input)[0].metadata
+    job.tamper({0: 1}, metadata.replace(old, new, 1))
+    job.send(2, 3)
+    assert f"[{condition}]" in job.failure()
+    assert job.written() == [0, 1]
+
+
+def test_a_second_query_on_a_group_does_not_disturb_its_owner(
+    job: Job, cluster: LocalCluster
+) -> None:
+    job.send(0, 1)
+    owner = job.streams.start(job.writer().trigger(processingTime="100 milliseconds"))
+    until(lambda: job.written() == [0, 1], "the owner's first batch", QUERY_S)
+    before = stabilized(cluster, job.group)
+    assert before, "the broker's log tells nothing of generations"
+    second = job._replace(checkpoint=job.streams.checkpoint())
+    error = second.failure()
+    assert "[EOSKAFKA_FOREIGN_STAMP]" in error
+    assert job.group in error
+    job.send(2, 3)
+    until(lambda: job.written() == [0, 1, 2, 3], "the owner's next batch", QUERY_S)
+    assert owner.isActive
+    assert stabilized(cluster, job.group) == before
+
+
+def test_another_group_than_the_checkpoints_is_refused(job: Job) -> None:
+    job.send(0, 1)
+    job.run()
+    job.send(2)
+    other = job.streams.group()
+    error = job.failure(**{"kafka.group.id": other})
+    assert "[EOSKAFKA_GROUP_CHANGED]" in error
+    assert other in error
+    assert job.group in error
+    assert job.written() == [0, 1]
+
+
+# ---- records that are gone: failOnDataLoss
+
+
+def test_an_offset_beyond_the_end_is_an_error(job: Job) -> None:
+    job.send(0, 1)
+    job.run()
+    job.tamper({0: 1000})
+    job.send(2, 3)
+    error = job.failure()
+    assert "[EOSKAFKA_DATA_LOSS]" in error
+    assert f"{job.input}-0 is 1000" in error
+    assert job.written() == [0, 1]
+
+
+def test_an_offset_beyond_the_end_goes_on_at_the_end_if_loss_is_allowed(job: Job) -> None:
+    job.send(0, 1)
+    job.run()
+    job.tamper({0: 1000})
+    job.send(2, 3)
+    job.run(failOnDataLoss="false")
+    assert job.written() == [0, 1, 3]
+    job.send(4, 5)
+    job.run()
+    assert job.written() == [0, 1, 3, 4, 5]
+
+
+def test_records_deleted_before_they_were_read_are_an_error(job: Job) -> None:
+    job.send(0, partition=0)
+    job.run()
+    job.send(*range(1, 10), partition=0)
+    job.streams.admin.delete_records({TopicPartition(job.input, 0): 5})
+    error = job.failure()
+    assert "[EOSKAFKA_DATA_LOSS]" in error
+    assert f"{job.input}-0 is 1" in error
+    assert "now starts at 5" in error
+    assert job.written() == [0]
+
+
+def test_records_deleted_before_they_were_read_are_skipped_if_loss_is_allowed(job: Job) -> None:
+    job.send(0, partition=0)
+    job.run()
+    job.send(*range(1, 10), partition=0)
+    job.streams.admin.delete_records({TopicPartition(job.input, 0): 5})
+    job.run(failOnDataLoss="false")
+    assert job.written() == [0, *range(5, 10)]
+
+
+def recreate(job: Job) -> None:
+    """Delete the input and create it again under its name."""
+    job.streams.admin.delete_topics([job.input])
+    until(lambda: job.input not in job.streams.admin.list_topics(), "the topic's end", 20)
+    job.streams.create(job.input, 2)
+
+
+def test_a_topic_that_was_created_again_is_an_error(job: Job) -> None:
+    job.send(0, 1)
+    job.run()
+    recreate(job)
+    # More records than before: offsets alone would not tell.
+    job.send(*range(10, 20))
+    error = job.failure()
+    assert "[EOSKAFKA_DATA_LOSS]" in error
+    assert "deleted and created again" in error
+    assert job.written() == [0, 1]
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning_if_loss_is_allowed(
+    job: Job,
+) -> None:
+    job.send(0, 1)
+    job.run()
+    recreate(job)
+    job.send(*range(10, 20))
+    job.run(failOnDataLoss="false")
+    assert job.written() == [0, 1, *range(10, 20)]
+
+
+def test_a_topic_created_again_under_a_running_query_stops_it(job: Job) -> None:
+    job.send(0, 1)
+    query = job.streams.start(job.writer().trigger(processingTime="200 milliseconds"))
+    until(lambda: job.written() == [0, 1], "the first batch", QUERY_S)
+    recreate(job)
+    job.send(*range(10, 20))
+    until(lambda: not query.isActive, "the query's end", QUERY_S)
+    assert "[EOSKAFKA_DATA_LOSS]" in str(query.exception())
+    assert job.written() == [0, 1]
+
+
+def test_a_topic_created_again_under_a_running_query_is_read_if_loss_is_allowed(job: Job) -> None:
+    job.send(0, 1)
+    query = job.streams.start(
+        job.writer(failOnDataLoss="false").trigger(processingTime="200 milliseconds")
+    )
+    until(lambda: job.written() == [0, 1], "the first batch", QUERY_S)
+    recreate(job)
+    job.send(*range(10, 20))
+    until(
+        lambda: job.written() == [0, 1, *range(10, 20)],
+        "the new topic's records",
+        20,
+        lambda: f"{job.written()} {query.exception()}",
+    )
+
+
+# ---- without our sink: Spark's log
+
+
+def run_without_our_sink(job: Job, name: str) -> list[int]:
+    """Read into memory; what this run of the query saw."""
+    rows = job.streams.source(job.input, {"kafka.group.id": job.group})
+    job.streams.run(
+        kv(rows)
+        .writeStream.format("memory")
+        .queryName(name)
+        .option("checkpointLocation", str(job.checkpoint))
+        .trigger(availableNow=True)
+    )
+    values = job.streams.spark.table(name).selectExpr("cast(cast(value as string) as int)")
+    return sorted(row[0] for row in values.collect())
+
+
+def run_to_nowhere(job: Job) -> None:
+    """Read into Spark's noop sink."""
+    rows = job.streams.source(job.input, {"kafka.group.id": job.group})
+    job.streams.run(
+        kv(rows)
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(job.checkpoint))
+        .trigger(availableNow=True)
+    )
+
+
+def test_without_our_sink_the_source_reads_everything(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    assert run_without_our_sink(job, f"m{job.group}") == [0, 1, 2, 3]
+
+
+def test_without_our_sink_the_group_follows_sparks_log(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    run_to_nowhere(job)
+    job.send(4, 5)
+    run_to_nowhere(job)
+    assert job.offsets() == job.streams.ends(job.input)
+    stamps = {o.metadata for o in job.streams.committed(job.group, job.input).values()}
+    assert all(stamp.startswith("eoskafka:1:s:") for stamp in stamps)
+
+
+def test_without_our_sink_the_group_does_not_decide(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    run_to_nowhere(job)
+    job.send(4, 5)
+    job.tamper({0: 0, 1: 0})
+    run_to_nowhere(job)
+    last = json.loads((job.checkpoint / "offsets" / "1").read_text().splitlines()[-1])
+    assert last[job.input] == {"0": 3, "1": 3}
+    assert job.offsets() == {0: 3, 1: 3}
+
+
+def test_our_sink_goes_on_where_another_sink_stopped(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    run_to_nowhere(job)
+    job.send(4, 5)
+    job.run()
+    assert job.written() == [4, 5]
+
+
+# ---- two drivers, and fenced producers
+
+
+def test_invariant_8_a_driver_that_lost_its_group_stops_and_names_the_owner(job: Job) -> None:
+    # A copy of the checkpoint has the same identity: the second start takes the group over.
+    job.send(0, 1)
+    job.run()
+    first = job.streams.start(job.writer().trigger(processingTime="100 milliseconds"))
+    job.send(2, 3)
+    until(lambda: job.written() == [0, 1, 2, 3], "the first driver's batch", QUERY_S)
+    copied = job._replace(checkpoint=job.streams.checkpoint())
+    shutil.copytree(job.checkpoint, copied.checkpoint)
+    # Within one application Spark would stop the first run of a query that it knows by this id.
+    (copied.checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    (copied.checkpoint / ".metadata.crc").unlink(missing_ok=True)
+    second = job.streams.start(copied.writer().trigger(processingTime="100 milliseconds"))
+    until(lambda: not first.isActive, "the first driver's end", QUERY_S)
+    error = str(first.exception())
+    assert "[EOSKAFKA_FENCED_BY_" in error
+    assert job.group in error
+    assert "another driver took over" in error.lower()
+    (owner,) = job.streams.members(job.group)
+    assert owner in error
+    job.send(4, 5)
+    until(lambda: job.written() == [0, 1, 2, 3, 4, 5], "the second driver's batch", QUERY_S)
+    assert second.isActive
+
+
+def test_invariant_8_a_fenced_attempt_fails_alone_and_the_query_goes_on(
+    job: Job, tmp_path: Path
+) -> None:
+    reached, released = tmp_path / "reached", tmp_path / "released"
+    reached_name, released_name = str(reached), str(released)
+
+    def wait(value: bytearray) -> bytearray:
+        Path(reached_name).touch()
+        deadline = time.monotonic() + 60
+        while not Path(released_name).exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("never released")
+            time.sleep(0.05)
+        return value
+
+    job.send(0, 1, 2, 3)
+    rows = job.streams.source(job.input, {"kafka.group.id": job.group, "slots": 1})
+    waiting = rows.select("key", functions.udf(wait, "binary")("value").alias("value"))
+    query = job.streams.start(job.streams.sink(waiting, job.output, job.checkpoint))
+    until(reached.exists, "the first record in Python", QUERY_S)
+    (transactional_id,) = (
+        t.transactional_id
+        for listed in job.streams.admin.list_transactions().values()
+        for t in listed
+        if f"-{job.group}-" in t.transactional_id
+    )
+    # What a later attempt on another executor does.
+    fencing = KafkaProducer(
+        bootstrap_servers=job.streams.servers, transactional_id=transactional_id
+    )
+    fencing.init_transactions()
+    fencing.close()
+    released.touch()
+    assert query.awaitTermination(QUERY_S)
+    assert query.exception() is None
+    assert job.written() == [0, 1, 2, 3]
+    assert job.offsets() == job.streams.ends(job.input)
