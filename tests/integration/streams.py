@@ -26,7 +26,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 # A query of these tests takes one or two seconds; two busy cores may need ten times that.
-QUERY_S = 60.0
+QUERY_S = 60
+
+Options = Mapping[str, bool | float | int | str | None]
 
 _LOG4J = """\
 rootLogger.level = info
@@ -222,9 +224,7 @@ class Streams:
         """A new checkpoint's folder."""
         return self.folder / f"checkpoint{next(self._counter)}"
 
-    def source(
-        self, topic: str | None = None, options: Mapping[str, object] | None = None
-    ) -> DataFrame:
+    def source(self, topic: str | None = None, options: Options | None = None) -> DataFrame:
         """A stream from the topic's beginning, or from what the options say."""
         given = {
             "kafka.bootstrap.servers": self.servers,
@@ -239,7 +239,7 @@ class Streams:
         rows: DataFrame,
         topic: str | None,
         checkpoint: Path | None = None,
-        options: Mapping[str, object] | None = None,
+        options: Options | None = None,
         mode: str = "append",
     ) -> DataStreamWriter:
         """Everything that is there now, to a topic; `start` it or give it to `run`."""
@@ -262,12 +262,12 @@ class Streams:
         self._started.append(query)
         return query
 
-    def run(self, writer: DataStreamWriter, timeout_s: float = QUERY_S) -> StreamingQuery:
+    def run(self, writer: DataStreamWriter, timeout_s: int = QUERY_S) -> StreamingQuery:
         """Run a query to its end; StreamingQueryException if it fails."""
         query = self.start(writer)
         if not query.awaitTermination(timeout_s):
             query.stop()
-            raise TimeoutError(f"not done within {timeout_s:g} s: {query.lastProgress}")
+            raise TimeoutError(f"not done within {timeout_s} s: {query.lastProgress}")
         return query
 
     def copy(
@@ -275,7 +275,7 @@ class Streams:
         source: str,
         target: str,
         checkpoint: Path | None = None,
-        options: Mapping[str, object] | None = None,
+        options: Options | None = None,
     ) -> StreamingQuery:
         """Run key and value from topic to topic, to the end of what is there now."""
         rows = self.source(source, options).select("key", "value")

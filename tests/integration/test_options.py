@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,15 @@ from harness import until
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import lit
-from streams import QUERY_S, Streams, kv
+from streams import QUERY_S, Options, Streams, kv
 
 SECRET = "s3cr3t-Zx81q"
 
 
 def refusal(
     streams: Streams,
-    source: Mapping[str, object] | None = None,
-    sink: Mapping[str, object] | None = None,
+    source: Options | None = None,
+    sink: Options | None = None,
     rows: DataFrame | None = None,
 ) -> str:
     """The error of a query with these options; it must fail, here or in Spark's planner."""
@@ -31,7 +30,7 @@ def refusal(
     return str(caught.value)
 
 
-def read(streams: Streams, options: Mapping[str, object]) -> list[int]:
+def read(streams: Streams, options: Options) -> list[int]:
     """Everything that a source with these options reads now."""
     output = streams.topic()
     streams.run(streams.sink(kv(streams.source(options=options)), output))
@@ -41,7 +40,7 @@ def read(streams: Streams, options: Mapping[str, object]) -> list[int]:
 # ---- names and values
 
 SOURCE = {"subscribe": "some-topic"}
-REFUSED_ON_SOURCE = {
+REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
     "misspelt": (
         {**SOURCE, "startingOfsets": "latest"},
         ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is startingOffsets"],
@@ -114,7 +113,7 @@ REFUSED_ON_SOURCE = {
     "an empty list": ({"subscribe": " , "}, ["EOSKAFKA_"]),
 }
 
-REFUSED_ON_SINK = {
+REFUSED_ON_SINK: dict[str, tuple[Options, list[str]]] = {
     "misspelt": (
         {"transactionalIdPrefx": "x"},
         ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is transactionalIdPrefix"],
@@ -171,12 +170,12 @@ def test_a_transaction_timeout_above_the_brokers_limit_is_explained(streams: Str
 @pytest.mark.parametrize("side", ["source", "sink"])
 def test_an_unreachable_broker_is_an_error_in_bounded_time(streams: Streams, side: str) -> None:
     # The client's own bound is a minute.
-    unreachable = {
+    unreachable: Options = {
         "kafka.bootstrap.servers": "127.0.0.1:1",
         "kafka.default.api.timeout.ms": 3_000,
         "kafka.request.timeout.ms": 1_000,
     }
-    reachable = {"subscribe": streams.topic(records=1)}
+    reachable: Options = {"subscribe": streams.topic(records=1)}
     start = time.monotonic()
     if side == "source":
         error = refusal(streams, source={**reachable, **unreachable})
@@ -306,7 +305,7 @@ def test_available_now_leaves_what_comes_later(streams: Streams, tmp_path: Path)
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_slots_are_producers(streams: Streams, slots: int) -> None:
     topic, output, group = streams.topic(partitions=4, records=8), streams.topic(), streams.group()
-    options = {"slots": slots, "kafka.group.id": group}
+    options: Options = {"slots": slots, "kafka.group.id": group}
     streams.copy(topic, output, options=options)
     assert streams.numbers(output) == [*range(8)]
     listed = streams.admin.list_transactions().values()
@@ -317,7 +316,7 @@ def test_slots_are_producers(streams: Streams, slots: int) -> None:
 # ---- what is written
 
 
-def written(streams: Streams, rows: DataFrame, topic: str | None, **options: object) -> None:
+def written(streams: Streams, rows: DataFrame, topic: str | None, **options: str | int) -> None:
     """Run rows to the sink."""
     streams.run(streams.sink(rows, topic, options=options))
 

@@ -9,9 +9,10 @@ process holds a transaction, so everything that could end or begin one is stoppe
 - A driver holds none itself. With driver and executors stopped, one open transaction is enough: its
   outcome is what the next driver has to find out.
 
-Two things could spoil the count. A transaction that an earlier victim left open stays open until
-its slot's next attempt ends it: one that was seen at an earlier kill is not counted again. And a
-request may be on its way when its sender is stopped: the transactions are looked at twice.
+What could spoil the count: a transaction that an earlier victim left open stays open until its
+slot's next attempt ends it, so one that was seen at an earlier kill is not counted again; executors
+that outlive their driver for a moment may hold one, so nobody is killed until they are gone; and a
+request may be on its way when its sender is stopped, so the transactions are looked at twice.
 """
 
 from __future__ import annotations
