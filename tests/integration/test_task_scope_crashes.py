@@ -358,12 +358,17 @@ def test_a_driver_stopped_between_batches_learns_who_has_taken_over(
     query = flow.start(first, interval="100 milliseconds")
     query.wait_batches(1)
     first.pause_all()
-    flow.start(application).wait_done()
+    members = flow.members()
+    second = flow.start(application, interval="100 milliseconds")
+    until(lambda: flow.members() not in (members, set()), "the takeover", 30)
     first.resume()
     error = query.wait_end().error
     assert error is not None
     assert "EOSKAFKA_FENCED_BY_DRIVER" in error
     assert re.search(r"now owned by \S+ \(client eoskafka-", error), error
+    flow.produce(PER_BATCH)
+    flow.wait_committed()
+    assert second.stop().error is None
     flow.assert_exactly_once()
 
 

@@ -67,9 +67,7 @@ public final class InputLoader {
     for (int word = 1; word < words; word++) {
       value.putLong(mix(n + (word - 1) * STEP));
     }
-    return value.array().length == bytes
-        ? value.array()
-        : Arrays.copyOf(value.array(), bytes);
+    return value.array().length == bytes ? value.array() : Arrays.copyOf(value.array(), bytes);
   }
 
   /** The finalizer of SplitMix64 (Steele, Lea, Flood 2014): no two words of it look alike. */

@@ -138,7 +138,8 @@ public final class BrokenSinkProvider implements TableProvider, DataSourceRegist
                   ProducerConfig.TRANSACTIONAL_ID_CONFIG,
                   "eoskafka-broken-" + UUID.randomUUID() + "-" + partition,
                   // Nobody fences these ids: what a killed task leaves open ends by itself.
-                  ProducerConfig.TRANSACTION_TIMEOUT_CONFIG, 5_000,
+                  ProducerConfig.TRANSACTION_TIMEOUT_CONFIG,
+                  5_000,
                   ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG,
                   ByteArraySerializer.class,
                   ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG,
