@@ -373,24 +373,27 @@ def test_a_driver_stopped_between_batches_learns_who_has_taken_over(
 
 
 @pytest.mark.slow
-def test_a_driver_that_goes_on_with_new_records_after_a_takeover_is_fenced(
+def test_a_driver_stopped_while_another_came_and_left_takes_the_group_back_and_repeats_nothing(
     start_application: StartApplication, application: Application, flow: Flow, tmp_path: Path
 ) -> None:
     # The second one has a copy of the checkpoint: only the group can tell them apart, since Spark
-    # would notice two drivers that log the same batch.
+    # would notice two drivers that log the same batch. It leaves the group when it ends.
     flow.produce(PER_BATCH)
     first = start_application("local[2]")
     query = flow.start(first, interval="100 milliseconds")
     query.wait_batches(1)
     first.pause_all()
-    flow.checkpoint = shutil.copytree(flow.checkpoint, tmp_path / "copy")
+    own = flow.checkpoint
+    flow.checkpoint = shutil.copytree(own, tmp_path / "copy")
     flow.produce(PER_BATCH)
     flow.start(application).wait_done()
     flow.produce(PER_BATCH)
     first.resume()
-    error = query.wait_end().error
-    assert error is not None
-    assert re.search(FENCED, error), error
+    # What of the first one's is refused before it knows may end its query; a restart goes on.
+    until(lambda: flow.committed() == flow.ends() or not query.status().active, "an outcome", 60)
+    error = query.stop().error
+    assert error is None or re.search(FENCED, error), error
+    flow.checkpoint = own
     flow.start(application).wait_done()
     flow.assert_exactly_once()
 

@@ -127,7 +127,11 @@ class Application:
         return self
 
     def __enter__(self) -> Application:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.kill()  # __exit__ is not called if this fails or is interrupted
+            raise
 
     def __exit__(self, *error: object) -> None:
         self.kill()
