@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness import until
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import lit
@@ -22,10 +23,10 @@ def refusal(
     sink: Options | None = None,
     rows: DataFrame | None = None,
 ) -> str:
-    """The error of a query with these options; it must fail, here or in Spark's planner."""
-    stream = kv(streams.source(options=source)) if rows is None else rows
-    writer = streams.sink(stream, None, options={"topic": "nowhere", **(sink or {})})
-    with pytest.raises((StreamingQueryException, AnalysisException)) as caught:
+    """The error of a query with these options; it must fail, at load, in Spark's planner or as it runs."""
+    with pytest.raises((StreamingQueryException, AnalysisException, Py4JJavaError)) as caught:
+        stream = kv(streams.source(options=source)) if rows is None else rows
+        writer = streams.sink(stream, None, options={"topic": "nowhere", **(sink or {})})
         streams.run(writer)
     return str(caught.value)
 

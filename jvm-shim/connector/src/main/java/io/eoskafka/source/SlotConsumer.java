@@ -66,7 +66,6 @@ final class SlotConsumer {
       buffer = List.of();
       index = 0;
       position = offset;
-      leaderEpoch = Optional.empty();
     }
   }
 
@@ -133,6 +132,7 @@ final class SlotConsumer {
       Cursor cursor = cursors.get(partition);
       if (from.offset() != cursor.end) {
         cursor.moveTo(from.offset());
+        cursor.leaderEpoch = Optional.empty();
         // With its leader epoch, so that the consumer notices a log that was truncated.
         consumer.seek(partition, from);
       }
@@ -167,6 +167,9 @@ final class SlotConsumer {
             current.index++;
             return record;
           }
+        } else {
+          // A resting consumer must not hold on to what its last batch has read.
+          current.moveTo(current.position);
         }
         finishIfDrained(current);
       }
@@ -251,6 +254,7 @@ final class SlotConsumer {
           LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
           long next = logStart > position ? Math.min(logStart, cursor.end) : cursor.end;
           cursor.moveTo(next);
+          cursor.leaderEpoch = Optional.empty();
           if (next < cursor.end) {
             consumer.seek(partition, next);
           }

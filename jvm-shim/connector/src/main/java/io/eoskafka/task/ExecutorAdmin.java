@@ -1,6 +1,7 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.ClientSettings;
+import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.admin.Admin;
@@ -13,5 +14,16 @@ final class ExecutorAdmin {
 
   static Admin of(ClientSettings settings) {
     return ADMINS.computeIfAbsent(settings, s -> Admin.create(s.admin("eoskafka-executor")));
+  }
+
+  /** Closes them, at the executor's end. */
+  static void closeAll() {
+    ADMINS
+        .values()
+        .removeIf(
+            admin -> {
+              admin.close(Duration.ZERO);
+              return true;
+            });
   }
 }

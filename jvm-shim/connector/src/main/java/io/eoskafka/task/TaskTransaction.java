@@ -126,9 +126,10 @@ public final class TaskTransaction {
     return BY_ATTEMPT.get(TaskContext.get().taskAttemptId());
   }
 
-  /** Closes resting producers, at the executor's end. */
+  /** Closes resting clients, at the executor's end. */
   public static void closeResting() {
     PRODUCERS.closeAll();
+    ExecutorAdmin.closeAll();
   }
 
   public String token() {
