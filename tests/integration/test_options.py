@@ -23,11 +23,14 @@ def refusal(
     sink: Options | None = None,
     rows: DataFrame | None = None,
 ) -> str:
-    """The error of a query with these options; it must fail, at load, in Spark's planner or as it runs."""
-    with pytest.raises((StreamingQueryException, AnalysisException, Py4JJavaError)) as caught:
+    """The error of a query with these options; it must fail, as it is loaded, planned or run."""
+
+    def query() -> None:
         stream = kv(streams.source(options=source)) if rows is None else rows
-        writer = streams.sink(stream, None, options={"topic": "nowhere", **(sink or {})})
-        streams.run(writer)
+        streams.run(streams.sink(stream, None, options={"topic": "nowhere", **(sink or {})}))
+
+    with pytest.raises((StreamingQueryException, AnalysisException, Py4JJavaError)) as caught:
+        query()
     return str(caught.value)
 
 
