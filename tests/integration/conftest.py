@@ -28,10 +28,9 @@ def cluster(shared_cluster: LocalCluster, keep_logs: list[Path]) -> LocalCluster
 
 
 @pytest.fixture
-def flow(cluster: LocalCluster, tmp_path: Path) -> Iterator[Flow]:
+def flow(cluster: LocalCluster, tmp_path: Path) -> Flow:
     """A query's topics, group and checkpoint: two input partitions."""
-    with closing(Flow(cluster.bootstrap_servers, tmp_path / "checkpoint")) as flow:
-        yield flow
+    return Flow(cluster.bootstrap_servers, tmp_path / "checkpoint")
 
 
 @pytest.fixture

@@ -215,24 +215,25 @@ def test_partitions_added_while_the_query_runs_are_read_from_their_start(
 def test_one_input_partition_uses_one_producer(
     application: Application, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    with closing(Flow(cluster.bootstrap_servers, tmp_path / "one", partitions=1)) as flow:
-        flow.produce(RECORDS)
-        flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
-        flow.assert_exactly_once()
-        assert len(flow.transactional_ids()) == 1
+    flow = Flow(cluster.bootstrap_servers, tmp_path / "one", partitions=1)
+    flow.produce(RECORDS)
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    flow.assert_exactly_once()
+    assert len(flow.transactional_ids()) == 1
 
 
 def test_a_thousand_input_partitions_use_as_many_producers_as_there_are_slots(
     application: Application, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    with closing(Flow(cluster.bootstrap_servers, tmp_path / "many", partitions=1_000)) as flow:
-        flow.produce(3_000)
-        flow.start(application, maxOffsetsPerTrigger=2_000).wait_done()
-        flow.produce(3_000)
-        flow.start(application).wait_done()
-        flow.assert_exactly_once()
-        assert len(flow.transactional_ids()) == 2
-        flow.admin.delete_topics([flow.input])
+    flow = Flow(cluster.bootstrap_servers, tmp_path / "many", partitions=1_000)
+    flow.produce(3_000)
+    flow.start(application, maxOffsetsPerTrigger=2_000).wait_done()
+    flow.produce(3_000)
+    flow.start(application).wait_done()
+    flow.assert_exactly_once()
+    assert len(flow.transactional_ids()) == 2
+    with flow.admin() as admin:
+        admin.delete_topics([flow.input])
 
 
 def test_a_second_query_on_the_same_topic_and_group_is_refused_and_disturbs_nothing(
@@ -242,10 +243,10 @@ def test_a_second_query_on_the_same_topic_and_group_is_refused_and_disturbs_noth
     first = flow.start(application, interval="100 milliseconds")
     flow.wait_committed()
     members = flow.members()
-    with closing(Flow(cluster.bootstrap_servers, tmp_path / "second")) as other:
-        other.group = flow.group
-        other.input = flow.input
-        error = other.start(application).wait_end().error
+    other = Flow(cluster.bootstrap_servers, tmp_path / "second")
+    other.group = flow.group
+    other.input = flow.input
+    error = other.start(application).wait_end().error
     assert error is not None
     assert "EOSKAFKA_FOREIGN_STAMP" in error
     assert flow.members() == members
@@ -262,9 +263,9 @@ def test_a_second_query_on_another_topic_and_the_same_group_is_refused_and_distu
     first = flow.start(application, interval="100 milliseconds")
     flow.wait_committed()
     members = flow.members()
-    with closing(Flow(cluster.bootstrap_servers, tmp_path / "second")) as other:
-        other.group = flow.group
-        error = other.start(application).wait_end().error
+    other = Flow(cluster.bootstrap_servers, tmp_path / "second")
+    other.group = flow.group
+    error = other.start(application).wait_end().error
     assert error is not None
     assert "EOSKAFKA_FOREIGN" in error
     assert flow.members() == members

@@ -20,8 +20,10 @@ import eoskafka
 SINK_FORMAT = "EOSKAFKA_DEMO_SINK_FORMAT"
 EXTRA_JARS = "EOSKAFKA_DEMO_EXTRA_JARS"
 
-# Stands for real work, a model or a look-up, and gives a transaction a life of about a second.
-WORK_PER_RECORD_S = 0.0002
+# Stands for real work, a model or a look-up, and gives a transaction a life of half a second.
+WORK_PER_RECORD_S = 0.0001
+
+_LOOK_S = 0.1
 
 _SETTINGS = {
     "spark.app.name": "eoskafka-demo",
@@ -44,6 +46,8 @@ def main() -> None:
     """Run until everything that was in the input topic at the start is processed."""
     arguments = _arguments()
     spark = _session(arguments.executors)
+    while not arguments.start_file.exists():
+        time.sleep(_LOOK_S)
     lines = (
         spark.readStream.format("eoskafka")
         .option("kafka.bootstrap.servers", arguments.bootstrap_servers)
@@ -82,6 +86,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--input-topic", required=True)
     parser.add_argument("--output-topic", required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument(
+        "--start-file", type=Path, required=True, help="begin to read once this file exists"
+    )
     parser.add_argument("--executors", type=int, required=True)
     parser.add_argument("--batch-size", type=int, required=True, help="records per micro-batch")
     return parser.parse_args()

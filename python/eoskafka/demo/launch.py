@@ -43,13 +43,14 @@ class SparkJob:
 
     Args:
         folder: for logs, checkpoint and everything that Spark writes.
-        arguments: of `eoskafka.demo.job`, without `--checkpoint`.
+        arguments: of `eoskafka.demo.job`, without `--checkpoint` and `--start-file`.
     """
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
         self.folder = folder
         self.log = folder / "job.log"
         self.checkpoint = folder / "checkpoint"
+        self._start_file = folder / "input-is-there"
         self._arguments = list(arguments)
         self._home = _spark_home(folder / "spark")
         self._child: subprocess.Popen[bytes] | None = None
@@ -57,11 +58,15 @@ class SparkJob:
         self._progress = Progress(0, 0)
 
     def start(self) -> None:
-        """Start the first run."""
+        """Start the first run. It reads nothing before `release`; Spark needs its time to start."""
         command = [sys.executable, "-m", "eoskafka.demo.job", *self._arguments]
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
-                [*command, "--checkpoint", str(self.checkpoint)],
+                [
+                    *command,
+                    *("--checkpoint", str(self.checkpoint)),
+                    *("--start-file", str(self._start_file)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -70,6 +75,10 @@ class SparkJob:
                 start_new_session=True,
             )
         self._sessions.append(self._child.pid)
+
+    def release(self) -> None:
+        """The input is there: this run and all later ones read it."""
+        self._start_file.touch()
 
     def exit_code(self) -> int | None:
         """Of the last run: None while it runs, negative if a signal ended it."""

@@ -99,13 +99,17 @@ def _run_in(folder: Path, lines: list[Line], seed: int, watcher: Watcher) -> Out
     watcher.phase("starting a broker")
     with _cluster(folder / "kafka") as bootstrap_servers:
         began = time.monotonic()
-        watcher.phase(f"loading {len(lines):,} records")
         _create_topics(bootstrap_servers)
-        records.load(bootstrap_servers, INPUT_TOPIC, lines, PARTITIONS)
-
-        watcher.phase("running the job")
         job = SparkJob(folder, _job_arguments(bootstrap_servers, len(lines)))
-        kills = _run_job(job, bootstrap_servers, seed, len(lines), watcher)
+        try:
+            watcher.phase(f"starting the job and loading {len(lines):,} records")
+            job.start()
+            records.load(bootstrap_servers, INPUT_TOPIC, lines, PARTITIONS)
+            job.release()
+            watcher.phase("running the job")
+            kills = _run_job(job, bootstrap_servers, seed, len(lines), watcher)
+        finally:
+            job.end()
 
         watcher.phase("comparing input and output")
         report = proof.audit(bootstrap_servers, INPUT_TOPIC, OUTPUT_TOPIC)
@@ -116,34 +120,30 @@ def _run_in(folder: Path, lines: list[Line], seed: int, watcher: Watcher) -> Out
 def _run_job(
     job: SparkJob, bootstrap_servers: str, seed: int, total: int, watcher: Watcher
 ) -> list[Kill]:
-    """Run the job to its end and kill its processes on the way."""
+    """Follow the job to its end and kill its processes on the way."""
     rng = random.Random(seed)
     orders = plan(rng, BATCHES)
     kills: list[Kill] = []
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
         killer = Killer(job, admin, rng, orders)
-        try:
-            job.start()
-            last, moved = job.progress(), time.monotonic()
-            while (code := job.exit_code()) is None:
-                progress = job.progress()
-                watcher.progress(progress.records, total)
-                if progress != last:
-                    last, moved = progress, time.monotonic()
-                if time.monotonic() > moved + _STALL_TIMEOUT_S:
-                    raise job.failure(f"no batch finished for {_STALL_TIMEOUT_S:g} s")
-                if (kill := killer.try_next()) is not None:
-                    kills.append(kill)
-                    moved = time.monotonic()
-                    watcher.event(_describe(kill, len(kills), len(orders)))
-                    if kill.victim == "driver":
-                        job.restart()
-                killer.pause()
-            if code != 0:
-                raise job.failure(f"the job ended with exit code {code}")
-            watcher.progress(job.progress().records, total)
-        finally:
-            job.end()
+        last, moved = job.progress(), time.monotonic()
+        while (code := job.exit_code()) is None:
+            progress = job.progress()
+            watcher.progress(progress.records, total)
+            if progress != last:
+                last, moved = progress, time.monotonic()
+            if time.monotonic() > moved + _STALL_TIMEOUT_S:
+                raise job.failure(f"no batch finished for {_STALL_TIMEOUT_S:g} s")
+            if (kill := killer.try_next()) is not None:
+                kills.append(kill)
+                moved = time.monotonic()
+                watcher.event(_describe(kill, len(kills), len(orders)))
+                if kill.victim == "driver":
+                    job.restart()
+            killer.pause()
+        if code != 0:
+            raise job.failure(f"the job ended with exit code {code}")
+        watcher.progress(job.progress().records, total)
     return kills
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from eoskafka.audit import Record, compare, read_committed
@@ -44,13 +44,15 @@ class Flow:
         self.partitions = partitions
         self.produced = 0
         self._runs = itertools.count(1)
-        self.admin = KafkaAdminClient(bootstrap_servers=servers)
-        self.admin.create_topics([NewTopic(self.input, partitions, 1), NewTopic(self.output, 2, 1)])
-        self.admin.wait_for_topics([self.input, self.output])
+        with self.admin() as admin:
+            admin.create_topics([NewTopic(self.input, partitions, 1), NewTopic(self.output, 2, 1)])
+            admin.wait_for_topics([self.input, self.output])
 
-    def close(self) -> None:
-        """Close connections; the topics stay."""
-        self.admin.close()
+    @contextmanager
+    def admin(self) -> Iterator[KafkaAdminClient]:
+        """A client for one question: one that has seen a broker die refuses to ask for a while."""
+        with closing(KafkaAdminClient(bootstrap_servers=self.servers)) as admin:
+            yield admin
 
     def produce(
         self, count: int, partitions: Sequence[int] | None = None, transaction: str | None = None
@@ -125,12 +127,14 @@ class Flow:
 
     def add_partitions(self, count: int) -> None:
         """Give the input topic `count` partitions."""
-        self.admin.create_partitions({self.input: count})
+        with self.admin() as admin:
+            admin.create_partitions({self.input: count})
         self.partitions = count
 
     def members(self) -> set[str]:
         """The ids of the group's members."""
-        (group,) = self.admin.describe_groups([self.group]).values()
+        with self.admin() as admin:
+            (group,) = admin.describe_groups([self.group]).values()
         return {member["member_id"] for member in group["members"]}
 
     def inputs(self) -> list[Record]:
@@ -143,20 +147,21 @@ class Flow:
 
     def committed(self) -> dict[int, int]:
         """The group's offsets by input partition."""
-        offsets = self.admin.list_group_offsets([self.group])[self.group]
+        with self.admin() as admin:
+            offsets = admin.list_group_offsets([self.group])[self.group]
         return {tp.partition: o.offset for tp, o in offsets.items() if tp.topic == self.input}
 
     def ends(self) -> dict[int, int]:
         """The ends of the input's partitions, control records included."""
         latest = {TopicPartition(self.input, p): OffsetSpec.LATEST for p in range(self.partitions)}
-        found = self.admin.list_partition_offsets(latest)
+        with self.admin() as admin:
+            found = admin.list_partition_offsets(latest)
         return {tp.partition: o.offset for tp, o in found.items()}
 
     def transactional_ids(self, states: Iterable[str] | None = None) -> list[str]:
         """The ids of this query's producers that the brokers list, in these states or any."""
-        listed = self.admin.list_transactions(
-            state_filters=None if states is None else list(states)
-        )
+        with self.admin() as admin:
+            listed = admin.list_transactions(state_filters=None if states is None else list(states))
         return sorted(
             t.transactional_id
             for transactions in listed.values()
