@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 KEPT_LOGS = Path(__file__).parent.parent / "build" / "test-logs"
+# Spark's Python workers must see the packages of the environment that pytest runs in.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
 _FAILED = pytest.StashKey[bool]()
 
 

@@ -406,11 +406,35 @@ def test_a_driver_stopped_in_mid_batch_is_fenced_by_the_second_one(
     first.faults.arm("after-offsets", "stop")
     query = flow.start(first, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
     first.faults.wait_taken("after-offsets")
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    second = flow.start(application, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
+    flow.wait_committed()
     first.resume()
     error = query.wait_end().error
     assert error is not None
-    assert re.search(FENCED, error), error
+    assert re.search(r"EOSKAFKA_FENCED_BY_(GROUP|DRIVER)", error), error
+    assert flow.owner() in error
+    assert second.stop().error is None
+    flow.assert_exactly_once()
+
+
+def test_invariant_8_a_driver_stopped_before_it_logs_a_batch_learns_who_has_taken_over(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    flow.produce(PER_BATCH)
+    first = start_application("local[2]")
+    first.faults.arm("before-log", "stop")
+    query = flow.start(first, interval="100 milliseconds")
+    first.faults.wait_taken("before-log")
+    flow.produce(PER_BATCH)
+    second = flow.start(application, interval="100 milliseconds")
+    second.wait_batches(2)
+    first.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert "EOSKAFKA_FENCED_BY_DRIVER" in error
+    assert flow.owner() in error
+    flow.wait_committed()
+    assert second.stop().error is None
     flow.assert_exactly_once()
 
 

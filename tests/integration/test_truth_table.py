@@ -10,6 +10,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import pytest
 from eoskafka.cluster import LocalCluster
 from harness import until
 from kafka import KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 from pyspark.sql import functions
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -127,6 +129,42 @@ def test_the_group_wins_over_a_spark_log_that_is_ahead(job: Job) -> None:
     job.run()
     assert job.written() == [0, 1, 2, 2, 3, 3]
     assert job.offsets() == {0: 2, 1: 2}
+
+
+def test_invariant_3_a_start_waits_for_a_transaction_that_is_open_over_its_offsets(
+    job: Job,
+) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    job.send(4, 5, 6, 7)
+    before = job.streams.committed(job.group, job.input)
+    # Nothing that the start may end: only to wait for it gives the right offsets.
+    with closing(
+        KafkaProducer(
+            bootstrap_servers=job.streams.servers, transactional_id=f"{job.group}-another"
+        )
+    ) as another:
+        another.init_transactions()
+        another.begin_transaction()
+        another.send_offsets_to_transaction(
+            {
+                TopicPartition(job.input, p): OffsetAndMetadata(
+                    there.offset + 1, there.metadata, -1
+                )
+                for p, there in before.items()
+            },
+            job.group,
+        )
+        query = job.streams.start(job.writer())
+        until(lambda: job.streams.members(job.group), "the driver's join", QUERY_S)
+        waited = time.monotonic() + 3
+        while time.monotonic() < waited:
+            assert query.isActive
+            assert job.written() == [0, 1, 2, 3]
+        another.commit_transaction()
+    assert query.awaitTermination(QUERY_S)
+    assert query.exception() is None
+    assert job.written() == [0, 1, 2, 3, 6, 7]
 
 
 def test_a_moved_checkpoint_keeps_its_identity(streams: Streams) -> None:

@@ -1,224 +1,378 @@
 /*
- * Task scope as a model: two drivers of one query (the second starts while the first may be paused
- * or dead), executors that run attempts of one slot, the group coordinator, the transaction
- * coordinator and the output log.
+ * Task scope: one input partition, whose records go through one transactional id at a time. Two
+ * drivers of one query run, the second from any moment on (a restart, or a second driver beside a
+ * paused one) and perhaps with another number of slots, so that the partition comes under another
+ * transactional id. Three executors' cores run attempts; two of them are in one JVM.
  *
- * Every request to a broker is one atomic step; between two steps anything else may happen, which
- * is how a pause, a zombie and a late message look from the broker. A crash is a process that
- * takes no further step. An EndTxn is three: prepare, then the two markers in either order.
+ * Every request to a broker is one atomic step. Between two steps of a process anything else may
+ * happen, which is how a pause, a zombie and a late message look to the broker; a crash that
+ * matters, since it frees the core and loses the JVM's memory, is a step of its own. EndTxn is
+ * three: prepare, then the two markers in either order.
  *
- * With -DNO_INIT, -DNO_STABLE_FETCH, -DOFFSETS_APART, -DNO_FENCE, -DJOIN_LAST,
- * -DPLAIN_FETCH_AT_START, -DANY_ATTEMPT_GOES_ON or -DNO_RESTING_CHECK a rule is out.
- *
- * Not part of `make model` yet: the state space is too large to search whole.
- *
- *   spin -a task_scope.pml && cc -O2 -DSAFETY -DCOLLAPSE -DVECTORSZ=2048 -o pan pan.c && ./pan -m100000
+ * Steps and code: see DESIGN.md. A macro NO_... and the like takes a rule out; run.py knows which
+ * ones and what must then be found.
  */
 
-#define RECORDS 2      /* input records, one to a batch */
+#define RECORDS 2      /* in the partition; a new batch takes one */
+#ifndef LAUNCHES
+#define LAUNCHES 4     /* attempts of all tasks of both drivers */
+#endif
+#ifndef TIMEOUTS
+#define TIMEOUTS 1     /* transactions that the coordinator ends by itself */
+#endif
+#ifndef CRASHES
+#define CRASHES 1      /* executors that die; one that never goes on needs none */
+#endif
+
 #define DRIVERS 2
-#define ATTEMPTS 4     /* attempts of all tasks of all drivers together */
+#define CORES 3
+#define JVM(core) (core / 2)
+#define IDS 2          /* transactional ids */
+#define REST(jvm) (8 + jvm)
+#define NONE 15
 
-#define NONE 255
+/* --- group coordinator ---------------------------------------------------------------------- */
 
-/* --- brokers ------------------------------------------------------------------------------- */
+byte offset;                 /* committed */
+byte member = NONE;          /* the driver whose fence is taken */
 
-byte offset = 0;             /* the group's committed offset */
-byte pendingOffset = NONE;   /* of an open or prepared transaction */
-byte member = NONE;          /* the driver whose fence the group coordinator takes */
+/* --- transaction coordinator and output, by transactional id -------------------------------- */
 
-byte epoch = 0;              /* of the slot's transactional id */
-bool ongoing = false;        /* a transaction is open */
-bool prepared = false;       /* EndTxn(commit) was taken; markers are on their way */
-bool markOutput = false;     /* the marker still to be written to the output */
-bool markOffset = false;     /* the marker still to be written to the group's offsets */
-byte written[RECORDS];       /* how often each record's output is in the open transaction */
-byte visible[RECORDS];       /* how often a read_committed reader sees it */
+byte valid[IDS] = NONE;      /* whose producer has the current epoch: a core, or REST(jvm) */
+bool ongoing[IDS];           /* has records or offsets, no EndTxn yet */
+bool prepared[IDS];          /* EndTxn(commit) was taken; markers are on their way */
+bool markOutput[IDS];
+bool markOffset[IDS];
+byte pending[IDS] = NONE;    /* the offset in the transaction */
+byte holder[IDS] = NONE;     /* the driver of the attempt that put it there */
+byte written[4];             /* id * RECORDS + record: how often in the open transaction */
+byte visible[RECORDS];       /* how often a read_committed reader sees the record */
 
-/* --- Spark's log: the checkpoint ------------------------------------------------------------ */
+byte timeouts, crashes, launches;
 
-byte loggedEnd = 0;          /* end of the last batch that was planned */
+/* --- Spark's log ---------------------------------------------------------------------------- */
 
-/* --- an executor's memory: the producer that rests ------------------------------------------ */
+byte loggedEnd;              /* end of the last batch that was planned */
 
-byte restingEpoch = NONE;
-byte restingOffset = NONE;
+/* --- memory of the two executor JVMs: the producer that rests, and its last commit ----------- */
 
-/* --- results that reach a driver ------------------------------------------------------------ */
+byte restingId[2] = NONE;
+byte restingOffset[2];
 
-byte taskDone[DRIVERS];      /* the end that a task of this driver has reported */
+/* --- what a driver has given to a core, and what came back ---------------------------------- */
 
-byte launched = 0;
-bool finished[DRIVERS];
+byte jobDriver[CORES] = NONE;
+byte jobId[CORES];
+byte jobPlanned[CORES];
+byte jobUntil[CORES];
+bool jobGoesOn[CORES];
 
-inline clearTransaction() {
-  ongoing = false;
-  pendingOffset = NONE;
-  written[0] = 0; written[1] = 0
+byte taskDone[DRIVERS];      /* the offset that a task of this driver has reported */
+byte taskJvm[DRIVERS];       /* in which JVM its producer rests */
+
+inline forget(id) {
+  ongoing[id] = false; pending[id] = NONE; holder[id] = NONE;
+  written[id * RECORDS] = 0; written[id * RECORDS + 1] = 0
 }
 
-/* InitProducerId: waits for a prepared transaction to complete, aborts an open one. */
-inline initTransactions(mine) {
-  atomic {
-    !prepared;
-    clearTransaction();
-    epoch++;
-    mine = epoch
-  }
+/* What has taken effect is just what the group says, wherever no commit is on its way. */
+inline check() {
+#ifdef OFFSETS_APART
+  assert(visible[0] <= 1 && visible[1] <= 1)
+#else
+  if
+  :: !prepared[0] && !prepared[1] ->
+     assert(visible[0] == (offset > 0 -> 1 : 0));
+     assert(visible[1] == (offset > 1 -> 1 : 0))
+  :: else
+  fi
+#endif
 }
 
-/* The broker writes the markers of a prepared transaction. */
-active proctype Markers() {
+/* InitProducerId: waits for a prepared transaction to complete, aborts an open one. An epoch is
+ * only ever compared with the current one, so it is enough to know who has that. */
+inline initTransactions(id, who) {
+  atomic { !prepared[id] -> forget(id); valid[id] = who }
+}
+
+proctype Coordinator() {
+  byte id;
 end:
   do
-  :: atomic { prepared && markOutput ->
-       visible[0] = visible[0] + written[0]; visible[1] = visible[1] + written[1];
-       assert(visible[0] <= 1 && visible[1] <= 1);      /* nothing is doubled */
-       markOutput = false }
-  :: atomic { prepared && markOffset ->
-       if :: pendingOffset != NONE -> offset = pendingOffset :: else fi;
-       pendingOffset = NONE;
-       markOffset = false }
-  :: atomic { prepared && !markOutput && !markOffset ->
-       clearTransaction(); prepared = false }
-  od
+  :: atomic { prepared[0] -> id = 0; goto marker }
+  :: atomic { prepared[1] -> id = 1; goto marker }
+  :: atomic { ongoing[0] && !prepared[0] && timeouts < TIMEOUTS ->
+       timeouts++; valid[0] = NONE; forget(0) }
+  :: atomic { ongoing[1] && !prepared[1] && timeouts < TIMEOUTS ->
+       timeouts++; valid[1] = NONE; forget(1) }
+  od;
+marker:
+  if
+  :: atomic { markOutput[id] ->
+       visible[0] = visible[0] + written[id * RECORDS];
+       visible[1] = visible[1] + written[id * RECORDS + 1];
+       markOutput[id] = false }
+  :: atomic { markOffset[id] ->
+       if :: pending[id] != NONE -> offset = pending[id]; pending[id] = NONE :: else fi;
+       markOffset[id] = false }
+  fi;
+  atomic {
+    if
+    :: !markOutput[id] && !markOffset[id] -> forget(id); prepared[id] = false; check()
+    :: else
+    fi;
+    id = 0;
+    goto end
+  }
 }
 
 /* --- a task attempt ------------------------------------------------------------------------- */
 
-proctype Attempt(byte driver; byte planned; byte until; bool goesOn) {
-  byte at = NONE, mine = NONE, i, reported = NONE;
-
-  /* the producer that rests is taken, then compared: nobody else can use it any more */
-  if
-#ifdef NO_RESTING_CHECK
-  :: atomic { goesOn && restingEpoch != NONE ->
-       mine = restingEpoch; at = planned; restingEpoch = NONE }
+#ifdef TRUST_THE_PLAN
+#define FOLLOWS true
 #else
-  :: atomic { goesOn && restingEpoch != NONE && restingOffset == planned ->
-       mine = restingEpoch; at = planned; restingEpoch = NONE }
+#define FOLLOWS (restingOffset[JVM(me)] == jobPlanned[me])
 #endif
-  :: else ->
-     at = offset;                                  /* plain fetch */
-     if :: at >= until -> goto report :: else fi;
-#ifdef NO_INIT
-     mine = epoch;
-#else
-     initTransactions(mine);
-#endif
-#ifndef NO_STABLE_FETCH
-     atomic { pendingOffset == NONE -> at = offset };
-     if :: at >= until -> goto report :: else fi
-#endif
-  fi;
 
-  i = at;
-  do
-  :: i < until ->
-     atomic {                                      /* Produce */
+#define MINE jobId[me]
+#define OTHER (1 - jobId[me])
+
+#if defined(NO_INIT)
+#define STALE prepared[MINE]
+#elif defined(SHARED_PRODUCER)
+#define STALE ((valid[MINE] != me && valid[MINE] != REST(JVM(me))) || prepared[MINE])
+#else
+#define STALE (valid[MINE] != me || prepared[MINE])
+#endif
+
+proctype Core(byte me) {
+  byte at;
+  bool unclear;
+
+idle:
+  atomic {
+    jobDriver[me] != NONE ->
+    /* The producer that rests is taken, then compared: nobody else can use it any more. */
+    if
+    :: restingId[JVM(me)] == MINE ->
+       if :: valid[MINE] == REST(JVM(me)) -> valid[MINE] = me :: else fi;
+       restingId[JVM(me)] = NONE;
        if
-       :: mine != epoch || prepared -> goto failed
-       :: else -> ongoing = true; written[i]++; i++
+       :: jobGoesOn[me] && FOLLOWS ->
+          at = jobPlanned[me]; restingOffset[JVM(me)] = 0;
+          jobPlanned[me] = 0; jobGoesOn[me] = false;
+          goto write
+       :: else -> restingOffset[JVM(me)] = 0
        fi
-     }
-  :: else -> break
-  od;
+    :: else
+    fi;
+    jobPlanned[me] = 0; jobGoesOn[me] = false
+  };
 
-#ifdef OFFSETS_APART
-  /* records first, the offset after them and outside */
-#else
-  atomic {                                         /* TxnOffsetCommit */
+  atomic {                                              /* plain fetch */
+    at = offset;
+#ifndef NO_SKIP
+    if :: at >= jobUntil[me] -> goto report :: else fi
+#endif
+  };
+
+#ifndef NO_INIT
+  initTransactions(MINE, me);
+#endif
+
+#ifndef NO_STABLE_FETCH
+  atomic {
+    /* Nobody may have to wait out a transaction that a former driver's attempt left open. */
+    assert(!(pending[OTHER] != NONE && ongoing[OTHER] && !prepared[OTHER] &&
+             holder[OTHER] != jobDriver[me] && member == jobDriver[me]));
+    pending[0] == NONE && pending[1] == NONE ->
+    at = offset;
+#ifndef NO_SKIP
+    if :: at >= jobUntil[me] -> goto failed :: else fi    /* done; the producer is closed */
+#endif
+  };
+#endif
+
+write:
+  atomic {                                              /* Produce */
     if
-    :: mine != epoch || prepared -> goto failed
-#ifdef NO_FENCE
-    :: else -> ongoing = true; pendingOffset = until
+    :: STALE -> goto failed
+    :: else ->
+       ongoing[MINE] = true;
+       if :: at <= 0 && jobUntil[me] > 0 -> written[MINE * RECORDS]++ :: else fi;
+       if :: at <= 1 && jobUntil[me] > 1 -> written[MINE * RECORDS + 1]++ :: else fi
+    fi;
+    if :: crashes < CRASHES -> goto crash :: skip fi
+  };
+
+#ifndef OFFSETS_APART
+  atomic {                                              /* TxnOffsetCommit */
+    if
+    :: STALE -> goto failed
+#ifndef NO_FENCE
+    :: !STALE && member != jobDriver[me] -> goto failed
+    :: !STALE && member == jobDriver[me] -> pending[MINE] = jobUntil[me]; holder[MINE] = jobDriver[me]
 #else
-    :: mine == epoch && !prepared && member == driver -> ongoing = true; pendingOffset = until
-    :: mine == epoch && !prepared && member != driver -> clearTransaction(); goto failed
+    :: else -> pending[MINE] = jobUntil[me]; holder[MINE] = jobDriver[me]
 #endif
     fi
   };
 #endif
 
-  atomic {                                         /* EndTxn */
+  atomic {                                              /* EndTxn */
     if
-    :: mine != epoch || prepared -> goto failed
-    :: else -> prepared = true; markOutput = true; markOffset = true
+    :: STALE -> goto failed
+    :: !STALE -> prepared[MINE] = true; markOutput[MINE] = true; markOffset[MINE] = true
+    :: !STALE -> unclear = true                       /* the request is lost */
     fi
   };
 #ifdef OFFSETS_APART
-  atomic { if :: member == driver -> offset = until :: else -> goto failed fi };
+  atomic {
+    if :: member == jobDriver[me] && !unclear -> offset = jobUntil[me] :: else -> goto failed fi
+  };
 #endif
-  if
-  :: skip                                          /* the reply arrives */
-  :: goto failed                                   /* it is lost: the producer is not used again */
-  fi;
-  atomic { !prepared -> restingEpoch = mine; restingOffset = until };
+  atomic {                                              /* the reply */
+#ifdef UNCLEAR_IS_COMMITTED
+    if
+    :: unclear -> unclear = false
+    :: !unclear && !prepared[MINE]
+    fi;
+#else
+    if
+    :: unclear -> goto failed
+    :: !unclear && !prepared[MINE]
+    :: !unclear -> unclear = true; goto failed          /* it is lost */
+    fi;
+#endif
+    restingId[JVM(me)] = MINE; restingOffset[JVM(me)] = jobUntil[me];
+    if :: valid[MINE] == me -> valid[MINE] = REST(JVM(me)) :: else fi;
+    at = jobUntil[me];
+    if :: crashes < CRASHES -> goto crash :: skip fi
+  };
 
 report:
-  /* the result reaches its driver, or the executor dies first */
-  if
-  :: taskDone[driver] = until
-  :: skip
-  fi;
+  atomic {
+    if                                                  /* the result may not arrive */
+    :: taskDone[jobDriver[me]] = at; taskJvm[jobDriver[me]] = JVM(me)
+    :: skip
+    fi;
+    goto done
+  };
+
+crash:
+  atomic {
+    crashes++;
+    restingId[JVM(me)] = NONE; restingOffset[JVM(me)] = 0;
+    goto done
+  };
+
 failed:
-  skip
+  atomic {                                              /* AbortTxn, unless EndTxn is unclear */
+    if
+    :: !unclear && !STALE -> forget(MINE)
+    :: else
+    fi;
+    if                                                  /* range found committed after all */
+    :: at >= jobUntil[me] -> taskDone[jobDriver[me]] = at; taskJvm[jobDriver[me]] = NONE
+    :: else
+    fi
+  };
+
+done:
+  atomic {
+    at = 0; unclear = false;
+    if :: valid[MINE] == me -> valid[MINE] = NONE :: else fi;
+    jobDriver[me] = NONE; jobId[me] = 0; jobPlanned[me] = 0; jobUntil[me] = 0;
+    jobGoesOn[me] = false;
+    goto idle
+  }
 }
 
 /* --- a driver ------------------------------------------------------------------------------- */
 
-proctype Driver(byte me) {
-  byte position = NONE, until = NONE, ignored, tries, owner = false;
-
-#ifdef JOIN_LAST
-  initTransactions(ignored);                       /* end what former runs left */
-  atomic { pendingOffset == NONE -> position = offset };
-  member = me;
+inline launch(core) {
+  launches++;
+  jobDriver[core] = me; jobPlanned[core] = position; jobUntil[core] = until;
+#ifdef SPLIT
+  if :: jobId[core] = 0 :: jobId[core] = 1 fi;
 #else
-  member = me;                                     /* join: take the instance id over */
-  initTransactions(ignored);                       /* end what former runs left */
-#ifdef PLAIN_FETCH_AT_START
-  position = offset;
-#else
-  atomic { pendingOffset == NONE -> position = offset };
+  jobId[core] = id;
 #endif
+#if defined(TRUST_THE_PLAN) || defined(SHARED_PRODUCER)
+  jobGoesOn[core] = true;
+#else
+  jobGoesOn[core] = first && owner == JVM(core);
+#endif
+  first = false
+}
+
+proctype Driver(byte me) {
+  byte position, until, id, owner = NONE;
+  bool first;
+
+  if                                                    /* slots may have changed */
+  :: me == 0
+  :: me == 1 -> id = 0
+  :: me == 1 -> id = 1
+  fi;
+  if                                                    /* the checkpoint may be gone */
+  :: me == 1 -> loggedEnd = 0
+  :: skip
+  fi;
+
+#ifndef JOIN_LAST
+  member = me;                                          /* take the instance id over */
+#endif
+settle:
+#ifndef NO_END_AT_START
+  initTransactions(0, NONE);                            /* end what former runs left */
+  initTransactions(1, NONE);
+#endif
+  atomic {                                              /* the stable fetch, or end them again */
+#ifdef NO_END_AT_START
+    position = offset
+#else
+    if
+    :: pending[0] == NONE && pending[1] == NONE -> position = offset
+    :: else -> goto settle
+    fi
+#endif
+  };
+#ifdef JOIN_LAST
+  member = me;
 #endif
 
   do
-  :: position >= RECORDS && loggedEnd <= position -> break
-  :: else ->
-     if :: member != me -> goto fenced :: else fi; /* the poll between batches */
-     if
-     :: loggedEnd > position -> until = loggedEnd  /* Spark plans its logged batch again */
-     :: else -> until = position + 1; loggedEnd = until
-     fi;
-     taskDone[me] = 0;
-     tries = 0;
+  :: atomic { position >= RECORDS && loggedEnd <= position -> break }
+  :: atomic { else ->
+       if :: member != me -> goto fenced :: else fi;    /* the poll between batches */
+       if
+       :: loggedEnd > position -> until = loggedEnd     /* Spark plans its logged batch again */
+       :: else -> until = position + 1; loggedEnd = until
+       fi;
+       taskDone[me] = 0; taskJvm[me] = NONE; first = true };
      do
-     :: taskDone[me] >= until -> break
-     :: atomic { taskDone[me] < until && launched < ATTEMPTS ->
-          launched++;
-#ifdef ANY_ATTEMPT_GOES_ON
-          run Attempt(me, position, until, true)
-#else
-          run Attempt(me, position, until, tries == 0 && owner)
-#endif
-          ; tries++ }
-     :: atomic { launched >= ATTEMPTS && taskDone[me] < until -> goto fenced }
-     od;
-     owner = true;
-     position = until
+     :: atomic { taskDone[me] >= until ->
+          position = taskDone[me];
+          owner = taskJvm[me];
+          taskDone[me] = 0; taskJvm[me] = NONE; until = 0; break }
+     :: atomic { taskDone[me] < until && launches < LAUNCHES && jobDriver[0] == NONE -> launch(0) }
+     :: atomic { taskDone[me] < until && launches < LAUNCHES && jobDriver[1] == NONE &&
+                 jobDriver[0] != NONE -> launch(1) }  /* a core like core 0 */
+     :: atomic { taskDone[me] < until && launches < LAUNCHES && jobDriver[2] == NONE -> launch(2) }
+     od
   od;
 
   /* A query that has read everything has written everything, once. */
-  atomic { !prepared -> assert(visible[0] == 1 && visible[1] == 1) };
+  atomic { !prepared[0] && !prepared[1] -> assert(visible[0] == 1 && visible[1] == 1) };
 fenced:
-  finished[me] = true
+  atomic { position = 0; until = 0; id = 0; owner = 0; first = false }
 }
 
 init {
   atomic {
-    run Driver(0);
-    run Driver(1)      /* starts at any time: after a crash of the first, or beside it */
+    run Coordinator();
+    run Core(0); run Core(1); run Core(2);
+    run Driver(0); run Driver(1)
   }
 }

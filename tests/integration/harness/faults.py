@@ -8,7 +8,13 @@ from typing import Literal
 from harness.waiting import until
 
 Point = Literal[
-    "before-init", "after-init", "before-flush", "after-flush", "after-offsets", "after-commit"
+    "before-init",
+    "after-init",
+    "before-flush",
+    "after-flush",
+    "after-offsets",
+    "after-commit",
+    "before-log",
 ]
 Action = Literal["kill", "stop", "fail"]
 
@@ -27,7 +33,7 @@ class Faults:
         folder.mkdir(parents=True, exist_ok=True)
 
     def arm(self, point: Point, action: Action) -> None:
-        """The first task to get to `point` from now on does `action`, once."""
+        """The first process to get to `point` from now on does `action`, once."""
         for taken in self.folder.glob(f"{point}{_TAKEN}*"):
             taken.unlink()
         # Renamed into place: a task must not take a file without its text.

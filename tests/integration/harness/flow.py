@@ -137,6 +137,11 @@ class Flow:
             (group,) = admin.describe_groups([self.group]).values()
         return {member["member_id"] for member in group["members"]}
 
+    def owner(self) -> str:
+        """The id of the group's only member."""
+        (member,) = self.members()
+        return member
+
     def inputs(self) -> list[Record]:
         """The committed records of the input."""
         return list(read_committed(self.servers, self.input))

@@ -38,6 +38,9 @@ public final class GroupMember implements AutoCloseable {
   /** A dead dynamic member of a foreign application leaves after its session, 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(60);
 
+  /** A second driver needs longer from its join until it has logged a batch. */
+  private static final Duration TAKEOVER = Duration.ofSeconds(1);
+
   /** The broker's limit of a commit is one batch of the offsets topic, about 1 MiB. */
   public static final int PARTITIONS_PER_COMMIT = 1_000;
 
@@ -47,6 +50,7 @@ public final class GroupMember implements AutoCloseable {
   private boolean assigned;
   private Set<String> topics = Set.of();
   private Fence fence;
+  private long polledNanos;
 
   public GroupMember(ClientSettings client, Identity identity, Admin admin) {
     this.identity = identity;
@@ -97,6 +101,7 @@ public final class GroupMember implements AutoCloseable {
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }
+    polledNanos = System.nanoTime();
     ConsumerGroupMetadata now = consumer.groupMetadata();
     Fence current =
         new Fence(identity.group(), now.generationId(), now.memberId(), identity.instanceId());
@@ -105,6 +110,19 @@ public final class GroupMember implements AutoCloseable {
       fence = current;
     }
     return current;
+  }
+
+  /**
+   * Fails if another driver has taken over since the last {@link #poll}. To be called before Spark
+   * logs a batch: where two drivers write one log, Spark's own error names neither. A batch too
+   * short for a takeover costs no request.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
+   */
+  public void requireOwnership() {
+    if (System.nanoTime() - polledNanos > TAKEOVER.toNanos() && members.isTakenOver(fence)) {
+      throw fenced(null);
+    }
   }
 
   /**

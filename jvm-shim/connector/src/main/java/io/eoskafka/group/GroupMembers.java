@@ -34,6 +34,13 @@ public final class GroupMembers {
     return list().stream().anyMatch(member -> member.consumerId().equals(fence.memberId()));
   }
 
+  /** Whether another member has the instance id of this fence; not if nobody has it. */
+  public boolean isTakenOver(Fence fence) {
+    return list().stream()
+        .filter(member -> member.groupInstanceId().equals(Optional.of(fence.instanceId())))
+        .anyMatch(member -> !member.consumerId().equals(fence.memberId()));
+  }
+
   /** For an error: which member has an instance id now. */
   public String ownerOf(String instanceId) {
     return list().stream()

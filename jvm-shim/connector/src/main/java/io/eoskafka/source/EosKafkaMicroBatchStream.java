@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.task.FaultPoint;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
@@ -234,6 +235,8 @@ public final class EosKafkaMicroBatchStream
    * those planned. A gap fails the batch, since Spark would log it as done.
    */
   public void taskScopeCommitted(long epoch, List<SlotCommit> commits) {
+    FaultPoint.BEFORE_LOG.reach();
+    progress.requireOwnership();
     Map<Integer, SlotCommit> bySlot =
         commits.stream()
             .filter(commit -> commit.identityId().equals(progress.identity().id()))

@@ -330,6 +330,11 @@ final class GroupProgress {
     reached.putAll(moved);
   }
 
+  /** Before Spark logs a batch as done. */
+  void requireOwnership() {
+    member.requireOwnership();
+  }
+
   void batchBegins() {
     batchOpen = true;
   }

@@ -1,6 +1,7 @@
 package io.eoskafka.source;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -19,7 +20,8 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
  * their text.
  */
 final class PartitionOffsets extends Offset {
-  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final ObjectMapper JSON =
+      new ObjectMapper().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
   private static final Comparator<TopicPartition> ORDER =
       Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition);
 
@@ -62,9 +64,11 @@ final class PartitionOffsets extends Offset {
               || !partition.getValue().isIntegralNumber()) {
             throw bad(json, null);
           }
-          offsets.put(
-              new TopicPartition(topic.getKey(), Integer.parseInt(partition.getKey())),
-              partition.getValue().asLong());
+          int number = Integer.parseInt(partition.getKey());
+          if (number < 0) {
+            throw bad(json, null);
+          }
+          offsets.put(new TopicPartition(topic.getKey(), number), partition.getValue().asLong());
         }
       }
     } catch (JsonProcessingException | NumberFormatException e) {

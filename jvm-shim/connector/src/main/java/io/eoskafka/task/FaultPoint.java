@@ -9,7 +9,7 @@ import java.nio.file.StandardCopyOption;
 /**
  * Named moments at which tests end or fail a process. Off unless the JVM was started with {@code
  * -Dio.eoskafka.faults=<folder>}; then a file of the point's name in that folder is taken by the
- * first task to get there, and its text says what happens: {@code kill} (SIGKILL to itself), {@code
+ * first to get there, and its text says what happens: {@code kill} (SIGKILL to itself), {@code
  * stop} (SIGSTOP to itself) or {@code fail} (an exception).
  */
 public enum FaultPoint {
@@ -18,7 +18,10 @@ public enum FaultPoint {
   BEFORE_FLUSH("before-flush"),
   AFTER_FLUSH("after-flush"),
   AFTER_OFFSETS("after-offsets"),
-  AFTER_COMMIT("after-commit");
+  AFTER_COMMIT("after-commit"),
+
+  /** On the driver: all tasks of a batch have committed, and Spark has not logged it. */
+  BEFORE_LOG("before-log");
 
   private static final String FOLDER = System.getProperty("io.eoskafka.faults");
 

@@ -275,8 +275,12 @@ public final class TaskTransaction {
       // An operator that makes rows from no input made this one again; its first form is committed.
       return;
     }
-    begin();
-    producer.send(record);
+    try {
+      begin();
+      producer.send(record);
+    } catch (EosKafkaException e) {
+      throw named(e);
+    }
   }
 
   private void begin() {
@@ -285,17 +289,22 @@ public final class TaskTransaction {
     }
   }
 
+  /** A producer's fencing, where another driver is behind it: the error that names that driver. */
+  private EosKafkaException named(EosKafkaException e) {
+    return e.condition().equals("EOSKAFKA_ATTEMPT_FENCED") && members().isTakenOver(scope.fence())
+        ? TransactionalProducer.fencedByGroup(scope.fence(), members(), e)
+        : e;
+  }
+
   /** Commits records and offsets together; a batch whose records were all dropped too. */
   public List<SlotCommit> commit() {
     if (hasWork) {
-      begin();
       Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
-      FaultPoint.BEFORE_FLUSH.reach();
-      producer.flush();
-      FaultPoint.AFTER_FLUSH.reach();
-      producer.sendOffsets(offsets, scope.fence(), members());
-      FaultPoint.AFTER_OFFSETS.reach();
-      producer.commit();
+      try {
+        end(offsets);
+      } catch (EosKafkaException e) {
+        throw named(e);
+      }
       rest(offsets);
       FaultPoint.AFTER_COMMIT.reach();
     }
@@ -317,6 +326,16 @@ public final class TaskTransaction {
               reached));
     }
     return commits;
+  }
+
+  private void end(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    begin();
+    FaultPoint.BEFORE_FLUSH.reach();
+    producer.flush();
+    FaultPoint.AFTER_FLUSH.reach();
+    producer.sendOffsets(offsets, scope.fence(), members());
+    FaultPoint.AFTER_OFFSETS.reach();
+    producer.commit();
   }
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {

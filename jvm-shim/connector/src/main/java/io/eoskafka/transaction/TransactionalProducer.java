@@ -69,7 +69,11 @@ public final class TransactionalProducer {
   }
 
   public void begin() {
-    producer.beginTransaction();
+    try {
+      producer.beginTransaction();
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
     open = true;
     beganNanos = System.nanoTime();
   }
