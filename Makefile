@@ -33,7 +33,10 @@ test-all: build ## all tests, slow ones included, and the mutations
 bench: build ## throughput against the built-in connector
 	$(BIN)/eoskafka bench throughput
 
-model chaos soak: ## (not there yet)
+model: $(VENV) ## the protocol's models (needs spin and a C compiler)
+	$(BIN)/python tests/model/run.py
+
+chaos soak: ## (not there yet)
 	@echo "$@: not there yet" >&2; exit 1
 
 check: $(VENV) ## format, lint and types

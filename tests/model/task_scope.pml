@@ -6,16 +6,20 @@
  *
  * Every request to a broker is one atomic step. Between two steps of a process anything else may
  * happen, which is how a pause, a zombie and a late message look to the broker; a crash that
- * matters, since it frees the core and loses the JVM's memory, is a step of its own. EndTxn is
- * three: prepare, then the two markers in either order.
+ * matters, since it frees the core and loses the JVM's memory, is a step of its own. Requests that
+ * nobody could come between with an effect are one step: records alone are seen by no process, so
+ * they go with the offsets; an EndTxn is its taking and the marker in the group's offsets.
  *
  * Steps and code: see DESIGN.md. A macro NO_... and the like takes a rule out; run.py knows which
  * ones and what must then be found.
  */
 
 #define RECORDS 2      /* in the partition; a new batch takes one */
-#ifndef LAUNCHES
-#define LAUNCHES 4     /* attempts of all tasks of both drivers */
+#ifndef FIRST
+#define FIRST 1        /* attempts of the first driver's tasks */
+#endif
+#ifndef SECOND
+#define SECOND 3       /* of the second one's */
 #endif
 #ifndef TIMEOUTS
 #define TIMEOUTS 1     /* transactions that the coordinator ends by itself */
@@ -41,14 +45,12 @@ byte member = NONE;          /* the driver whose fence is taken */
 byte valid[IDS] = NONE;      /* whose producer has the current epoch: a core, or REST(jvm) */
 bool ongoing[IDS];           /* has records or offsets, no EndTxn yet */
 bool prepared[IDS];          /* EndTxn(commit) was taken; markers are on their way */
-bool markOutput[IDS];
-bool markOffset[IDS];
 byte pending[IDS] = NONE;    /* the offset in the transaction */
 byte holder[IDS] = NONE;     /* the driver of the attempt that put it there */
 byte written[4];             /* id * RECORDS + record: how often in the open transaction */
 byte visible[RECORDS];       /* how often a read_committed reader sees the record */
 
-byte timeouts, crashes, launches;
+byte timeouts, crashes, launches[DRIVERS];
 
 /* --- Spark's log ---------------------------------------------------------------------------- */
 
@@ -95,35 +97,21 @@ inline initTransactions(id, who) {
   atomic { !prepared[id] -> forget(id); valid[id] = who }
 }
 
+inline complete(id) {
+  if :: pending[id] != NONE -> offset = pending[id] :: else fi;
+  forget(id); prepared[id] = false; check()
+}
+
 proctype Coordinator() {
-  byte id;
 end:
   do
-  :: atomic { prepared[0] -> id = 0; goto marker }
-  :: atomic { prepared[1] -> id = 1; goto marker }
+  :: atomic { prepared[0] -> complete(0) }
+  :: atomic { prepared[1] -> complete(1) }
   :: atomic { ongoing[0] && !prepared[0] && timeouts < TIMEOUTS ->
        timeouts++; valid[0] = NONE; forget(0) }
   :: atomic { ongoing[1] && !prepared[1] && timeouts < TIMEOUTS ->
        timeouts++; valid[1] = NONE; forget(1) }
-  od;
-marker:
-  if
-  :: atomic { markOutput[id] ->
-       visible[0] = visible[0] + written[id * RECORDS];
-       visible[1] = visible[1] + written[id * RECORDS + 1];
-       markOutput[id] = false }
-  :: atomic { markOffset[id] ->
-       if :: pending[id] != NONE -> offset = pending[id]; pending[id] = NONE :: else fi;
-       markOffset[id] = false }
-  fi;
-  atomic {
-    if
-    :: !markOutput[id] && !markOffset[id] -> forget(id); prepared[id] = false; check()
-    :: else
-    fi;
-    id = 0;
-    goto end
-  }
+  od
 }
 
 /* --- a task attempt ------------------------------------------------------------------------- */
@@ -147,7 +135,6 @@ marker:
 
 proctype Core(byte me) {
   byte at;
-  bool unclear;
 
 idle:
   atomic {
@@ -194,59 +181,49 @@ idle:
 #endif
 
 write:
-  atomic {                                              /* Produce */
+  atomic {                                              /* Produce and TxnOffsetCommit */
     if
     :: STALE -> goto failed
-    :: else ->
-       ongoing[MINE] = true;
-       if :: at <= 0 && jobUntil[me] > 0 -> written[MINE * RECORDS]++ :: else fi;
-       if :: at <= 1 && jobUntil[me] > 1 -> written[MINE * RECORDS + 1]++ :: else fi
+    :: else
     fi;
-    if :: crashes < CRASHES -> goto crash :: skip fi
-  };
-
+    ongoing[MINE] = true;
+    if :: at <= 0 && jobUntil[me] > 0 -> written[MINE * RECORDS]++ :: else fi;
+    if :: at <= 1 && jobUntil[me] > 1 -> written[MINE * RECORDS + 1]++ :: else fi;
+    if :: crashes < CRASHES -> goto crash :: skip fi;
 #ifndef OFFSETS_APART
-  atomic {                                              /* TxnOffsetCommit */
-    if
-    :: STALE -> goto failed
 #ifndef NO_FENCE
-    :: !STALE && member != jobDriver[me] -> goto failed
-    :: !STALE && member == jobDriver[me] -> pending[MINE] = jobUntil[me]; holder[MINE] = jobDriver[me]
-#else
-    :: else -> pending[MINE] = jobUntil[me]; holder[MINE] = jobDriver[me]
+    if :: member != jobDriver[me] -> goto failed :: else fi;
 #endif
-    fi
+    pending[MINE] = jobUntil[me]; holder[MINE] = jobDriver[me]
+#endif
   };
-#endif
 
   atomic {                                              /* EndTxn */
     if
     :: STALE -> goto failed
-    :: !STALE -> prepared[MINE] = true; markOutput[MINE] = true; markOffset[MINE] = true
-    :: !STALE -> unclear = true                       /* the request is lost */
+    :: !STALE ->
+       prepared[MINE] = true;
+       visible[0] = visible[0] + written[MINE * RECORDS];
+       visible[1] = visible[1] + written[MINE * RECORDS + 1];
+       if :: skip :: goto closed fi                     /* the reply is lost */
+#ifdef UNCLEAR_IS_COMMITTED
+    :: !STALE -> goto committed                         /* the request is lost */
+#else
+    :: !STALE -> goto closed
+#endif
     fi
   };
 #ifdef OFFSETS_APART
   atomic {
-    if :: member == jobDriver[me] && !unclear -> offset = jobUntil[me] :: else -> goto failed fi
+    if :: member == jobDriver[me] -> offset = jobUntil[me] :: else -> goto closed fi
   };
 #endif
-  atomic {                                              /* the reply */
-#ifdef UNCLEAR_IS_COMMITTED
-    if
-    :: unclear -> unclear = false
-    :: !unclear && !prepared[MINE]
-    fi;
-#else
-    if
-    :: unclear -> goto failed
-    :: !unclear && !prepared[MINE]
-    :: !unclear -> unclear = true; goto failed          /* it is lost */
-    fi;
-#endif
-    restingId[JVM(me)] = MINE; restingOffset[JVM(me)] = jobUntil[me];
-    if :: valid[MINE] == me -> valid[MINE] = REST(JVM(me)) :: else fi;
+  atomic {                                              /* the reply comes */
+    !prepared[MINE];
+committed:
     at = jobUntil[me];
+    restingId[JVM(me)] = MINE; restingOffset[JVM(me)] = at;
+    if :: valid[MINE] == me -> valid[MINE] = REST(JVM(me)) :: else fi;
     if :: crashes < CRASHES -> goto crash :: skip fi
   };
 
@@ -267,11 +244,9 @@ crash:
   };
 
 failed:
-  atomic {                                              /* AbortTxn, unless EndTxn is unclear */
-    if
-    :: !unclear && !STALE -> forget(MINE)
-    :: else
-    fi;
+  atomic {                                              /* AbortTxn; not after an EndTxn */
+    if :: !STALE -> forget(MINE) :: else fi;
+closed:
     if                                                  /* range found committed after all */
     :: at >= jobUntil[me] -> taskDone[jobDriver[me]] = at; taskJvm[jobDriver[me]] = NONE
     :: else
@@ -280,7 +255,7 @@ failed:
 
 done:
   atomic {
-    at = 0; unclear = false;
+    at = 0;
     if :: valid[MINE] == me -> valid[MINE] = NONE :: else fi;
     jobDriver[me] = NONE; jobId[me] = 0; jobPlanned[me] = 0; jobUntil[me] = 0;
     jobGoesOn[me] = false;
@@ -291,7 +266,7 @@ done:
 /* --- a driver ------------------------------------------------------------------------------- */
 
 inline launch(core) {
-  launches++;
+  launches[me]++;
   jobDriver[core] = me; jobPlanned[core] = position; jobUntil[core] = until;
 #ifdef SPLIT
   if :: jobId[core] = 0 :: jobId[core] = 1 fi;
@@ -356,10 +331,10 @@ settle:
           position = taskDone[me];
           owner = taskJvm[me];
           taskDone[me] = 0; taskJvm[me] = NONE; until = 0; break }
-     :: atomic { taskDone[me] < until && launches < LAUNCHES && jobDriver[0] == NONE -> launch(0) }
-     :: atomic { taskDone[me] < until && launches < LAUNCHES && jobDriver[1] == NONE &&
+     :: atomic { taskDone[me] < until && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[0] == NONE -> launch(0) }
+     :: atomic { taskDone[me] < until && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[1] == NONE &&
                  jobDriver[0] != NONE -> launch(1) }  /* a core like core 0 */
-     :: atomic { taskDone[me] < until && launches < LAUNCHES && jobDriver[2] == NONE -> launch(2) }
+     :: atomic { taskDone[me] < until && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[2] == NONE -> launch(2) }
      od
   od;
 
