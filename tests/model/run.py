@@ -77,6 +77,7 @@ SMALL_TASK = ("FIRST=1", "SECOND=2")
 SMALL_EPOCH = ("FIRST=2", "SECOND=2")
 
 WHOLE = [
+    Search("task_scope", ("FIRST=2", "SECOND=2")),
     Search("task_scope", ("FIRST=1", "SECOND=3")),
     Search("task_scope", ("FIRST=2", "SECOND=1", "TIMEOUTS=2", "CRASHES=2")),
     Search("task_scope", ("FIRST=1", "SECOND=2", "TIMEOUTS=2", "CRASHES=2")),
