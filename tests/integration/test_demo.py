@@ -116,9 +116,10 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
                 break
         wait_for_executors(tmp_path)
         demo.send_signal(signal.SIGINT)
+        said = demo.stderr.read()
         assert demo.wait(timeout=60) != 0
     assert commands_naming(tmp_path) == []
-    assert list(tmp_path.glob("eoskafka-demo-*")) == []
+    assert list(tmp_path.glob("eoskafka-demo-*")) == [], said
 
 
 def wait_for_executors(folder: Path) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -45,7 +43,6 @@ def demo(
     It starts a Kafka broker of its own, runs a Kafka-to-Kafka job on Spark, kills executors and
     driver while their transactions are open, and compares the output with the input.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
     chosen = random.SystemRandom().randrange(10**6) if seed is None else seed
     messages.print(f"seed {chosen}: the same kills in the same order with --seed {chosen}")
     try:
@@ -119,8 +116,3 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
             for kill in outcome.kills
         ],
     }
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End as with Ctrl-C, so that everything is cleaned up."""
-    raise KeyboardInterrupt

@@ -42,7 +42,8 @@ class LocalCluster:
             temporary folder, deleted at the end unless an error ended the block; with `start()`
             the folder that `eoskafka cluster` uses, `<cache>/cluster`.
         heap_mb: heap bound of each broker, MiB.
-        properties: further broker settings, over our own.
+        properties: further broker settings, over our own; or what makes them for a broker, once
+            its ports are known.
 
     Raises:
         ClusterError: from every method, with the broker's log file where one is to blame.
@@ -53,13 +54,13 @@ class LocalCluster:
         brokers: int = 1,
         data_dir: str | os.PathLike[str] | None = None,
         heap_mb: int = 512,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | Callable[[Broker], Mapping[str, str]] | None = None,
     ) -> None:
         if brokers not in (1, 3):
             raise ClusterError(f"a local cluster has 1 or 3 brokers, not {brokers}")
         self._size = brokers
         self._heap_mb = heap_mb
-        self._properties = dict(properties or {})
+        self._properties = properties or {}
         self._chosen_dir = Path(data_dir).absolute() if data_dir is not None else None
         self._temporary: Path | None = None
         self._cluster_id: str | None = None
@@ -178,7 +179,7 @@ class LocalCluster:
         self._cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if self._cluster_id.startswith("-"):  # StorageTool would take it for an option
             self._cluster_id = "A" + self._cluster_id[1:]
-        ports = _free_ports(2 * self._size)
+        ports = free_ports(2 * self._size)
         self._brokers = [
             self._broker(n, ports[2 * n - 2], ports[2 * n - 1], self._heap_mb, None)
             for n in range(1, self._size + 1)
@@ -210,7 +211,8 @@ class LocalCluster:
                 voters=voters,
                 log_dir=broker.folder / "data",
             )
-            write_properties(broker.folder / "server.properties", {**ours, **self._properties})
+            further = self._properties(broker) if callable(self._properties) else self._properties
+            write_properties(broker.folder / "server.properties", {**ours, **further})
             write_log4j(broker.folder / "log4j2.properties")
         self._each(self._format)
 
@@ -298,7 +300,7 @@ def _stop(broker: Broker) -> None:
             broker.kill()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports of 127.0.0.1 that nothing listens on."""
     found: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):

@@ -121,10 +121,11 @@ class SparkJob:
     def end(self) -> None:
         """End every process that this job has started and that still runs."""
         for session in self._sessions:
-            left = processes.of_session(session)
-            processes.send(left, signal.SIGKILL)
-            for process in left:
-                process.id.wait(_END_TIMEOUT_S)
+            # Again and again: one of them may have started another after the list was made.
+            while left := processes.of_session(session):
+                processes.send(left, signal.SIGKILL)
+                for process in left:
+                    process.id.wait(_END_TIMEOUT_S)
         if self._child is not None:
             self._child.wait(_END_TIMEOUT_S)
 

@@ -18,6 +18,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from eoskafka import jar_path
 from eoskafka.cluster import LocalCluster
 from eoskafka.demo import proof, records
+from eoskafka.demo.interruption import Interruption
 from eoskafka.demo.killer import Kill, Killer, plan
 from eoskafka.demo.launch import EXECUTORS, SparkJob
 from eoskafka.demo.proof import Outcome
@@ -81,8 +82,10 @@ def run(settings: Settings, watcher: Watcher) -> Outcome:
     )
     folder = Path(tempfile.mkdtemp(prefix="eoskafka-demo-"))
     keep = True
+    interruption = Interruption()
     try:
-        outcome = _run_in(folder, lines, settings.seed, watcher)
+        with interruption:
+            outcome = _run_in(folder, lines, settings.seed, watcher, interruption)
         keep = settings.keep or not outcome.holds
     except KeyboardInterrupt:
         keep = settings.keep
@@ -95,7 +98,9 @@ def run(settings: Settings, watcher: Watcher) -> Outcome:
     return outcome
 
 
-def _run_in(folder: Path, lines: list[Line], seed: int, watcher: Watcher) -> Outcome:
+def _run_in(
+    folder: Path, lines: list[Line], seed: int, watcher: Watcher, interruption: Interruption
+) -> Outcome:
     watcher.phase("starting a broker")
     with _cluster(folder / "kafka") as bootstrap_servers:
         began = time.monotonic()
@@ -107,7 +112,7 @@ def _run_in(folder: Path, lines: list[Line], seed: int, watcher: Watcher) -> Out
             records.load(bootstrap_servers, INPUT_TOPIC, lines, PARTITIONS)
             job.release()
             watcher.phase("running the job")
-            kills = _run_job(job, bootstrap_servers, seed, len(lines), watcher)
+            kills = _run_job(job, bootstrap_servers, seed, len(lines), watcher, interruption)
         finally:
             job.end()
 
@@ -118,7 +123,12 @@ def _run_in(folder: Path, lines: list[Line], seed: int, watcher: Watcher) -> Out
 
 
 def _run_job(
-    job: SparkJob, bootstrap_servers: str, seed: int, total: int, watcher: Watcher
+    job: SparkJob,
+    bootstrap_servers: str,
+    seed: int,
+    total: int,
+    watcher: Watcher,
+    interruption: Interruption,
 ) -> list[Kill]:
     """Follow the job to its end and kill its processes on the way."""
     rng = random.Random(seed)
@@ -128,6 +138,7 @@ def _run_job(
         killer = Killer(job, admin, rng, orders)
         last, moved = job.progress(), time.monotonic()
         while (code := job.exit_code()) is None:
+            interruption.check()
             progress = job.progress()
             watcher.progress(progress.records, total)
             if progress != last:

@@ -198,8 +198,9 @@ class Application:
         """SIGKILL everything of this application, and wait until it is gone."""
         if self._child is None:
             return
-        self._kill(self._processes())
-        until(lambda: not self._processes(), "the end of all processes", _END_TIMEOUT_S)
+        # Again and again: one of them may have started another after the list was made.
+        while left := self._processes():
+            self._kill(left)
 
     def is_running(self) -> bool:
         """Whether its Python process runs."""

@@ -31,10 +31,13 @@ class Flow:
     Args:
         servers: the brokers.
         checkpoint: the query's checkpoint folder.
-        partitions: of the input topic and of the output topic.
+        partitions: of the input topic; the output topic has at most four.
+        replicas: of each partition.
     """
 
-    def __init__(self, servers: str, checkpoint: Path, partitions: int = 2) -> None:
+    def __init__(
+        self, servers: str, checkpoint: Path, partitions: int = 2, replicas: int = 1
+    ) -> None:
         self.servers = servers
         self.checkpoint = checkpoint
         self.name = f"t{uuid.uuid4().hex[:10]}"
@@ -45,7 +48,12 @@ class Flow:
         self.produced = 0
         self._runs = itertools.count(1)
         with self.admin() as admin:
-            admin.create_topics([NewTopic(self.input, partitions, 1), NewTopic(self.output, 2, 1)])
+            admin.create_topics(
+                [
+                    NewTopic(self.input, partitions, replicas),
+                    NewTopic(self.output, min(partitions, 4), replicas),
+                ]
+            )
             admin.wait_for_topics([self.input, self.output])
 
     @contextmanager

@@ -1,0 +1,275 @@
+"""A campaign: one query from topic to topic on three brokers, one fault after the other.
+
+`python -m faults.campaign` (from tests/, with tests/integration on the path) is not there yet: the
+short campaign of `make test` is `test_campaign.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar
+
+from eoskafka.audit import read_committed
+from harness import Application, Flow, Point, Query, until
+
+from faults.cluster import FaultyCluster
+from faults.feeder import Feeder
+from faults.history import Finding, History, Output, check
+from faults.proxy import Api
+from faults.reader import Reader
+
+PARTITIONS = 4
+RATE = 300
+
+# What each fault lasts, where it does not end by itself. Brokers are taken for dead after 4 s.
+_PAUSE_S = 3.0
+_BROKER_PAUSE_S = 6.0
+_CUT_S = 3.0
+_DELAY_S = 0.3
+_RECOVERY_S = 120.0
+_SETTLE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """A fault that was done, and how long it took until the reader saw something newer.
+
+    Attributes:
+        kind: a key of `Campaign.KINDS`.
+        target: what it hit.
+        at_s: when, in seconds from the campaign's start.
+        recovery_s: from the fault's signal to the first record seen that was sent after it.
+    """
+
+    kind: str
+    target: str
+    at_s: float
+    recovery_s: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a campaign came to."""
+
+    seed: int
+    records: int
+    events: tuple[Event, ...]
+    findings: tuple[Finding, ...]
+    longest_stall_s: float
+
+
+class Campaign:
+    """One query under faults; a context manager that leaves nothing behind.
+
+    Args:
+        folder: for brokers, applications, checkpoint and the journal of faults, `faults.jsonl`.
+        transform: of the query; what `exclaim` does, in the JVM or in Python.
+        seed: decides what each fault hits. The same seed and kinds are the same faults.
+    """
+
+    def __init__(self, folder: Path, transform: str, seed: int) -> None:
+        self.folder = folder
+        self.seed = seed
+        self.events: list[Event] = []
+        self._transform = transform
+        self._rng = random.Random(seed)
+        self._began = time.monotonic()
+        self._stack = ExitStack()
+        self._runs = 0
+
+    def __enter__(self) -> Campaign:
+        with self._stack:
+            self.cluster = self._stack.enter_context(FaultyCluster(self.folder / "kafka"))
+            self.flow = Flow(
+                self.cluster.direct_servers, self.folder / "checkpoint", PARTITIONS, replicas=3
+            )
+            self.feeder = Feeder(self.cluster.direct_servers, self.flow.input, RATE)
+            self.reader = Reader(self.cluster.direct_servers, self.flow.output, PARTITIONS)
+            self._start_application()
+            self._stack.callback(lambda: self.application.kill())
+            self.reader.start()
+            self._stack.enter_context(closing(self.reader))
+            self.feeder.start()
+            self._stack.enter_context(closing(self.feeder))
+            self._wait_for_news(0)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def run(self, kinds: Sequence[str]) -> None:
+        """Do these faults, each when the query has got over the last one."""
+        for kind in kinds:
+            self.application.wait_executors(2)
+            sent, began = self.feeder.sent, time.monotonic()
+            target = self.KINDS[kind](self)
+            recovery = self._wait_for_news(sent) - began
+            event = Event(kind, target, round(began - self._began, 1), round(recovery, 1))
+            self.events.append(event)
+            with (self.folder / "faults.jsonl").open("a", encoding="utf-8") as journal:
+                journal.write(json.dumps({"seed": self.seed, **asdict(event)}) + "\n")
+
+    def finish(self) -> Report:
+        """Let everything come to rest, and judge."""
+        self.feeder.close()
+        self.flow.wait_committed(_SETTLE_S)
+        status = self.query.stop()
+        assert status.error is None, status.error
+        self.flow.assert_nothing_is_open()
+        inputs = self.flow.inputs()
+        final = [Output(*record) for record in read_committed(self.flow.servers, self.flow.output)]
+        until(
+            lambda: self.reader.count() >= len({record.value for record in final}),
+            "the reader at the end",
+            _SETTLE_S,
+        )
+        self.reader.close()
+        inputs.sort(key=lambda record: (record.partition, record.offset))
+        history = History(
+            expected=[(record.key or b"", (record.value or b"") + b"!") for record in inputs],
+            readers={"reader": self.reader.seen},
+            final=final,
+        )
+        return Report(
+            self.seed,
+            len(inputs),
+            tuple(self.events),
+            tuple(check(history)),
+            round(self.reader.longest_stall_s, 1),
+        )
+
+    def _start_application(self) -> None:
+        self._runs += 1
+        folder = self.folder / f"application-{self._runs}"
+        folder.mkdir()
+        self.application = Application(folder, "local-cluster[2,1,1024]").start()
+        self.query: Query = self.flow.start(
+            self.application,
+            transform=self._transform,
+            interval="100 milliseconds",
+            kafka_bootstrap_servers=self.cluster.bootstrap_servers,
+            sink={"kafka.bootstrap.servers": self.cluster.bootstrap_servers},
+        )
+
+    def _wait_for_news(self, sent: int) -> float:
+        """When the reader first saw a record that was sent after `sent` others."""
+
+        def seen() -> float | None:
+            times = (self.reader.saw(b"%d!" % n) for n in range(sent, self.feeder.sent))
+            return min((time for time in times if time is not None), default=None)
+
+        return until(seen, "a new record", _RECOVERY_S, self.application.tail)
+
+    # ---- the faults; each returns what it hit
+
+    def _kill_executor(self) -> str:
+        victim = self._rng.choice(self.application.executors())
+        victim.id.send(9)
+        return f"pid {victim.id.pid}"
+
+    def _pause_executor(self) -> str:
+        victim = self._rng.choice(self.application.executors())
+        self.application.pause(victim.id.pid)
+        self._last(_PAUSE_S)
+        self.application.resume(victim.id.pid)
+        return f"pid {victim.id.pid}"
+
+    def _kill_driver(self) -> str:
+        self.application.kill_driver()
+        former = self.application
+        self._start_application()
+        former.kill()  # executors end without their driver, at their own pace
+        return "its Python process and its JVM"
+
+    def _pause_driver(self) -> str:
+        self.application.pause_driver()
+        self._last(_PAUSE_S)
+        self.application.resume()
+        return "its Python process and its JVM"
+
+    def _kill_broker(self, node: int | None = None) -> str:
+        node = node or self._rng.choice(sorted(self.cluster.brokers))
+        broker = self.cluster.brokers[node]
+        broker.kill()
+        broker.start()
+        return f"broker {node}"
+
+    def _pause_broker(self) -> str:
+        node = self._rng.choice(sorted(self.cluster.brokers))
+        self.cluster.brokers[node].pause()
+        self._last(_BROKER_PAUSE_S)
+        self.cluster.brokers[node].resume()
+        return f"broker {node}"
+
+    def _kill_transaction_coordinator(self) -> str:
+        name = self._rng.choice(self.flow.transactional_ids())
+        return f"{self._kill_broker(self.cluster.transaction_coordinator(name))} of {name}"
+
+    def _kill_group_coordinator(self) -> str:
+        return self._kill_broker(self.cluster.group_coordinator(self.flow.group))
+
+    def _cut(self) -> str:
+        node = self._rng.choice(sorted(self.cluster.proxies))
+        self.cluster.proxies[node].cut()
+        self._last(_CUT_S)
+        self.cluster.proxies[node].mend()
+        return f"broker {node}'s clients"
+
+    def _delay(self) -> str:
+        for proxy in self.cluster.proxies.values():
+            proxy.delay(_DELAY_S)
+        self._last(_CUT_S)
+        for proxy in self.cluster.proxies.values():
+            proxy.mend()
+        return "every reply"
+
+    def _drop(self, api: Api) -> str:
+        drops = [proxy.drop_reply(api) for proxy in self.cluster.proxies.values()]
+        if api is Api.INIT_PRODUCER_ID:  # asked for by a new attempt only
+            self._kill_executor()
+        until(lambda: any(drop.happened.is_set() for drop in drops), f"a lost {api.name}", 60)
+        for proxy in self.cluster.proxies.values():
+            proxy.mend()
+        return f"a reply to {api.name}"
+
+    def _kill_at(self, point: Point) -> str:
+        self.application.faults.arm(point, "kill")
+        return f"pid {self.application.faults.wait_taken(point)}"
+
+    def _last(self, seconds: float) -> None:
+        """A fault's own time, not a wait for something."""
+        time.sleep(seconds)
+
+    KINDS: ClassVar[dict[str, Callable[[Campaign], str]]] = {
+        "executor killed": _kill_executor,
+        "executor paused": _pause_executor,
+        "driver killed": _kill_driver,
+        "driver paused": _pause_driver,
+        "broker killed": _kill_broker,
+        "broker paused": _pause_broker,
+        "transaction coordinator killed": _kill_transaction_coordinator,
+        "group coordinator killed": _kill_group_coordinator,
+        "connections cut": _cut,
+        "replies delayed": _delay,
+        **{
+            f"{api.name} reply lost": lambda campaign, api=api: campaign._drop(api)
+            for api in (Api.END_TXN, Api.TXN_OFFSET_COMMIT, Api.INIT_PRODUCER_ID, Api.PRODUCE)
+        },
+        **{
+            f"executor killed {point}": lambda campaign, point=point: campaign._kill_at(point)
+            for point in ("before-flush", "after-flush", "after-offsets", "after-commit")
+        },
+    }

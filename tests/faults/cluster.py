@@ -1,0 +1,112 @@
+"""`FaultyCluster`: three brokers that their clients reach through proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from eoskafka.cluster import LocalCluster
+from eoskafka.cluster.broker import Broker
+from eoskafka.cluster.local import free_ports
+from kafka.admin import KafkaAdminClient
+
+from faults.proxy import Proxy
+
+_TRANSACTIONS = "__transaction_state"
+_GROUPS = "__consumer_offsets"
+
+
+class FaultyCluster:
+    """Replication factor 3, `min.insync.replicas` 2; a context manager.
+
+    Brokers talk to each other on a listener of their own, so a fault of a proxy is one between a
+    client and a broker.
+
+    Args:
+        data_dir: for data and logs.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._proxies: dict[int, Proxy] = {}
+        self._cluster = LocalCluster(brokers=3, data_dir=data_dir, properties=self._properties)
+
+    def __enter__(self) -> FaultyCluster:
+        try:
+            self._cluster.start()
+        except BaseException:
+            self._close_proxies()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.stop()
+        self._close_proxies()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Through the proxies, for what is to be disturbed."""
+        return ",".join(f"127.0.0.1:{proxy.port}" for proxy in self._proxies.values())
+
+    @property
+    def direct_servers(self) -> str:
+        """Past the proxies, for whoever judges."""
+        return self._cluster.bootstrap_servers
+
+    @property
+    def brokers(self) -> dict[int, Broker]:
+        """By node id."""
+        return {broker.node_id: broker for broker in self._cluster.brokers}
+
+    @property
+    def proxies(self) -> dict[int, Proxy]:
+        """By the node id of their broker."""
+        return dict(self._proxies)
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """The node id of the broker that coordinates this id's transactions now."""
+        return self._leader(_TRANSACTIONS, transactional_id)
+
+    def group_coordinator(self, group: str) -> int:
+        """The node id of the broker that coordinates this group now."""
+        return self._leader(_GROUPS, group)
+
+    def _leader(self, topic: str, name: str) -> int:
+        with KafkaAdminClient(bootstrap_servers=self.direct_servers) as admin:
+            (described,) = admin.describe_topics([topic])
+        leaders = {p["partition_index"]: p["leader_id"] for p in described["partitions"]}
+        return int(leaders[_java_hash(name) % len(leaders)])
+
+    def _properties(self, broker: Broker) -> Mapping[str, str]:
+        (port,) = free_ports(1)
+        proxy = Proxy(port)
+        proxy.start()
+        self._proxies[broker.node_id] = proxy
+        controller = f"CONTROLLER://127.0.0.1:{broker.controller_port}"
+        return {
+            "listeners": f"{controller},PLAINTEXT://{broker.address},CLIENT://127.0.0.1:{port}",
+            "advertised.listeners": (
+                f"PLAINTEXT://{broker.address},CLIENT://127.0.0.1:{proxy.port}"
+            ),
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT"
+            ),
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+
+    def _close_proxies(self) -> None:
+        for proxy in self._proxies.values():
+            proxy.close()
+
+
+def _java_hash(text: str) -> int:
+    """`Utils.abs(text.hashCode())`: how brokers find the partition of a name."""
+    value = 0
+    for unit in text.encode("utf-16-be")[1::2]:  # the names here are ASCII
+        value = (31 * value + unit) & 0x7FFFFFFF
+    return value

@@ -1,0 +1,202 @@
+"""TCP in front of a broker, which knows Kafka's frames well enough to pick one kind of request.
+
+A broker that advertises its proxy is reached by its clients through it, and by the other brokers
+directly, so nothing here disturbs replication.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import struct
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_HOST = "127.0.0.1"
+_SIZE = struct.Struct(">i")
+# Of a request: api key, api version, correlation id. A response starts with the correlation id.
+_REQUEST = struct.Struct(">hhi")
+_CALL_TIMEOUT_S = 10.0
+# The largest frame that a broker takes by default.
+_LIMIT = 128 * 1024 * 1024
+
+
+class Api(enum.IntEnum):
+    """The requests that faults are aimed at (Kafka's protocol guide, "Api Keys")."""
+
+    PRODUCE = 0
+    FETCH = 1
+    OFFSET_FETCH = 9
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    INIT_PRODUCER_ID = 22
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+
+
+@dataclass
+class Drop:
+    """Replies to lose. The request has had its effect; its sender does not learn that.
+
+    Attributes:
+        api: the kind of request.
+        left: how many more replies to lose.
+        happened: set when the last one was lost.
+    """
+
+    api: Api
+    left: int = 1
+    happened: threading.Event = field(default_factory=threading.Event)
+
+
+class Proxy:
+    """Stands between a broker's clients and the broker.
+
+    Args:
+        target: the broker's port for these clients, on 127.0.0.1.
+
+    Its methods may be called from any thread.
+    """
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self._drops: list[Drop] = []
+        self._delay_s = 0.0
+        self._is_cut = False
+
+    def start(self) -> None:
+        """Listen on a free port."""
+        self._thread.start()
+        self._call(self._listen())
+
+    def close(self) -> None:
+        """Close every connection and stop listening."""
+        self._call(self._shut())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CALL_TIMEOUT_S)
+        self._loop.close()
+
+    def drop_reply(self, api: Api, count: int = 1) -> Drop:
+        """Lose the next replies to requests of this kind, each with its connection."""
+        drop = Drop(api, count)
+        self._loop.call_soon_threadsafe(self._drops.append, drop)
+        return drop
+
+    def delay(self, seconds: float) -> None:
+        """Hold every reply back for so long from now on; 0 ends it."""
+        self._loop.call_soon_threadsafe(setattr, self, "_delay_s", seconds)
+
+    def cut(self) -> None:
+        """Close every connection, and refuse new ones until `mend`."""
+        self._call(self._cut())
+
+    def mend(self) -> None:
+        """Let clients connect again; forget drops and delays."""
+        self._call(self._mend())
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        done = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return done.result(_CALL_TIMEOUT_S)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, _HOST, 0, limit=_LIMIT)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _shut(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        self._close_all()
+
+    async def _cut(self) -> None:
+        self._is_cut = True
+        self._close_all()
+
+    async def _mend(self) -> None:
+        self._is_cut = False
+        self._delay_s = 0.0
+        self._drops.clear()
+
+    def _close_all(self) -> None:
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            to_client.transport.abort()
+            return
+        try:
+            broker, to_broker = await asyncio.open_connection(_HOST, self.target, limit=_LIMIT)
+        except OSError:  # the broker is down, and so are we
+            to_client.transport.abort()
+            return
+        both = {to_client, to_broker}
+        self._open |= both
+        asked: dict[int, int] = {}
+        ways = [
+            asyncio.ensure_future(self._requests(client, to_broker, asked)),
+            asyncio.ensure_future(self._replies(broker, to_client, asked)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for writer in both:
+                writer.transport.abort()
+            self._open -= both
+
+    async def _requests(
+        self, client: asyncio.StreamReader, broker: asyncio.StreamWriter, asked: dict[int, int]
+    ) -> None:
+        while frame := await _read(client):
+            api, _, correlation = _REQUEST.unpack_from(frame)
+            asked[correlation] = api
+            await _write(broker, frame)
+
+    async def _replies(
+        self, broker: asyncio.StreamReader, client: asyncio.StreamWriter, asked: dict[int, int]
+    ) -> None:
+        while frame := await _read(broker):
+            (correlation,) = _SIZE.unpack_from(frame)
+            if self._is_lost(asked.pop(correlation, None)):
+                return
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
+            await _write(client, frame)
+
+    def _is_lost(self, api: int | None) -> bool:
+        for drop in self._drops:
+            if drop.api == api:
+                drop.left -= 1
+                if drop.left == 0:
+                    self._drops.remove(drop)
+                    drop.happened.set()
+                return True
+        return False
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes | None:
+    """A frame without its size; None at the connection's end."""
+    with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+        (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+        return await reader.readexactly(size)
+    return None
+
+
+async def _write(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    writer.write(_SIZE.pack(len(frame)) + frame)
+    with contextlib.suppress(OSError):
+        await writer.drain()
