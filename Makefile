@@ -21,9 +21,9 @@ build: $(VENV) ## the virtual environment and, if missing or stale, the connecto
 demo: build ## a crash without a duplicate, shown on a local cluster
 	$(BIN)/eoskafka demo
 
-test: build ## JVM unit tests, unit tests and integration tests
+test: build ## JVM unit tests, unit and integration tests, a short campaign of faults
 	$(MVN) -pl connector test
-	$(BIN)/pytest tests/unit tests/integration -m "not slow"
+	$(BIN)/pytest tests/unit tests/integration tests/faults -m "not slow"
 
 test-all: build ## all tests, slow ones included, and the mutations
 	$(MVN) -pl connector test

@@ -1,15 +1,13 @@
-"""A campaign: one query from topic to topic on three brokers, one fault after the other.
-
-`python -m faults.campaign` (from tests/, with tests/integration on the path) is not there yet: the
-short campaign of `make test` is `test_campaign.py`.
-"""
+"""`Campaign`: one query from topic to topic on three brokers, one fault after the other."""
 
 from __future__ import annotations
 
 import json
 import random
+import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -83,17 +81,23 @@ class Campaign:
         self._began = time.monotonic()
         self._stack = ExitStack()
         self._runs = 0
+        self._sent = 0
+        self._at = self._began
+        self.application = self._new_application()
 
     def __enter__(self) -> Campaign:
         with self._stack:
-            self.cluster = self._stack.enter_context(FaultyCluster(self.folder / "kafka"))
+            self._stack.callback(lambda: self.application.kill())
+            with ThreadPoolExecutor(1) as pool:
+                starting = pool.submit(self.application.start)
+                self.cluster = self._stack.enter_context(FaultyCluster(self.folder / "kafka"))
+                starting.result()
             self.flow = Flow(
                 self.cluster.direct_servers, self.folder / "checkpoint", PARTITIONS, replicas=3
             )
             self.feeder = Feeder(self.cluster.direct_servers, self.flow.input, RATE)
             self.reader = Reader(self.cluster.direct_servers, self.flow.output, PARTITIONS)
-            self._start_application()
-            self._stack.callback(lambda: self.application.kill())
+            self._start_query()
             self.reader.start()
             self._stack.enter_context(closing(self.reader))
             self.feeder.start()
@@ -114,10 +118,9 @@ class Campaign:
         """Do these faults, each when the query has got over the last one."""
         for kind in kinds:
             self.application.wait_executors(2)
-            sent, began = self.feeder.sent, time.monotonic()
             target = self.KINDS[kind](self)
-            recovery = self._wait_for_news(sent) - began
-            event = Event(kind, target, round(began - self._began, 1), round(recovery, 1))
+            recovery = self._wait_for_news(self._sent) - self._at
+            event = Event(kind, target, round(self._at - self._began, 1), round(recovery, 1))
             self.events.append(event)
             with (self.folder / "faults.jsonl").open("a", encoding="utf-8") as journal:
                 journal.write(json.dumps({"seed": self.seed, **asdict(event)}) + "\n")
@@ -151,11 +154,13 @@ class Campaign:
             round(self.reader.longest_stall_s, 1),
         )
 
-    def _start_application(self) -> None:
+    def _new_application(self) -> Application:
         self._runs += 1
         folder = self.folder / f"application-{self._runs}"
         folder.mkdir()
-        self.application = Application(folder, "local-cluster[2,1,1024]").start()
+        return Application(folder, "local-cluster[2,1,1024]")
+
+    def _start_query(self) -> None:
         self.query: Query = self.flow.start(
             self.application,
             transform=self._transform,
@@ -173,42 +178,53 @@ class Campaign:
 
         return until(seen, "a new record", _RECOVERY_S, self.application.tail)
 
-    # ---- the faults; each returns what it hit
+    def _now(self) -> None:
+        """The fault happens here: what was sent until now does not show that it is over."""
+        self._sent, self._at = self.feeder.sent, time.monotonic()
+
+    # ---- the faults; each says when it happens, and returns what it hit
 
     def _kill_executor(self) -> str:
         victim = self._rng.choice(self.application.executors())
-        victim.id.send(9)
+        self._now()
+        victim.id.send(signal.SIGKILL)
         return f"pid {victim.id.pid}"
 
     def _pause_executor(self) -> str:
         victim = self._rng.choice(self.application.executors())
+        self._now()
         self.application.pause(victim.id.pid)
         self._last(_PAUSE_S)
         self.application.resume(victim.id.pid)
         return f"pid {victim.id.pid}"
 
     def _kill_driver(self) -> str:
-        self.application.kill_driver()
         former = self.application
-        self._start_application()
+        self._now()
+        former.kill_driver()
+        self.application = self._new_application()
+        self.application.start()
+        self._start_query()
         former.kill()  # executors end without their driver, at their own pace
         return "its Python process and its JVM"
 
     def _pause_driver(self) -> str:
+        self._now()
         self.application.pause_driver()
         self._last(_PAUSE_S)
         self.application.resume()
         return "its Python process and its JVM"
 
-    def _kill_broker(self, node: int | None = None) -> str:
-        node = node or self._rng.choice(sorted(self.cluster.brokers))
+    def _kill_broker(self, node: int) -> str:
         broker = self.cluster.brokers[node]
+        self._now()
         broker.kill()
         broker.start()
         return f"broker {node}"
 
     def _pause_broker(self) -> str:
         node = self._rng.choice(sorted(self.cluster.brokers))
+        self._now()
         self.cluster.brokers[node].pause()
         self._last(_BROKER_PAUSE_S)
         self.cluster.brokers[node].resume()
@@ -223,12 +239,14 @@ class Campaign:
 
     def _cut(self) -> str:
         node = self._rng.choice(sorted(self.cluster.proxies))
+        self._now()
         self.cluster.proxies[node].cut()
         self._last(_CUT_S)
         self.cluster.proxies[node].mend()
         return f"broker {node}'s clients"
 
     def _delay(self) -> str:
+        self._now()
         for proxy in self.cluster.proxies.values():
             proxy.delay(_DELAY_S)
         self._last(_CUT_S)
@@ -241,13 +259,16 @@ class Campaign:
         if api is Api.INIT_PRODUCER_ID:  # asked for by a new attempt only
             self._kill_executor()
         until(lambda: any(drop.happened.is_set() for drop in drops), f"a lost {api.name}", 60)
+        self._now()
         for proxy in self.cluster.proxies.values():
             proxy.mend()
         return f"a reply to {api.name}"
 
     def _kill_at(self, point: Point) -> str:
         self.application.faults.arm(point, "kill")
-        return f"pid {self.application.faults.wait_taken(point)}"
+        victim = self.application.faults.wait_taken(point)
+        self._now()
+        return f"pid {victim}"
 
     def _last(self, seconds: float) -> None:
         """A fault's own time, not a wait for something."""
@@ -258,7 +279,6 @@ class Campaign:
         "executor paused": _pause_executor,
         "driver killed": _kill_driver,
         "driver paused": _pause_driver,
-        "broker killed": _kill_broker,
         "broker paused": _pause_broker,
         "transaction coordinator killed": _kill_transaction_coordinator,
         "group coordinator killed": _kill_group_coordinator,
