@@ -371,6 +371,16 @@ def test_a_partition_that_does_not_exist_fails_in_bounded_time(streams: Streams)
     assert streams.values(output) == []
 
 
+def test_a_topic_that_does_not_exist_fails_in_bounded_time(streams: Streams) -> None:
+    # Each row would wait for max.block.ms: 60 of them for longer than this test may take.
+    source = streams.topic(records=60)
+    rows = streams.source(source, {"slots": 1}).select("value")
+    missing = f"{source}-missing"
+    error = streams.failure(streams.sink(rows, missing, options={"kafka.max.block.ms": 2_000}))
+    assert "[EOSKAFKA_WRITE_FAILED]" in error
+    assert missing in error
+
+
 def test_null_keys_and_values_are_kept(streams: Streams) -> None:
     source, output = streams.topic(records=2), streams.topic()
     rows = streams.source(source).selectExpr(

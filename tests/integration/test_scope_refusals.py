@@ -209,12 +209,20 @@ def test_task_scope_serves_update_mode(inputs: Inputs) -> None:
     assert streams.numbers(output) == [*range(INPUT)]
 
 
-def test_a_union_goes_on_when_only_one_of_its_sources_has_news(streams: Streams) -> None:
+def in_python(rows: DataFrame) -> DataFrame:
+    """An operator that Spark keeps above a source without news."""
+    return rows.mapInPandas(lambda frames: frames, KV)
+
+
+@pytest.mark.parametrize("each", [kv, lambda rows: in_python(kv(rows))])
+def test_a_union_goes_on_when_only_one_of_its_sources_has_news(
+    streams: Streams, each: Callable[[DataFrame], DataFrame]
+) -> None:
     left, right, output = streams.topic(records=4), streams.topic(), streams.topic()
     checkpoint = streams.checkpoint()
 
     def run() -> None:
-        union = kv(streams.source(left)).union(kv(streams.source(right)))
+        union = each(streams.source(left)).union(each(streams.source(right)))
         streams.run(streams.sink(union, output, checkpoint))
 
     run()
@@ -307,6 +315,10 @@ REFUSED: dict[str, tuple[Plan, str]] = {
     "union of sources in one task": (
         lambda i: kv(i.source).union(kv(i.other)).coalesce(1),
         "coalesce would put slots of several sources in one task",
+    ),
+    "union of sources that each have one task": (
+        lambda i: kv(i.source).coalesce(1).union(kv(i.other).coalesce(1)),
+        "union would put slots of several sources in one task",
     ),
 }
 

@@ -398,22 +398,28 @@ def test_a_driver_stopped_while_another_came_and_left_takes_the_group_back_and_r
     flow.assert_exactly_once()
 
 
-def test_a_driver_stopped_in_mid_batch_is_fenced_by_the_second_one(
-    start_application: StartApplication, application: Application, flow: Flow
+def test_a_driver_stopped_in_mid_batch_is_fenced_by_the_second_one_and_leaves_it_alone(
+    start_application: StartApplication, flow: Flow
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2]")
     first.faults.arm("after-offsets", "stop")
-    query = flow.start(first, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
+    fenced = flow.start(first, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
     first.faults.wait_taken("after-offsets")
-    second = flow.start(application, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
-    flow.wait_committed()
+    # The second one has one attempt for each task, and a transaction open when the first one ends.
+    second = start_application("local[2]")
+    second.faults.arm("before-flush", "stop")
+    query = flow.start(second, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
+    second.faults.wait_taken("before-flush")
+    owner = flow.owner()
     first.resume()
-    error = query.wait_end().error
+    error = fenced.wait_end().error
     assert error is not None
     assert re.search(r"EOSKAFKA_FENCED_BY_(GROUP|DRIVER)", error), error
-    assert flow.owner() in error
-    assert second.stop().error is None
+    assert owner in error
+    second.resume()
+    flow.wait_committed()
+    assert query.stop().error is None
     flow.assert_exactly_once()
 
 

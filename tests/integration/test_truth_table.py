@@ -112,6 +112,18 @@ def test_the_group_wins_over_a_deleted_checkpoint(job: Job) -> None:
     assert job.written() == [0, 1, 2, 3, 4]
 
 
+def test_a_partition_added_before_the_checkpoint_was_deleted_starts_at_its_beginning(
+    job: Job,
+) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    job.streams.add_partitions(job.input, 3)
+    job.send(4, 5, partition=2)
+    shutil.rmtree(job.checkpoint)
+    job.run(startingOffsets="latest")
+    assert job.written() == [0, 1, 2, 3, 4, 5]
+
+
 def test_the_group_wins_over_a_spark_log_that_lacks_its_last_commit(job: Job) -> None:
     job.send(0, 1, 2, 3)
     job.run()
@@ -483,6 +495,25 @@ def recreate(job: Job) -> None:
     job.streams.admin.delete_topics([job.input])
     until(lambda: job.input not in job.streams.admin.list_topics(), "the topic's end", 20)
     job.streams.create(job.input, 2)
+
+
+@pytest.mark.parametrize("failing", [True, False])
+def test_a_logged_batch_that_ends_beyond_the_log_is_read_as_far_as_it_goes_if_loss_is_allowed(
+    job: Job, failing: bool
+) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    # As if Spark had logged a batch, and its records were lost before it ran.
+    logged = (job.checkpoint / "offsets" / "0").read_text().splitlines()
+    logged[-1] = json.dumps({job.input: {"0": 50, "1": 50}})
+    (job.checkpoint / "offsets" / "1").write_text("\n".join(logged))
+    job.send(4, 5)
+    if failing:
+        assert "EOSKAFKA_DATA_LOSS" in job.failure()
+    job.run(failOnDataLoss="false")
+    job.send(6)
+    job.run()
+    assert job.written() == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_a_topic_that_was_created_again_is_an_error(job: Job) -> None:

@@ -25,6 +25,9 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The driver as the only member of its group ({@code ownership=exclusive}). It never fetches; its
@@ -35,6 +38,8 @@ import org.apache.kafka.common.errors.RebalanceInProgressException;
  * between batches only, so the generation cannot change under a running batch.
  */
 public final class GroupMember implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(GroupMember.class);
+
   /** A dead dynamic member of a foreign application leaves after its session, 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(60);
 
@@ -120,9 +125,22 @@ public final class GroupMember implements AutoCloseable {
    * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
    */
   public void requireOwnership() {
-    if (System.nanoTime() - polledNanos > TAKEOVER.toNanos() && members.isTakenOver(fence)) {
-      throw fenced(null);
+    if (System.nanoTime() - polledNanos <= TAKEOVER.toNanos()) {
+      return;
     }
+    try {
+      if (isTakenOver()) {
+        throw fenced(null);
+      }
+    } catch (TimeoutException e) {
+      // The batch has committed: not knowing who owns the group is no reason to fail it.
+      LOG.warn("Who is in group {} could not be found out: {}", identity.group(), e.getMessage());
+    }
+  }
+
+  /** Whether another driver has this member's instance id now. */
+  public boolean isTakenOver() {
+    return fence != null && members.isTakenOver(fence);
   }
 
   /**
@@ -173,13 +191,18 @@ public final class GroupMember implements AutoCloseable {
   }
 
   private EosKafkaException fenced(RuntimeException cause) {
-    return EosKafkaException.of(
-        "EOSKAFKA_FENCED_BY_DRIVER",
-        Map.of(
-            "group", identity.group(),
-            "instance", identity.instanceId(),
-            "owner", members.ownerOf(identity.instanceId())),
-        cause);
+    return members
+        .ownerOf(identity.instanceId())
+        .map(
+            owner ->
+                EosKafkaException.of(
+                    "EOSKAFKA_FENCED_BY_DRIVER",
+                    Map.of(
+                        "group", identity.group(),
+                        "instance", identity.instanceId(),
+                        "owner", owner),
+                    cause))
+        .orElseGet(() -> members.expired(identity.instanceId(), cause));
   }
 
   /**

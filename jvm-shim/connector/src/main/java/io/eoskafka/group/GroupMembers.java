@@ -1,8 +1,10 @@
 package io.eoskafka.group;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.MemberDescription;
@@ -41,13 +43,18 @@ public final class GroupMembers {
         .anyMatch(member -> !member.consumerId().equals(fence.memberId()));
   }
 
-  /** For an error: which member has an instance id now. */
-  public String ownerOf(String instanceId) {
+  /** For an error: which member has an instance id now; empty where nobody has. */
+  public Optional<String> ownerOf(String instanceId) {
     return list().stream()
         .filter(member -> member.groupInstanceId().equals(Optional.of(instanceId)))
         .findFirst()
-        .map(GroupMembers::describe)
-        .orElse("nobody");
+        .map(GroupMembers::describe);
+  }
+
+  /** The error of a driver whose membership has ended without a successor. */
+  public EosKafkaException expired(String instanceId, Throwable cause) {
+    return EosKafkaException.of(
+        "EOSKAFKA_MEMBERSHIP_EXPIRED", Map.of("group", group, "instance", instanceId), cause);
   }
 
   static String describe(MemberDescription member) {

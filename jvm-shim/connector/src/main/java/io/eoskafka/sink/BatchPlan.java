@@ -10,10 +10,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.execution.CoalesceExec;
+import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
@@ -93,6 +96,14 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
     if (coalesced.isEmpty() && tasks != Math.max(slots, 1)) {
       throw refused(tasks + " tasks read " + slots + " slots");
     }
+    List<SparkPlan> unions = new ArrayList<>();
+    collect(stage, UnionExec.class, unions);
+    for (SparkPlan union : unions) {
+      // Spark reads the like partitions of such a union's branches in one task.
+      if (!(union.outputPartitioning() instanceof UnknownPartitioning) && scans.size() > 1) {
+        throw refused("union would put slots of several sources in one task");
+      }
+    }
     for (SparkPlan coalesce : coalesced) {
       List<SparkPlan> below = new ArrayList<>();
       collect(coalesce, MicroBatchScanExec.class, below);
@@ -120,6 +131,10 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
     }
     if (node instanceof Exchange) {
       throw refused("it shuffles (" + node.nodeName() + ")");
+    }
+    if (node instanceof LocalTableScanExec local && local.rows().isEmpty()) {
+      // What Spark puts in the place of a union's source that has no news.
+      return;
     }
     List<SparkPlan> children = children(node);
     if (children.isEmpty()) {

@@ -49,6 +49,9 @@ public final class EosKafkaMicroBatchStream
   private Map<TopicPartition, Long> availableNow;
   private Map<Integer, SlotWork> planned = Map.of();
 
+  /** Whether this run has planned a batch of its own, not one that a former run had logged. */
+  private boolean ownBatch;
+
   /**
    * @param sourcePath {@code <checkpoint>/sources/<index>}
    */
@@ -92,6 +95,7 @@ public final class EosKafkaMicroBatchStream
   public Offset latestOffset(Offset start, ReadLimit limit) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     progress.resume(sparkStart);
+    ownBatch = true;
     // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
     progress.commitSourceOnly(sparkStart.offsets());
     Map<TopicPartition, Long> from = progress.refresh(sparkStart, false);
@@ -118,6 +122,9 @@ public final class EosKafkaMicroBatchStream
   /** How far each partition could be read now. */
   private Map<TopicPartition, Long> readable(Map<TopicPartition, Long> from) {
     Map<TopicPartition, Long> until = topics.readable(from.keySet());
+    Set<TopicPartition> behind = new HashSet<>(until.keySet());
+    behind.removeIf(p -> until.get(p) >= from.get(p));
+    progress.refuseTruncated(behind);
     if (availableNow != null) {
       // A partition that came after the trigger waits for the next one.
       until.replaceAll((p, end) -> Math.min(end, availableNow.getOrDefault(p, from.get(p))));
@@ -137,8 +144,12 @@ public final class EosKafkaMicroBatchStream
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     Map<TopicPartition, Long> group = progress.resume(sparkStart);
-    Map<TopicPartition, Long> ends = ((PartitionOffsets) end).offsets();
+    Map<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
+    ends.putAll(((PartitionOffsets) end).offsets());
     progress.reportMissing(ends.keySet());
+    if (!ownBatch) {
+      ends.putAll(progress.keepEndsWithinLog(ends));
+    }
     int slots = slots(ends.size());
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
     int index = 0;

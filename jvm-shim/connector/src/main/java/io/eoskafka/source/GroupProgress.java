@@ -89,19 +89,21 @@ final class GroupProgress {
     }
     groupIsTheTruth = Driver.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    StartingPoint rule =
-        new StartingPoint(
-            identity,
-            existing.isPresent(),
-            files.readInitialOffsets().isPresent(),
-            files.sparkHasBatches());
     topicIds = discover();
     if (topicIds.isEmpty()) {
       throw EosKafkaException.of(
           "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
     }
+    Map<TopicPartition, OffsetAndMetadata> committed = offsets.committed(topicIds.keySet());
+    StartingPoint rule =
+        new StartingPoint(
+            identity,
+            existing.isPresent(),
+            // Offsets of ours in a group whose checkpoint is gone show it as well.
+            files.readInitialOffsets().isPresent() || !committed.isEmpty(),
+            files.sparkHasBatches());
     // Before joining, so that a running owner is not disturbed.
-    offsets.committed(topicIds.keySet()).forEach(rule::refuseForeign);
+    committed.forEach(rule::refuseForeign);
     member = new GroupMember(options.client(), identity, admin);
     member.refuseForeignMembers();
     fence = member.poll(topicNames());
@@ -233,7 +235,7 @@ final class GroupProgress {
         news.put(partition, kept);
       }
     }
-    if (!rule.sparkHasBatches() && !rule.resolved()) {
+    if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
     commit(news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
@@ -301,6 +303,52 @@ final class GroupProgress {
                             epoch)
                         .encode())));
     member.commit(stamped);
+  }
+
+  /**
+   * The ends of a batch that a former run has logged, within what the log has now: after records
+   * were lost, nobody can read up to the former end.
+   */
+  Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
+    Map<TopicPartition, Long> kept = new HashMap<>(logged);
+    kept.keySet().retainAll(reached.keySet());
+    topics
+        .highWatermarks(Set.copyOf(kept.keySet()))
+        .forEach(
+            (partition, logEnd) -> {
+              if (kept.get(partition) > logEnd) {
+                kept.put(
+                    partition,
+                    lost(
+                        partition,
+                        logEnd,
+                        "the batch was planned to "
+                            + kept.get(partition)
+                            + " and the log now ends at "
+                            + logEnd,
+                        logEnd));
+              }
+            });
+    return kept;
+  }
+
+  /** A log that ends before what has been read was truncated while the query ran. */
+  void refuseTruncated(Set<TopicPartition> suspects) {
+    if (suspects.isEmpty()) {
+      return;
+    }
+    Map<TopicPartition, Long> news = new HashMap<>();
+    topics
+        .highWatermarks(suspects)
+        .forEach(
+            (partition, logEnd) -> {
+              long next = reached.get(partition);
+              if (next > logEnd) {
+                news.put(partition, lost(partition, next, "the log now ends at " + logEnd, logEnd));
+              }
+            });
+    commit(news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
+    reached.putAll(news);
   }
 
   /** Partitions that a batch or the group knows and the cluster does not have. */
@@ -376,7 +424,8 @@ final class GroupProgress {
     // A stopped query's thread is interrupted, which would cut the end short.
     boolean interrupted = Thread.interrupted();
     try {
-      if (batchOpen) {
+      if (batchOpen && !member.isTakenOver()) {
+        // Not another driver's: it has ended ours when it started.
         OpenTransactions.end(admin, identity.id());
       }
     } catch (RuntimeException e) {

@@ -22,7 +22,7 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 final class PartitionOffsets extends Offset {
   private static final ObjectMapper JSON =
       new ObjectMapper().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
-  private static final Comparator<TopicPartition> ORDER =
+  static final Comparator<TopicPartition> ORDER =
       Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition);
 
   private final TreeMap<TopicPartition, Long> offsets;

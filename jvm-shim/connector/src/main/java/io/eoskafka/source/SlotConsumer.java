@@ -18,6 +18,7 @@ import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
@@ -252,12 +253,15 @@ final class SlotConsumer {
             throw EosKafkaException.of("EOSKAFKA_DATA_LOSS_WHILE_READING", values, lost);
           }
           LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
-          long next = logStart > position ? Math.min(logStart, cursor.end) : cursor.end;
+          long next = cursor.end;
+          if (logStart > position) {
+            next = Math.min(logStart, cursor.end);
+          } else if (lost instanceof LogTruncationException && position < cursor.end) {
+            next = position; // without its leader epoch: what is there now is read
+          }
           cursor.moveTo(next);
           cursor.leaderEpoch = Optional.empty();
-          if (next < cursor.end) {
-            consumer.seek(partition, next);
-          }
+          consumer.seek(partition, next);
           finishIfDrained(cursor);
         });
   }

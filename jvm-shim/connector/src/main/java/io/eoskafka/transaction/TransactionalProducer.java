@@ -9,10 +9,13 @@ import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
@@ -83,12 +86,20 @@ public final class TransactionalProducer {
   }
 
   /**
-   * Sends without a callback, which would cost an object per record: a record that fails puts the
-   * transaction into an error state, and the next call that is not a send reports it.
+   * Sends without a callback, which would cost an object per record: a record that fails later puts
+   * the transaction into an error state, and the next call that is not a send reports it. One that
+   * fails at once, for want of its topic, has waited {@code max.block.ms}: the next would too.
    */
   public void send(ProducerRecord<byte[], byte[]> record) {
     try {
-      producer.send(record);
+      Future<RecordMetadata> sent = producer.send(record);
+      if (sent.isDone()) {
+        sent.get();
+      }
+    } catch (ExecutionException e) {
+      throw explain(new KafkaException(e.getCause()));
+    } catch (InterruptedException e) {
+      throw explain(new InterruptException(e));
     } catch (RuntimeException e) {
       throw explain(e);
     }
@@ -141,15 +152,20 @@ public final class TransactionalProducer {
   /** An error that names who owns the group. */
   public static EosKafkaException fencedByGroup(
       Fence fence, GroupMembers members, RuntimeException cause) {
-    return EosKafkaException.of(
-        "EOSKAFKA_FENCED_BY_GROUP",
-        Map.of(
-            "group", fence.group(),
-            "instance", fence.instanceId(),
-            "member", fence.memberId(),
-            "generation", fence.generation(),
-            "owner", members.ownerOf(fence.instanceId())),
-        cause);
+    return members
+        .ownerOf(fence.instanceId())
+        .map(
+            owner ->
+                EosKafkaException.of(
+                    "EOSKAFKA_FENCED_BY_GROUP",
+                    Map.of(
+                        "group", fence.group(),
+                        "instance", fence.instanceId(),
+                        "member", fence.memberId(),
+                        "generation", fence.generation(),
+                        "owner", owner),
+                    cause))
+        .orElseGet(() -> members.expired(fence.instanceId(), cause));
   }
 
   /**
