@@ -36,7 +36,10 @@ bench: build ## throughput against the built-in connector
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py
 
-chaos soak: ## (not there yet)
+chaos: build ## half an hour of faults, and the report on them (resumable)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos
+
+soak: ## (not there yet)
 	@echo "$@: not there yet" >&2; exit 1
 
 check: $(VENV) ## format, lint and types

@@ -3,6 +3,7 @@
 | file          | holds                                                                           |
 |---------------|---------------------------------------------------------------------------------|
 | `campaign.py` | `Campaign`: a query, and faults in it one after the other                       |
+| `chaos.py`    | `make chaos`: many campaigns, resumable, and the report on them                 |
 | `cluster.py`  | `FaultyCluster`: three brokers behind proxies, and who coordinates what         |
 | `proxy.py`    | `Proxy`: TCP in front of a broker; delays, cuts, drops replies by request type  |
 | `feeder.py`   | `Feeder`: keeps adding records to the input                                     |

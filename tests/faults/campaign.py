@@ -120,10 +120,17 @@ class Campaign:
             self.application.wait_executors(2)
             target = self.KINDS[kind](self)
             recovery = self._wait_for_news(self._sent) - self._at
-            event = Event(kind, target, round(self._at - self._began, 1), round(recovery, 1))
-            self.events.append(event)
-            with (self.folder / "faults.jsonl").open("a", encoding="utf-8") as journal:
-                journal.write(json.dumps({"seed": self.seed, **asdict(event)}) + "\n")
+            self._note(kind, target, recovery)
+
+    def run_overlapping(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Do two faults at a time, one of `OF_PROCESSES` and one of `OF_BROKERS`."""
+        with ThreadPoolExecutor(2) as pool:
+            for kinds in pairs:
+                self.application.wait_executors(2)
+                targets = [pool.submit(self.KINDS[kind], self) for kind in kinds]
+                target = " and ".join(done.result() for done in targets)
+                recovery = self._wait_for_news(self._sent) - self._at
+                self._note(" during ".join(kinds), target, recovery)
 
     def finish(self) -> Report:
         """Let everything come to rest, and judge."""
@@ -153,6 +160,12 @@ class Campaign:
             tuple(check(history)),
             round(self.reader.longest_stall_s, 1),
         )
+
+    def _note(self, kind: str, target: str, recovery_s: float) -> None:
+        event = Event(kind, target, round(self._at - self._began, 1), round(recovery_s, 1))
+        self.events.append(event)
+        with (self.folder / "faults.jsonl").open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps({"seed": self.seed, **asdict(event)}) + "\n")
 
     def _new_application(self) -> Application:
         self._runs += 1
@@ -293,3 +306,14 @@ class Campaign:
             for point in ("before-flush", "after-flush", "after-offsets", "after-commit")
         },
     }
+
+    OF_PROCESSES: ClassVar[list[str]] = [
+        kind for kind in KINDS if kind.startswith(("executor", "driver"))
+    ]
+    OF_BROKERS: ClassVar[list[str]] = [
+        "broker paused",
+        "transaction coordinator killed",
+        "group coordinator killed",
+        "connections cut",
+        "replies delayed",
+    ]

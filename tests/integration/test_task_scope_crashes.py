@@ -444,6 +444,24 @@ def test_invariant_8_a_driver_stopped_before_it_logs_a_batch_learns_who_has_take
     flow.assert_exactly_once()
 
 
+def test_a_driver_silent_for_longer_than_its_session_is_told_so_and_loses_nothing(
+    application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    session = {"kafka.session.timeout.ms": 3_000, "kafka.heartbeat.interval.ms": 500}
+    application.faults.arm("after-flush", "stop")
+    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **session)
+    application.faults.wait_taken("after-flush")
+    application.pause_driver()
+    until(lambda: not flow.members(), "the end of the membership", 30)
+    application.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert "EOSKAFKA_MEMBERSHIP_EXPIRED" in error
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    flow.assert_exactly_once()
+
+
 @pytest.mark.slow
 def test_a_fenced_driver_that_retries_its_tasks_does_not_end_the_query_that_took_over(
     start_application: StartApplication, application: Application, flow: Flow

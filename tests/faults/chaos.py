@@ -1,0 +1,142 @@
+"""`make chaos`: rounds of faults for as long as wanted, and a report on them.
+
+A round is a campaign of its own: new brokers, each kind of fault once in an order of its own, then
+some of them two at a time. Rounds alternate between a plan in the JVM and one in Python. Each round
+that is over is kept in the state folder, so a run that was interrupted goes on with the next one.
+The report is written anew after every round.
+
+Exit code 0: nothing wrong was found. 1: an anomaly was found, or a round could not be finished.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import sys
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from faults.campaign import Campaign
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TRANSFORMS = ("exclaim", "exclaim_in_pandas")
+PAIRS = 4
+
+
+def main() -> int:
+    """Run rounds until the time is used up."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=35, help="start no round after this time")
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; then counted up")
+    parser.add_argument("--state", type=Path, default=ROOT / "build" / "chaos")
+    parser.add_argument("--report", type=Path, default=ROOT / "reports" / "chaos.md")
+    arguments = parser.parse_args()
+    arguments.state.mkdir(parents=True, exist_ok=True)
+    done = [json.loads(file.read_text()) for file in sorted(arguments.state.glob("round-*.json"))]
+    spent = sum(outcome["seconds"] for outcome in done)
+    while spent < arguments.minutes * 60:
+        seed = arguments.seed + len(done)
+        print(f"round {len(done) + 1}, seed {seed}", flush=True)
+        outcome = run_round(arguments.state, seed)
+        done.append(outcome)
+        spent += outcome["seconds"]
+        kept = arguments.state / f"round-{seed:05}.json"
+        kept.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+        arguments.report.parent.mkdir(exist_ok=True)
+        arguments.report.write_text(report(done), encoding="utf-8")
+        print(f"  {len(outcome['events'])} faults, {outcome['error'] or outcome['findings']}")
+    print(f"the report is in {arguments.report}")
+    return 1 if any(outcome["error"] or outcome["findings"] for outcome in done) else 0
+
+
+def run_round(state: Path, seed: int) -> dict[str, Any]:
+    """One campaign; its folder is kept if anything was wrong."""
+    rng = random.Random(seed)
+    kinds = list(Campaign.KINDS)
+    rng.shuffle(kinds)
+    pairs = [
+        (rng.choice(Campaign.OF_PROCESSES), rng.choice(Campaign.OF_BROKERS)) for _ in range(PAIRS)
+    ]
+    folder = state / f"work-{seed:05}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    began = time.monotonic()
+    campaign = Campaign(folder, TRANSFORMS[seed % len(TRANSFORMS)], seed)
+    records, stall, findings, error = 0, 0.0, [], ""
+    try:
+        with campaign:
+            campaign.run(kinds)
+            campaign.run_overlapping(pairs)
+            judged = campaign.finish()
+        records, stall = judged.records, judged.longest_stall_s
+        findings = [str(finding) for finding in judged.findings]
+    except Exception:
+        error = traceback.format_exc()
+    if not error and not findings:
+        shutil.rmtree(folder)
+    return {
+        "seed": seed,
+        "transform": TRANSFORMS[seed % len(TRANSFORMS)],
+        "seconds": round(time.monotonic() - began),
+        "records": records,
+        "longest_stall_s": stall,
+        "events": [asdict(event) for event in campaign.events],
+        "findings": findings,
+        "error": error,
+    }
+
+
+def report(rounds: Sequence[dict[str, Any]]) -> str:
+    """The report as Markdown: totals, recovery by kind of fault, and what was wrong."""
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for outcome in rounds:
+        for event in outcome["events"]:
+            by_kind[event["kind"]].append(event["recovery_s"])
+    wrong = [(o["seed"], text) for o in rounds for text in [*o["findings"], o["error"]] if text]
+    lines = [
+        "# Chaos report",
+        "",
+        "Written by `make chaos`. Three brokers (replication factor 3), two executors, one query "
+        "from topic to topic; recovery is from the fault to the first record seen by a "
+        "`read_committed` reader that was sent after it.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| rounds | {len(rounds)} ({', '.join(_plans(rounds))}) |",
+        f"| seeds | {', '.join(str(outcome['seed']) for outcome in rounds)} |",
+        f"| records | {sum(outcome['records'] for outcome in rounds):,} |",
+        f"| faults | {sum(map(len, by_kind.values()))} |",
+        f"| anomalies | {sum(len(outcome['findings']) for outcome in rounds)} |",
+        f"| rounds not finished | {sum(bool(outcome['error']) for outcome in rounds)} |",
+        f"| longest stall of the reader | "
+        f"{max((outcome['longest_stall_s'] for outcome in rounds), default=0):g} s |",
+        "",
+        "| fault | times | recovery, median | least | greatest |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {kind} | {len(took)} | {statistics.median(took):.1f} s "
+            f"| {min(took):.1f} s | {max(took):.1f} s |"
+            for kind, took in sorted(by_kind.items())
+        ),
+        "",
+    ]
+    for seed, text in wrong:
+        lines += [f"## Seed {seed}", "", "```", text.strip(), "```", ""]
+    return "\n".join(lines)
+
+
+def _plans(rounds: Sequence[dict[str, Any]]) -> list[str]:
+    plans = [outcome["transform"] for outcome in rounds]
+    return [f"{plans.count(name)} of `{name}`" for name in TRANSFORMS if name in plans]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""The report of `make chaos` says what happened, the bad above all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faults.chaos import report
+
+
+def outcome(seed: int, **changed: Any) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "transform": "exclaim",
+        "seconds": 100,
+        "records": 1_000,
+        "longest_stall_s": 7.5,
+        "events": [
+            {"kind": "broker paused", "target": "broker 1", "at_s": 1.0, "recovery_s": 2.0},
+            {"kind": "broker paused", "target": "broker 2", "at_s": 9.0, "recovery_s": 4.0},
+        ],
+        "findings": [],
+        "error": "",
+        **changed,
+    }
+
+
+def test_recovery_is_told_by_kind_of_fault() -> None:
+    text = report([outcome(1), outcome(2)])
+    assert "| broker paused | 4 | 3.0 s | 2.0 s | 4.0 s |" in text
+    assert "| records | 2,000 |" in text
+    assert "| longest stall of the reader | 7.5 s |" in text
+
+
+def test_an_anomaly_and_a_round_that_broke_are_told_with_their_seeds() -> None:
+    text = report([outcome(1), outcome(2, findings=["duplicate: x"]), outcome(3, error="broke")])
+    assert "| anomalies | 1 |" in text
+    assert "| rounds not finished | 1 |" in text
+    assert "## Seed 2\n\n```\nduplicate: x" in text
+    assert "## Seed 3\n\n```\nbroke" in text
