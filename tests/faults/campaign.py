@@ -269,8 +269,9 @@ class Campaign:
 
     def _drop(self, api: Api) -> str:
         drops = [proxy.drop_reply(api) for proxy in self.cluster.proxies.values()]
-        if api is Api.INIT_PRODUCER_ID:  # asked for by a new attempt only
-            self._kill_executor()
+        if api is Api.INIT_PRODUCER_ID:  # asked for by executors that have no producer yet
+            for executor in self.application.executors():
+                executor.id.send(signal.SIGKILL)
         until(lambda: any(drop.happened.is_set() for drop in drops), f"a lost {api.name}", 60)
         self._now()
         for proxy in self.cluster.proxies.values():
