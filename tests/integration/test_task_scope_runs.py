@@ -239,40 +239,34 @@ def test_a_thousand_input_partitions_use_as_many_producers_as_there_are_slots(
 def test_a_second_query_on_the_same_topic_and_group_is_refused_and_disturbs_nothing(
     application: Application, flow: Flow, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    flow.produce(PER_BATCH)
-    first = flow.start(application, interval="100 milliseconds")
-    flow.wait_committed()
-    members = flow.members()
     other = Flow(cluster.bootstrap_servers, tmp_path / "second")
     other.group = flow.group
     other.input = flow.input
-    error = other.start(application).wait_end().error
-    assert error is not None
-    assert "EOSKAFKA_FOREIGN_STAMP" in error
-    assert flow.members() == members
-    flow.produce(PER_BATCH)
-    flow.wait_committed()
-    assert first.stop().error is None
-    flow.assert_exactly_once()
+    assert "EOSKAFKA_FOREIGN_STAMP" in refused_beside(flow, other, application)
 
 
 def test_a_second_query_on_another_topic_and_the_same_group_is_refused_and_disturbs_nothing(
     application: Application, flow: Flow, cluster: LocalCluster, tmp_path: Path
 ) -> None:
+    other = Flow(cluster.bootstrap_servers, tmp_path / "second")
+    other.group = flow.group
+    assert "EOSKAFKA_FOREIGN" in refused_beside(flow, other, application)
+
+
+def refused_beside(flow: Flow, other: Flow, application: Application) -> str:
+    """The error of `other`, started while `flow` runs; `flow` must not notice anything of it."""
     flow.produce(PER_BATCH)
     first = flow.start(application, interval="100 milliseconds")
     flow.wait_committed()
     members = flow.members()
-    other = Flow(cluster.bootstrap_servers, tmp_path / "second")
-    other.group = flow.group
     error = other.start(application).wait_end().error
     assert error is not None
-    assert "EOSKAFKA_FOREIGN" in error
     assert flow.members() == members
     flow.produce(PER_BATCH)
     flow.wait_committed()
     assert first.stop().error is None
     flow.assert_exactly_once()
+    return error
 
 
 def last_batches(log: Path) -> list[Path]:

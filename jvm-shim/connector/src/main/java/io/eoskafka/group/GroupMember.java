@@ -191,18 +191,7 @@ public final class GroupMember implements AutoCloseable {
   }
 
   private EosKafkaException fenced(RuntimeException cause) {
-    return members
-        .ownerOf(identity.instanceId())
-        .map(
-            owner ->
-                EosKafkaException.of(
-                    "EOSKAFKA_FENCED_BY_DRIVER",
-                    Map.of(
-                        "group", identity.group(),
-                        "instance", identity.instanceId(),
-                        "owner", owner),
-                    cause))
-        .orElseGet(() -> members.expired(identity.instanceId(), cause));
+    return members.fenced("EOSKAFKA_FENCED_BY_DRIVER", identity.instanceId(), Map.of(), cause);
   }
 
   /**

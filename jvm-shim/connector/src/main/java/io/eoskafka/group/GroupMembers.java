@@ -3,6 +3,7 @@ package io.eoskafka.group;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -43,18 +44,26 @@ public final class GroupMembers {
         .anyMatch(member -> !member.consumerId().equals(fence.memberId()));
   }
 
-  /** For an error: which member has an instance id now; empty where nobody has. */
-  public Optional<String> ownerOf(String instanceId) {
-    return list().stream()
-        .filter(member -> member.groupInstanceId().equals(Optional.of(instanceId)))
-        .findFirst()
-        .map(GroupMembers::describe);
-  }
-
-  /** The error of a driver whose membership has ended without a successor. */
-  public EosKafkaException expired(String instanceId, Throwable cause) {
+  /**
+   * The error of a driver whose commits the group refuses: another one has its instance id, or its
+   * membership has ended without a successor.
+   *
+   * @param condition for the first case
+   * @param values of that condition, but for {@code group}, {@code instance} and {@code owner}
+   */
+  public EosKafkaException fenced(
+      String condition, String instanceId, Map<String, ?> values, Throwable cause) {
+    Map<String, Object> all = new HashMap<>(values);
+    all.put("group", group);
+    all.put("instance", instanceId);
+    Optional<String> owner =
+        list().stream()
+            .filter(member -> member.groupInstanceId().equals(Optional.of(instanceId)))
+            .findFirst()
+            .map(GroupMembers::describe);
+    owner.ifPresent(member -> all.put("owner", member));
     return EosKafkaException.of(
-        "EOSKAFKA_MEMBERSHIP_EXPIRED", Map.of("group", group, "instance", instanceId), cause);
+        owner.isPresent() ? condition : "EOSKAFKA_MEMBERSHIP_EXPIRED", all, cause);
   }
 
   static String describe(MemberDescription member) {

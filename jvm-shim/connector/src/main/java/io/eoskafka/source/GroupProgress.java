@@ -238,7 +238,7 @@ final class GroupProgress {
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
-    commit(news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
+    commit(news);
     reached.putAll(starts);
     keepTopicIds(keptIds);
   }
@@ -284,10 +284,12 @@ final class GroupProgress {
     return goOnAt;
   }
 
-  private void commit(Map<TopicPartition, Long> starts, Stamp.Scope scope, long epoch) {
+  /** Commits starts, outside any batch, with a stamp that says where their truth lies. */
+  private void commit(Map<TopicPartition, Long> starts) {
     if (starts.isEmpty()) {
       return;
     }
+    Stamp.Scope scope = groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
     Map<TopicPartition, OffsetAndMetadata> stamped = new HashMap<>();
     starts.forEach(
         (partition, offset) ->
@@ -295,12 +297,7 @@ final class GroupProgress {
                 partition,
                 new OffsetAndMetadata(
                     offset,
-                    new Stamp(
-                            scope,
-                            identity.id(),
-                            topicIds.get(partition),
-                            Stamp.SAME_CLUSTER,
-                            epoch)
+                    new Stamp(scope, identity.id(), topicIds.get(partition), Stamp.SAME_CLUSTER, -1)
                         .encode())));
     member.commit(stamped);
   }
@@ -347,7 +344,7 @@ final class GroupProgress {
                 news.put(partition, lost(partition, next, "the log now ends at " + logEnd, logEnd));
               }
             });
-    commit(news, groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY, -1);
+    commit(news);
     reached.putAll(news);
   }
 
@@ -374,7 +371,7 @@ final class GroupProgress {
     Map<TopicPartition, Long> moved = new HashMap<>(ends);
     moved.keySet().retainAll(topicIds.keySet());
     moved.entrySet().removeIf(e -> e.getValue().equals(reached.get(e.getKey())));
-    commit(moved, Stamp.Scope.SOURCE_ONLY, -1);
+    commit(moved);
     reached.putAll(moved);
   }
 

@@ -152,20 +152,11 @@ public final class TransactionalProducer {
   /** An error that names who owns the group. */
   public static EosKafkaException fencedByGroup(
       Fence fence, GroupMembers members, RuntimeException cause) {
-    return members
-        .ownerOf(fence.instanceId())
-        .map(
-            owner ->
-                EosKafkaException.of(
-                    "EOSKAFKA_FENCED_BY_GROUP",
-                    Map.of(
-                        "group", fence.group(),
-                        "instance", fence.instanceId(),
-                        "member", fence.memberId(),
-                        "generation", fence.generation(),
-                        "owner", owner),
-                    cause))
-        .orElseGet(() -> members.expired(fence.instanceId(), cause));
+    return members.fenced(
+        "EOSKAFKA_FENCED_BY_GROUP",
+        fence.instanceId(),
+        Map.of("member", fence.memberId(), "generation", fence.generation()),
+        cause);
   }
 
   /**
