@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
@@ -34,13 +34,16 @@ _DELAY_S = 0.3
 _RECOVERY_S = 120.0
 _SETTLE_S = 120.0
 
+_DURING = " during "
+_JOURNAL = "faults.jsonl"
+
 
 @dataclass(frozen=True)
 class Event:
     """A fault that was done, and how long it took until the reader saw something newer.
 
     Attributes:
-        kind: a key of `Campaign.KINDS`.
+        kind: a key of `Campaign.KINDS`, or two with ` during ` between them.
         target: what it hit.
         at_s: when, in seconds from the campaign's start.
         recovery_s: from the fault's signal to the first record seen that was sent after it.
@@ -50,6 +53,31 @@ class Event:
     target: str
     at_s: float
     recovery_s: float
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a campaign has written down, enough to do its faults again.
+
+    Attributes:
+        seed: of the campaign.
+        transform: of its query.
+        events: in the order in which they were done.
+    """
+
+    seed: int
+    transform: str
+    events: tuple[Event, ...]
+
+    @staticmethod
+    def read(file: Path) -> Journal:
+        """The journal in `file`; ValueError if it has no fault."""
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        if not lines:
+            raise ValueError(f"{file} has no fault")
+        names = [field.name for field in fields(Event)]
+        events = tuple(Event(**{name: line[name] for name in names}) for line in lines)
+        return Journal(lines[0]["seed"], lines[0]["transform"], events)
 
 
 @dataclass(frozen=True)
@@ -69,7 +97,8 @@ class Campaign:
     Args:
         folder: for brokers, applications, checkpoint and the journal of faults, `faults.jsonl`.
         transform: of the query; what `exclaim` does, in the JVM or in Python.
-        seed: decides what each fault hits. The same seed and kinds are the same faults.
+        seed: decides what each fault hits, with its kind and its number. The same seed and kinds
+            are the same faults.
     """
 
     def __init__(self, folder: Path, transform: str, seed: int) -> None:
@@ -77,7 +106,6 @@ class Campaign:
         self.seed = seed
         self.events: list[Event] = []
         self._transform = transform
-        self._rng = random.Random(seed)
         self._began = time.monotonic()
         self._stack = ExitStack()
         self._runs = 0
@@ -115,22 +143,30 @@ class Campaign:
         self._stack.close()
 
     def run(self, kinds: Sequence[str]) -> None:
-        """Do these faults, each when the query has got over the last one."""
+        """Do these faults, each when the query has got over the last one.
+
+        A kind is a key of `KINDS`, or two of them with ` during ` between them: one of
+        `OF_PROCESSES` and one of `OF_BROKERS`, at the same time.
+        """
         for kind in kinds:
-            self.application.wait_executors(2)
-            target = self.KINDS[kind](self)
+            self._wait_healthy()
+            number = len(self.events)
+            with ThreadPoolExecutor(2) as pool:
+                parts = [
+                    pool.submit(
+                        self.KINDS[part], self, random.Random(f"{self.seed}/{number}/{part}")
+                    )
+                    for part in kind.split(_DURING)
+                ]
+                target = " and ".join(done.result() for done in parts)
             recovery = self._wait_for_news(self._sent) - self._at
             self._note(kind, target, recovery)
 
-    def run_overlapping(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Do two faults at a time, one of `OF_PROCESSES` and one of `OF_BROKERS`."""
-        with ThreadPoolExecutor(2) as pool:
-            for kinds in pairs:
-                self.application.wait_executors(2)
-                targets = [pool.submit(self.KINDS[kind], self) for kind in kinds]
-                target = " and ".join(done.result() for done in targets)
-                recovery = self._wait_for_news(self._sent) - self._at
-                self._note(" during ".join(kinds), target, recovery)
+    def replay(self, journal: Journal) -> None:
+        """Do a journal's faults again, none earlier than it was done then."""
+        for event in journal.events:
+            self._last(max(0.0, self._began + event.at_s - time.monotonic()))
+            self.run([event.kind])
 
     def finish(self) -> Report:
         """Let everything come to rest, and judge."""
@@ -161,11 +197,34 @@ class Campaign:
             round(self.reader.longest_stall_s, 1),
         )
 
+    def spark_start_s(self) -> float:
+        """How long Spark alone takes to start, beside the brokers, in seconds; after `finish`.
+
+        From the start of the processes to the second batch of a query that has nothing to do with
+        Kafka. What a driver's restart takes beyond it is the connector's.
+        """
+        self.application.kill()
+        began = time.monotonic()
+        self.application = self._new_application()
+        self.application.start()
+        self.application.query(
+            "alone",
+            origin="rate",
+            source={"rowsPerSecond": str(RATE)},
+            transform="as_is",
+            format="noop",
+            sink={},
+            interval="100 milliseconds",
+            checkpoint=str(self.folder / "alone"),
+        ).wait_batches(2)
+        return round(time.monotonic() - began, 1)
+
     def _note(self, kind: str, target: str, recovery_s: float) -> None:
         event = Event(kind, target, round(self._at - self._began, 1), round(recovery_s, 1))
         self.events.append(event)
-        with (self.folder / "faults.jsonl").open("a", encoding="utf-8") as journal:
-            journal.write(json.dumps({"seed": self.seed, **asdict(event)}) + "\n")
+        line = {"seed": self.seed, "transform": self._transform, **asdict(event)}
+        with (self.folder / _JOURNAL).open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps(line) + "\n")
 
     def _new_application(self) -> Application:
         self._runs += 1
@@ -182,6 +241,11 @@ class Campaign:
             sink={"kafka.bootstrap.servers": self.cluster.bootstrap_servers},
         )
 
+    def _wait_healthy(self) -> None:
+        """Until both executors take tasks, and a batch has run since."""
+        self.application.wait_executors(2)
+        self._wait_for_news(self.feeder.sent)
+
     def _wait_for_news(self, sent: int) -> float:
         """When the reader first saw a record that was sent after `sent` others."""
 
@@ -195,23 +259,24 @@ class Campaign:
         """The fault happens here: what was sent until now does not show that it is over."""
         self._sent, self._at = self.feeder.sent, time.monotonic()
 
-    # ---- the faults; each says when it happens, and returns what it hit
+    # ---- the faults; each says when it happens, and returns what it hit. Those that choose among
+    # several do so by a generator of their own, so that two at a time do not disturb each other.
 
-    def _kill_executor(self) -> str:
-        victim = self._rng.choice(self.application.executors())
+    def _kill_executor(self, rng: random.Random) -> str:
+        victim = rng.choice(self.application.executors())
         self._now()
         victim.id.send(signal.SIGKILL)
         return f"pid {victim.id.pid}"
 
-    def _pause_executor(self) -> str:
-        victim = self._rng.choice(self.application.executors())
+    def _pause_executor(self, rng: random.Random) -> str:
+        victim = rng.choice(self.application.executors())
         self._now()
         self.application.pause(victim.id.pid)
         self._last(_PAUSE_S)
         self.application.resume(victim.id.pid)
         return f"pid {victim.id.pid}"
 
-    def _kill_driver(self) -> str:
+    def _kill_driver(self, rng: random.Random) -> str:
         former = self.application
         self._now()
         former.kill_driver()
@@ -221,7 +286,7 @@ class Campaign:
         former.kill()  # executors end without their driver, at their own pace
         return "its Python process and its JVM"
 
-    def _pause_driver(self) -> str:
+    def _pause_driver(self, rng: random.Random) -> str:
         self._now()
         self.application.pause_driver()
         self._last(_PAUSE_S)
@@ -235,30 +300,30 @@ class Campaign:
         broker.start()
         return f"broker {node}"
 
-    def _pause_broker(self) -> str:
-        node = self._rng.choice(sorted(self.cluster.brokers))
+    def _pause_broker(self, rng: random.Random) -> str:
+        node = rng.choice(sorted(self.cluster.brokers))
         self._now()
         self.cluster.brokers[node].pause()
         self._last(_BROKER_PAUSE_S)
         self.cluster.brokers[node].resume()
         return f"broker {node}"
 
-    def _kill_transaction_coordinator(self) -> str:
-        name = self._rng.choice(self.flow.transactional_ids())
+    def _kill_transaction_coordinator(self, rng: random.Random) -> str:
+        name = rng.choice(self.flow.transactional_ids())
         return f"{self._kill_broker(self.cluster.transaction_coordinator(name))} of {name}"
 
-    def _kill_group_coordinator(self) -> str:
+    def _kill_group_coordinator(self, rng: random.Random) -> str:
         return self._kill_broker(self.cluster.group_coordinator(self.flow.group))
 
-    def _cut(self) -> str:
-        node = self._rng.choice(sorted(self.cluster.proxies))
+    def _cut(self, rng: random.Random) -> str:
+        node = rng.choice(sorted(self.cluster.proxies))
         self._now()
         self.cluster.proxies[node].cut()
         self._last(_CUT_S)
         self.cluster.proxies[node].mend()
         return f"broker {node}'s clients"
 
-    def _delay(self) -> str:
+    def _delay(self, rng: random.Random) -> str:
         self._now()
         for proxy in self.cluster.proxies.values():
             proxy.delay(_DELAY_S)
@@ -288,7 +353,7 @@ class Campaign:
         """A fault's own time, not a wait for something."""
         time.sleep(seconds)
 
-    KINDS: ClassVar[dict[str, Callable[[Campaign], str]]] = {
+    KINDS: ClassVar[dict[str, Callable[[Campaign, random.Random], str]]] = {
         "executor killed": _kill_executor,
         "executor paused": _pause_executor,
         "driver killed": _kill_driver,
@@ -299,11 +364,11 @@ class Campaign:
         "connections cut": _cut,
         "replies delayed": _delay,
         **{
-            f"{api.name} reply lost": lambda campaign, api=api: campaign._drop(api)
+            f"{api.name} reply lost": lambda campaign, _, api=api: campaign._drop(api)
             for api in (Api.END_TXN, Api.TXN_OFFSET_COMMIT, Api.INIT_PRODUCER_ID, Api.PRODUCE)
         },
         **{
-            f"executor killed {point}": lambda campaign, point=point: campaign._kill_at(point)
+            f"executor killed {point}": lambda campaign, _, point=point: campaign._kill_at(point)
             for point in ("before-flush", "after-flush", "after-offsets", "after-commit")
         },
     }

@@ -1,9 +1,14 @@
 """`make chaos`: rounds of faults for as long as wanted, and a report on them.
 
 A round is a campaign of its own: new brokers, each kind of fault once in an order of its own, then
-some of them two at a time. Rounds alternate between a plan in the JVM and one in Python. Each round
-that is over is kept in the state folder, so a run that was interrupted goes on with the next one.
-The report is written anew after every round.
+some of them two at a time, then Spark's start without Kafka, to compare a driver's restart with.
+Rounds alternate between a plan in the JVM and one in Python. Each round that is over is kept in the
+state folder, so a run that was interrupted goes on with the next one. The report is written anew
+after every round.
+
+`--replay JOURNAL` does the faults of one `faults.jsonl` again instead, with the targets and not
+before the times that it names, and writes no report. A round in which anything was wrong leaves its
+journal in the state folder.
 
 Exit code 0: nothing wrong was found. 1: an anomaly was found, or a round could not be finished.
 """
@@ -24,7 +29,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from faults.campaign import Campaign
+from faults.campaign import Campaign, Journal
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TRANSFORMS = ("exclaim", "exclaim_in_pandas")
@@ -38,7 +43,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round; then counted up")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "chaos")
     parser.add_argument("--report", type=Path, default=ROOT / "reports" / "chaos.md")
+    parser.add_argument("--replay", type=Path, metavar="JOURNAL", help="do its faults again")
     arguments = parser.parse_args()
+    if arguments.replay:
+        return replay(arguments.state, arguments.replay)
     arguments.state.mkdir(parents=True, exist_ok=True)
     done = [json.loads(file.read_text()) for file in sorted(arguments.state.glob("round-*.json"))]
     spent = sum(outcome["seconds"] for outcome in done)
@@ -62,20 +70,19 @@ def run_round(state: Path, seed: int) -> dict[str, Any]:
     rng = random.Random(seed)
     kinds = list(Campaign.KINDS)
     rng.shuffle(kinds)
-    pairs = [
-        (rng.choice(Campaign.OF_PROCESSES), rng.choice(Campaign.OF_BROKERS)) for _ in range(PAIRS)
+    kinds += [
+        f"{rng.choice(Campaign.OF_PROCESSES)} during {rng.choice(Campaign.OF_BROKERS)}"
+        for _ in range(PAIRS)
     ]
-    folder = state / f"work-{seed:05}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder = _emptied(state / f"work-{seed:05}")
     began = time.monotonic()
     campaign = Campaign(folder, TRANSFORMS[seed % len(TRANSFORMS)], seed)
-    records, stall, findings, error = 0, 0.0, [], ""
+    records, stall, spark_start, findings, error = 0, 0.0, None, [], ""
     try:
         with campaign:
             campaign.run(kinds)
-            campaign.run_overlapping(pairs)
             judged = campaign.finish()
+            spark_start = campaign.spark_start_s()
         records, stall = judged.records, judged.longest_stall_s
         findings = [str(finding) for finding in judged.findings]
     except Exception:
@@ -88,10 +95,35 @@ def run_round(state: Path, seed: int) -> dict[str, Any]:
         "seconds": round(time.monotonic() - began),
         "records": records,
         "longest_stall_s": stall,
+        "spark_start_s": spark_start,
         "events": [asdict(event) for event in campaign.events],
         "findings": findings,
         "error": error,
     }
+
+
+def replay(state: Path, file: Path) -> int:
+    """One campaign with a journal's faults; what it came to is printed."""
+    journal = Journal.read(file)
+    state.mkdir(parents=True, exist_ok=True)
+    campaign = Campaign(_emptied(state / "replay"), journal.transform, journal.seed)
+    with campaign:
+        campaign.replay(journal)
+        judged = campaign.finish()
+    for event in judged.events:
+        print(
+            f"{event.at_s:8.1f} s  {event.kind}: {event.target}; recovered in {event.recovery_s} s"
+        )
+    for finding in judged.findings:
+        print(finding)
+    print(f"{judged.records} records, {len(judged.findings)} anomalies")
+    return 1 if judged.findings else 0
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
 
 
 def report(rounds: Sequence[dict[str, Any]]) -> str:
@@ -100,6 +132,7 @@ def report(rounds: Sequence[dict[str, Any]]) -> str:
     for outcome in rounds:
         for event in outcome["events"]:
             by_kind[event["kind"]].append(event["recovery_s"])
+    starts = [o["spark_start_s"] for o in rounds if o["spark_start_s"] is not None]
     wrong = [(o["seed"], text) for o in rounds for text in [*o["findings"], o["error"]] if text]
     lines = [
         "# Chaos report",
@@ -118,6 +151,7 @@ def report(rounds: Sequence[dict[str, Any]]) -> str:
         f"| rounds not finished | {sum(bool(outcome['error']) for outcome in rounds)} |",
         f"| longest stall of the reader | "
         f"{max((outcome['longest_stall_s'] for outcome in rounds), default=0):g} s |",
+        *_driver_restart(starts, by_kind.get("driver killed", [])),
         "",
         "| fault | times | recovery, median | least | greatest |",
         "|---|---|---|---|---|",
@@ -131,6 +165,18 @@ def report(rounds: Sequence[dict[str, Any]]) -> str:
     for seed, text in wrong:
         lines += [f"## Seed {seed}", "", "```", text.strip(), "```", ""]
     return "\n".join(lines)
+
+
+def _driver_restart(starts: Sequence[float], restarts: Sequence[float]) -> list[str]:
+    """A driver's restart beside Spark's own start, a query without Kafka on the same machine."""
+    if not starts or not restarts:
+        return []
+    alone = statistics.median(starts)
+    beyond = statistics.median(restarts) - alone
+    return [
+        f"| Spark's own start, median of {len(starts)} | {alone:.1f} s |",
+        f"| killed drivers' recovery beyond it, median of {len(restarts)} | {beyond:.1f} s |",
+    ]
 
 
 def _plans(rounds: Sequence[dict[str, Any]]) -> list[str]:

@@ -30,6 +30,7 @@ _LOG_TAIL_LINES = 40
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _ATTEMPT_ENDED = re.compile(r"Executor: (?:Finished|Exception in|Executor .*killed) task")
+_TAKES_TASKS = re.compile(r"^\S+ (\d+) INFO ExecutorPluginContainer: Initialized", re.MULTILINE)
 # Straight to a file: what executors print goes through their worker, which is in the driver's JVM
 # and does not run while a test stops the driver.
 _EXECUTOR_LOGGING = """
@@ -151,11 +152,12 @@ class Application:
         return [p for p in self._processes() if _EXECUTOR in p.command and "java" in p.command]
 
     def wait_executors(self, count: int) -> list[Process]:
-        """Wait until that many executors run."""
+        """Wait until that many executors run and take tasks."""
 
         def all_there() -> list[Process] | None:
             found = self.executors()
-            return found if len(found) == count else None
+            ready = {int(pid) for pid in _TAKES_TASKS.findall(self._executors_said())}
+            return found if len(found) == count and ready >= {p.id.pid for p in found} else None
 
         return until(all_there, f"{count} executors", START_TIMEOUT_S, self.tail)
 
@@ -216,14 +218,17 @@ class Application:
 
     def ended_attempts(self) -> int:
         """How many task attempts the executors have ended, in any way, by their own log."""
-        if not self.executor_log.exists():
-            return 0
-        return len(_ATTEMPT_ENDED.findall(self.executor_log.read_text(encoding="utf-8")))
+        return len(_ATTEMPT_ENDED.findall(self._executors_said()))
 
     def tail(self) -> str:
         """The end of the driver's log, for errors."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join([f"{self.log}:", *lines[-_LOG_TAIL_LINES:]])
+
+    def _executors_said(self) -> str:
+        if not self.executor_log.exists():
+            return ""
+        return self.executor_log.read_text(encoding="utf-8", errors="replace")
 
     def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self._child is not None

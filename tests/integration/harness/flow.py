@@ -125,6 +125,7 @@ class Flow:
         target = {"kafka.bootstrap.servers": self.servers, "topic": self.output, **(sink or {})}
         return application.query(
             f"{self.name}-{next(self._runs)}",
+            origin="eoskafka",
             source=options,
             sink=target,
             format=form,

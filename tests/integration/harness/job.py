@@ -95,7 +95,7 @@ def _start_workers(builder: SparkSession.Builder, work: str) -> str:
 
 
 def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
-    rows = spark.readStream.format("eoskafka").options(**command["source"]).load()
+    rows = spark.readStream.format(command["origin"]).options(**command["source"]).load()
     writer = (
         TRANSFORMS[command["transform"]](rows)
         .writeStream.format(command["format"])
