@@ -213,6 +213,7 @@ class Campaign:
             source={"rowsPerSecond": str(RATE)},
             transform="as_is",
             format="noop",
+            mode="append",
             sink={},
             interval="100 milliseconds",
             checkpoint=str(self.folder / "alone"),

@@ -135,9 +135,9 @@ REFUSED_ON_SINK: dict[str, tuple[Options, list[str]]] = {
         {"kafka.bootstrap.servers": ""},
         ["EOSKAFKA_OPTION_MISSING", "The sink needs the option kafka.bootstrap.servers"],
     ),
-    "epoch scope": (
-        {"transactionScope": "epoch"},
-        ["EOSKAFKA_OPTION_INVALID", "transactionScope is 'epoch'", "not there yet"],
+    "another scope": (
+        {"transactionScope": "batch"},
+        ["EOSKAFKA_OPTION_INVALID", "transactionScope is 'batch'", "auto, task or epoch"],
     ),
     "an empty prefix": ({"transactionalIdPrefix": " "}, ["EOSKAFKA_OPTION_INVALID", "not empty"]),
     "a timeout that is no number": (

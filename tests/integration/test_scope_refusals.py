@@ -19,6 +19,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from streams import Streams, kv
 
 INPUT = 20
+TASK_SCOPE = {"transactionScope": "task"}
 KV = "key binary, value binary"
 
 
@@ -334,16 +335,16 @@ def test_task_scope_refuses(inputs: Inputs, name: str) -> None:
     plan, reason = REFUSED[name]
     streams, output = inputs.streams, inputs.streams.topic()
     mode = "update" if name == "an aggregation" else "append"
-    error = streams.failure(streams.sink(plan(inputs), output, mode=mode))
+    error = streams.failure(streams.sink(plan(inputs), output, options=TASK_SCOPE, mode=mode))
     assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
-    assert f"in task scope: {reason}" in error
+    assert f"cannot be exactly-once as it is: {reason}" in error
     assert_untouched(inputs, output)
 
 
 def test_invariant_5_a_source_read_twice_is_refused(inputs: Inputs) -> None:
     streams, output = inputs.streams, inputs.streams.topic()
     twice = kv(inputs.source).union(kv(inputs.source))
-    error = streams.failure(streams.sink(twice, output))
+    error = streams.failure(streams.sink(twice, output, options=TASK_SCOPE))
     assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
     assert f"it reads a source twice (eoskafka[{inputs.topic}])" in error
     assert_untouched(inputs, output)
@@ -355,7 +356,9 @@ def test_invariant_6_state_without_a_shuffle_is_refused(inputs: Inputs) -> None:
     streams.spark.conf.set("spark.sql.shuffle.partitions", "1")
     try:
         error = streams.failure(
-            streams.sink(counts(inputs.source.coalesce(1)), output, mode="update")
+            streams.sink(
+                counts(inputs.source.coalesce(1)), output, options=TASK_SCOPE, mode="update"
+            )
         )
     finally:
         streams.spark.conf.set("spark.sql.shuffle.partitions", "2")

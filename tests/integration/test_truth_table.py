@@ -396,10 +396,10 @@ def test_invariant_10_stamps_of_a_newer_protocol_are_refused(job: Job, name: str
 @pytest.mark.parametrize(
     ("old", "new", "condition"),
     [
-        (":t:", ":e:", "EOSKAFKA_EPOCH_STAMP"),
+        (":t:", ":e:", "EOSKAFKA_DECISIONS_GONE"),
         (":-:", ":another-cluster:", "EOSKAFKA_FOREIGN_STAMP"),
     ],
-    ids=["epoch scope", "another sink cluster"],
+    ids=["an epoch that nobody decided", "another sink cluster"],
 )
 def test_our_own_stamp_of_another_kind_is_refused(
     job: Job, old: str, new: str, condition: str

@@ -1,6 +1,7 @@
 """Takes each rule out of the connector in turn and sees the test fail that guards it.
 
 `python tests/mutations/run.py [NAME ...]`: NAME is part of a patch's file name; without, all run.
+`--test NODE` runs another test against each of them, to see whether it would have found it too.
 
 A patch in this folder is a diff against the repository's root. The lines above it say
 
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -76,9 +77,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a patch's file name")
     parser.add_argument("--list", action="store_true", help="list the mutations, run nothing")
+    parser.add_argument("--test", metavar="NODE", help="run this test instead of their own")
     arguments = parser.parse_args()
     mutations = [
-        mutation
+        replace(mutation, test=arguments.test or mutation.test)
         for mutation in map(read, sorted(FOLDER.glob("*.patch")))
         if not arguments.names or any(name in mutation.patch.name for name in arguments.names)
     ]

@@ -1,4 +1,4 @@
-"""Arms the connector's fault points: see `io.eoskafka.task.FaultPoint`."""
+"""Arms the connector's fault points: see `io.eoskafka.faults.FaultPoint`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ Point = Literal[
     "after-flush",
     "after-offsets",
     "after-commit",
+    "before-decision",
+    "after-decision",
+    "half-rolled-forward",
     "before-log",
 ]
 Action = Literal["kill", "stop", "fail"]

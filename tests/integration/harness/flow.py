@@ -103,6 +103,7 @@ class Flow:
         interval: str | None = None,
         sink: dict[str, str] | None = None,
         form: str = "eoskafka",
+        mode: str = "append",
         **source: object,
     ) -> Query:
         """Start the query, by default until everything that is there now has been read.
@@ -112,6 +113,7 @@ class Flow:
             interval: of processing-time batches, without end.
             sink: further options of the sink.
             form: the sink's format.
+            mode: the output mode.
             source: further options of the source; `kafka_x_y` for `kafka.x.y`.
         """
         options = {
@@ -122,13 +124,19 @@ class Flow:
             "slots": "2",
             **{k.replace("kafka_", "kafka.", 1): str(v) for k, v in source.items()},
         }
-        target = {"kafka.bootstrap.servers": self.servers, "topic": self.output, **(sink or {})}
+        target = {
+            "kafka.bootstrap.servers": self.servers,
+            "topic": self.output,
+            "transactionalIdPrefix": f"eoskafka-{self.name}",
+            **(sink or {}),
+        }
         return application.query(
             f"{self.name}-{next(self._runs)}",
             origin="eoskafka",
             source=options,
             sink=target,
             format=form,
+            mode=mode,
             transform=transform,
             interval=interval,
             checkpoint=str(self.checkpoint),
@@ -180,7 +188,7 @@ class Flow:
             t.transactional_id
             for transactions in listed.values()
             for t in transactions
-            if f"-{self.group}-" in t.transactional_id
+            if self.name in t.transactional_id
         )
 
     def open_transactions(self) -> list[str]:

@@ -100,6 +100,7 @@ def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
         TRANSFORMS[command["transform"]](rows)
         .writeStream.format(command["format"])
         .options(**command["sink"])
+        .outputMode(command["mode"])
         .option("checkpointLocation", command["checkpoint"])
     )
     interval = command["interval"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, concat, lit
+from pyspark.sql.functions import max as max_
 
 # Of pandas data frames, which have no types here.
 Frames = Iterator[Any]
@@ -23,6 +24,18 @@ def exclaim(rows: DataFrame) -> DataFrame:
 def as_is(rows: DataFrame) -> DataFrame:
     """Key and value, and the headers if they were read."""
     return rows.select(*(c for c in ("key", "value", "headers") if c in rows.columns))
+
+
+def repartitioned(rows: DataFrame) -> DataFrame:
+    """As `exclaim`, with a shuffle and no state."""
+    return exclaim(rows).repartition(3, "key")
+
+
+def grouped(rows: DataFrame) -> DataFrame:
+    """As `exclaim` where each key comes once (update mode): an aggregation, which keeps state."""
+    return rows.groupBy("key").agg(
+        concat(max_(col("value").cast("string")), lit("!")).alias("value")
+    )
 
 
 def drop_all(rows: DataFrame) -> DataFrame:
@@ -74,6 +87,8 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
     for function in (
         exclaim,
         as_is,
+        repartitioned,
+        grouped,
         drop_all,
         exclaim_in_pandas,
         leave_early,

@@ -2,9 +2,9 @@ package io.eoskafka;
 
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.query.TransactionalSink;
 import io.eoskafka.sink.EosKafkaWriteBuilder;
 import io.eoskafka.source.EosKafkaScan;
-import io.eoskafka.task.TransactionalSink;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;

@@ -1,6 +1,8 @@
 package io.eoskafka.config;
 
 import java.util.Locale;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -8,49 +10,66 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * @param topic where every record goes, or null: then each row names its topic. The option wins
  *     over the column, as in the built-in connector
- * @param transactionTimeoutMs {@code kafka.transaction.timeout.ms}; a task must end within it
+ * @param transactionTimeout {@code kafka.transaction.timeout.ms}, where given: a task must end
+ *     within it, in epoch scope a batch
+ * @param decisionTopic where epoch scope keeps its decisions
  */
 public record SinkOptions(
     ClientSettings client,
     String topic,
     TransactionScope transactionScope,
     String transactionalIdPrefix,
-    int transactionTimeoutMs) {
+    OptionalInt transactionTimeout,
+    String decisionTopic) {
 
   /** What a user may ask for. */
   public enum TransactionScope {
     AUTO,
-    TASK
+    TASK,
+    EPOCH
   }
 
   /**
-   * Five minutes: long enough for a large first batch, within the broker's default maximum of 15
-   * minutes. It bounds how long a {@code read_committed} consumer can be held up when executors and
-   * driver die together and the query is never started again.
+   * In task scope five minutes: long enough for a large first batch, within the broker's default
+   * maximum of 15 minutes. It bounds how long a {@code read_committed} consumer can be held up when
+   * executors and driver die together and the query is never started again.
    */
-  private static final int DEFAULT_TRANSACTION_TIMEOUT_MS = 300_000;
+  private static final int TASK_TRANSACTION_TIMEOUT_MS = 300_000;
 
   public static SinkOptions parse(CaseInsensitiveStringMap options) {
     OptionTable.check("sink", options.asCaseSensitiveMap().keySet());
     Values values = new Values(options);
     values.required("kafka.bootstrap.servers", "sink");
-    long timeout =
-        values.positive("kafka.transaction.timeout.ms").orElse(DEFAULT_TRANSACTION_TIMEOUT_MS);
-    if (timeout > Integer.MAX_VALUE) {
+    OptionalLong timeout = values.positive("kafka.transaction.timeout.ms");
+    if (timeout.orElse(0) > Integer.MAX_VALUE) {
       throw values.invalid("kafka.transaction.timeout.ms", "at most " + Integer.MAX_VALUE);
     }
     TransactionScope scope =
         switch (options.getOrDefault("transactionScope", "auto").toLowerCase(Locale.ROOT)) {
           case "auto" -> TransactionScope.AUTO;
           case "task" -> TransactionScope.TASK;
-          default ->
-              throw values.invalid("transactionScope", "auto or task (epoch is not there yet)");
+          case "epoch" -> TransactionScope.EPOCH;
+          default -> throw values.invalid("transactionScope", "auto, task or epoch");
         };
     String prefix = options.getOrDefault("transactionalIdPrefix", "eoskafka");
     if (prefix.isBlank()) {
       throw values.invalid("transactionalIdPrefix", "not empty");
     }
+    String decisionTopic = options.getOrDefault("decisionTopic", "__eoskafka_decisions");
+    if (decisionTopic.isBlank()) {
+      throw values.invalid("decisionTopic", "not empty");
+    }
     return new SinkOptions(
-        new ClientSettings(options), options.get("topic"), scope, prefix, (int) timeout);
+        new ClientSettings(options),
+        options.get("topic"),
+        scope,
+        prefix,
+        timeout.isPresent() ? OptionalInt.of((int) timeout.getAsLong()) : OptionalInt.empty(),
+        decisionTopic);
+  }
+
+  /** In milliseconds, of a task's transaction in task scope. */
+  public int taskTransactionTimeoutMs() {
+    return transactionTimeout.orElse(TASK_TRANSACTION_TIMEOUT_MS);
   }
 }

@@ -39,8 +39,8 @@ public record Identity(String group, String instanceId, String checkpointId)
         group.length() + ":" + group + instanceId.length() + ":" + instanceId + checkpointId);
   }
 
-  /** 128 bits of SHA-256 in base64url. */
-  private static String digest(String text) {
+  /** 128 bits of SHA-256 in base64url: 22 characters. */
+  public static String digest(String text) {
     try {
       byte[] hash =
           MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));

@@ -8,6 +8,7 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
@@ -31,12 +32,25 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The look at a batch's physical plan that decides its scope; every use of Spark's plan classes is
  * here. Task scope holds where one task reads and writes the same records: anything in the writing
- * stage that this class does not know to be safe refuses it.
+ * stage that this class does not know to be safe makes it epoch scope.
  *
  * @param epoch the micro-batch
- * @param scans every scan of the writing stage, each of another source
+ * @param scans every scan of a source of ours; one source may have several
+ * @param notTaskScope why task scope does not hold, or empty: then each scan is in the writing
+ *     stage, and of another source
+ * @param isStateful whether it keeps state from batch to batch
  */
-record BatchPlan(long epoch, List<ScanOfBatch> scans) {
+record BatchPlan(
+    long epoch, List<ScanOfBatch> scans, Optional<String> notTaskScope, boolean isStateful) {
+
+  /** Why a plan is not one for task scope. */
+  private static final class UnfitException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    UnfitException(String reason) {
+      super(reason);
+    }
+  }
 
   /**
    * @param readers what will make the batch's readers, not serialized yet
@@ -62,21 +76,44 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
       throw broken("the plan has " + writes.size() + " writes: " + query.executedPlan());
     }
     SparkPlan stage = ((WriteToDataSourceV2Exec) writes.get(0)).query();
-    List<MicroBatchScanExec> scans = new ArrayList<>();
-    walk(stage, scans);
-    if (scans.isEmpty()) {
-      throw refused("its plan reads no topic at all (a filter that is always false?)");
-    }
-    requireSlotsOfTheirOwn(stage, scans, tasks);
+    List<SparkPlan> scans = new ArrayList<>();
+    collect(stage, MicroBatchScanExec.class, scans);
+    List<SparkPlan> stateful = new ArrayList<>();
+    collect(stage, StatefulOperator.class, stateful);
     return new BatchPlan(
         Long.parseLong(epoch),
         scans.stream()
+            .map(scan -> (MicroBatchScanExec) scan)
+            .filter(scan -> scan.stream() instanceof EosKafkaMicroBatchStream)
             .map(
                 scan ->
                     new ScanOfBatch(
                         (EosKafkaMicroBatchStream) scan.stream(),
                         (SlotReaderFactory) scan.readerFactory()))
-            .toList());
+            .toList(),
+        whyNotTaskScope(stage, tasks),
+        !stateful.isEmpty());
+  }
+
+  /** Its sources of ours, each once. */
+  List<EosKafkaMicroBatchStream> sources() {
+    Set<EosKafkaMicroBatchStream> sources = Collections.newSetFromMap(new IdentityHashMap<>());
+    scans.forEach(scan -> sources.add(scan.source()));
+    return List.copyOf(sources);
+  }
+
+  private static Optional<String> whyNotTaskScope(SparkPlan stage, int tasks) {
+    try {
+      List<MicroBatchScanExec> scans = new ArrayList<>();
+      walk(stage, scans);
+      if (scans.isEmpty()) {
+        throw unfit("its plan reads no topic");
+      }
+      requireSlotsOfTheirOwn(stage, scans, tasks);
+      return Optional.empty();
+    } catch (UnfitException e) {
+      return Optional.of(e.getMessage());
+    }
   }
 
   /** Each source is read once, and each slot is in one task. */
@@ -86,7 +123,7 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
     int slots = 0;
     for (MicroBatchScanExec scan : scans) {
       if (!sources.add(scan.stream())) {
-        throw refused("it reads a source twice (" + scan.scan().description() + ")");
+        throw unfit("it reads a source twice (" + scan.scan().description() + ")");
       }
       slots += scan.inputPartitions().size();
     }
@@ -94,21 +131,21 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
     collect(stage, CoalesceExec.class, coalesced);
     // Spark runs one task for a batch with no input partition.
     if (coalesced.isEmpty() && tasks != Math.max(slots, 1)) {
-      throw refused(tasks + " tasks read " + slots + " slots");
+      throw unfit(tasks + " tasks read " + slots + " slots");
     }
     List<SparkPlan> unions = new ArrayList<>();
     collect(stage, UnionExec.class, unions);
     for (SparkPlan union : unions) {
       // Spark reads the like partitions of such a union's branches in one task.
       if (!(union.outputPartitioning() instanceof UnknownPartitioning) && scans.size() > 1) {
-        throw refused("union would put slots of several sources in one task");
+        throw unfit("union would put slots of several sources in one task");
       }
     }
     for (SparkPlan coalesce : coalesced) {
       List<SparkPlan> below = new ArrayList<>();
       collect(coalesce, MicroBatchScanExec.class, below);
       if (below.size() != 1) {
-        throw refused("coalesce would put slots of several sources in one task");
+        throw unfit("coalesce would put slots of several sources in one task");
       }
     }
   }
@@ -116,11 +153,11 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
   /** Follows the writing stage down to its scans. */
   private static void walk(SparkPlan node, List<MicroBatchScanExec> scans) {
     if (node instanceof StatefulOperator) {
-      throw refused("it keeps state (" + node.nodeName() + ")");
+      throw unfit("it keeps state (" + node.nodeName() + ")");
     }
     if (node instanceof MicroBatchScanExec scan) {
       if (!(scan.stream() instanceof EosKafkaMicroBatchStream)) {
-        throw refused("it reads from another source (" + scan.scan().description() + ")");
+        throw unfit("it reads from another source (" + scan.scan().description() + ")");
       }
       scans.add(scan);
       return;
@@ -130,7 +167,7 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
       return;
     }
     if (node instanceof Exchange) {
-      throw refused("it shuffles (" + node.nodeName() + ")");
+      throw unfit("it shuffles (" + node.nodeName() + ")");
     }
     if (node instanceof LocalTableScanExec local && local.rows().isEmpty()) {
       // What Spark puts in the place of a union's source that has no news.
@@ -138,7 +175,7 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
     }
     List<SparkPlan> children = children(node);
     if (children.isEmpty()) {
-      throw refused("it reads from something else than eoskafka (" + node.nodeName() + ")");
+      throw unfit("it reads from something else than eoskafka (" + node.nodeName() + ")");
     }
     children.forEach(child -> walk(child, scans));
   }
@@ -146,12 +183,12 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
   private static void requireStaticBroadcast(SparkPlan node) {
     SparkPlan exchange = node instanceof ReusedExchangeExec reused ? reused.child() : node;
     if (!(exchange instanceof BroadcastExchangeLike)) {
-      throw refused("it shuffles (" + exchange.nodeName() + ")");
+      throw unfit("it shuffles (" + exchange.nodeName() + ")");
     }
     List<SparkPlan> scans = new ArrayList<>();
     collect(exchange, MicroBatchScanExec.class, scans);
     if (!scans.isEmpty()) {
-      throw refused("it broadcasts a stream");
+      throw unfit("it broadcasts a stream");
     }
   }
 
@@ -173,8 +210,8 @@ record BatchPlan(long epoch, List<ScanOfBatch> scans) {
     return CollectionConverters.asJava(node.children());
   }
 
-  private static EosKafkaException refused(String reason) {
-    return EosKafkaException.of("EOSKAFKA_SCOPE_REFUSED", Map.of("reason", reason));
+  private static UnfitException unfit(String reason) {
+    return new UnfitException(reason);
   }
 
   private static EosKafkaException broken(String detail) {

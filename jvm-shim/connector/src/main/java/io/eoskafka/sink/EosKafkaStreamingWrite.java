@@ -2,12 +2,18 @@ package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import io.eoskafka.config.SinkOptions.TransactionScope;
+import io.eoskafka.decision.EpochBatch;
+import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.WriterOutput;
+import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.spark.SparkContext;
@@ -18,13 +24,19 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The driver's side of the sink: fixes the scope of each batch, and closes the batch's account. */
+/**
+ * The driver's side of the sink, one per batch: fixes the batch's scope before any of its tasks
+ * runs, and closes its account.
+ */
 final class EosKafkaStreamingWrite implements StreamingWrite {
   private static final Logger LOG = LoggerFactory.getLogger(EosKafkaStreamingWrite.class);
 
   private final SinkOptions options;
   private final OutputColumns columns;
   private List<EosKafkaMicroBatchStream> sources = List.of();
+
+  /** Null in task scope. */
+  private EpochBatch epoch;
 
   EosKafkaStreamingWrite(SinkOptions options, OutputColumns columns) {
     this.options = options;
@@ -33,10 +45,26 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-    SparkContext spark = SparkContext.getOrCreate();
-    BatchPlan plan = BatchPlan.ofRunningBatch(spark, info.numPartitions());
-    sources = plan.scans().stream().map(BatchPlan.ScanOfBatch::source).toList();
-    sources.forEach(this::requireSameCluster);
+    RunningQuery query = RunningQuery.ofThisThread();
+    BatchPlan plan = BatchPlan.ofRunningBatch(SparkContext.getOrCreate(), info.numPartitions());
+    sources = new ArrayList<>(plan.sources());
+    Optional<String> unread = addUnread(query);
+    Optional<String> reason = plan.notTaskScope().or(() -> unread);
+    for (EosKafkaMicroBatchStream source : sources) {
+      Optional<String> elsewhere = otherCluster(source);
+      if (elsewhere.isPresent()) {
+        throw refused(elsewhere.get());
+      }
+    }
+    // An epoch that was decided is run again as what it was.
+    boolean decided =
+        EpochSession.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
+    if (options.transactionScope() == TransactionScope.TASK && (reason.isPresent() || decided)) {
+      throw refused(reason.orElse("its last batch was decided in epoch scope and is not logged"));
+    }
+    if (options.transactionScope() == TransactionScope.EPOCH || reason.isPresent() || decided) {
+      return inEpochScope(query, plan);
+    }
     String token = UUID.randomUUID() + "/" + plan.epoch();
     for (BatchPlan.ScanOfBatch scan : plan.scans()) {
       scan.readers().runInTaskScope(scan.source().taskScope(token, plan.epoch(), options));
@@ -44,25 +72,56 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     return new TaskScopeWriterFactory(token, columns);
   }
 
-  private void requireSameCluster(EosKafkaMicroBatchStream source) {
+  private StreamingDataWriterFactory inEpochScope(RunningQuery query, BatchPlan plan) {
+    if (plan.isStateful()) {
+      sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
+    }
+    epoch = EpochSession.of(query).begin(query, plan.epoch());
+    return new EpochScopeWriterFactory(epoch.scope(), columns);
+  }
+
+  /**
+   * Sources with new records that no task reads, because Spark knows that none of them passes: they
+   * count as done like those that a filter has dropped.
+   *
+   * @return why task scope does not hold then
+   */
+  private Optional<String> addUnread(RunningQuery query) {
+    Optional<String> reason = Optional.empty();
+    for (RunningQuery.SourceBatch<EosKafkaMicroBatchStream> batch :
+        query.sourcesOfBatch(EosKafkaMicroBatchStream.class)) {
+      EosKafkaMicroBatchStream source = batch.stream();
+      if (batch.hasNews() && sources.stream().noneMatch(read -> read == source)) {
+        source.planInputPartitions(
+            batch.start() == null ? source.initialOffset() : batch.start(), batch.end());
+        sources.add(source);
+        reason = Optional.of("its plan reads none of the new records of " + source);
+      }
+    }
+    return reason;
+  }
+
+  private Optional<String> otherCluster(EosKafkaMicroBatchStream source) {
     if (source.isOn(options.client())) {
-      return;
+      return Optional.empty();
     }
     String cluster;
     try (Admin admin = Admin.create(options.client().admin("eoskafka-driver-sink"))) {
       cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
     }
     if (!cluster.equals(source.clusterId())) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_SCOPE_REFUSED",
-          Map.of(
-              "reason",
-              "its source is on cluster " + source.clusterId() + " and its sink on " + cluster));
+      return Optional.of(
+          "its source is on cluster " + source.clusterId() + " and its sink on " + cluster);
     }
     source.isAlsoOn(options.client());
+    return Optional.empty();
   }
 
-  /** The group coordinator and the producers' ids decide between attempts, not Spark's driver. */
+  private static EosKafkaException refused(String reason) {
+    return EosKafkaException.of("EOSKAFKA_SCOPE_REFUSED", Map.of("reason", reason));
+  }
+
+  /** The group coordinator, the producers' ids and the decision decide, not Spark's driver. */
   @Override
   public boolean useCommitCoordinator() {
     return false;
@@ -70,6 +129,17 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
 
   @Override
   public void commit(long epochId, WriterCommitMessage[] messages) {
+    if (epoch != null) {
+      List<WriterOutput> outputs = new ArrayList<>();
+      boolean attemptsLeft = false;
+      for (WriterCommitMessage message : messages) {
+        EpochCommitMessage report = (EpochCommitMessage) message;
+        outputs.add(report.output());
+        attemptsLeft |= !report.isFirstAttempt();
+      }
+      epoch.commit(outputs, attemptsLeft, sources);
+      return;
+    }
     List<SlotCommit> commits = new ArrayList<>();
     for (WriterCommitMessage message : messages) {
       commits.addAll(((SlotCommitMessage) message).commits());
@@ -77,9 +147,16 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     sources.forEach(source -> source.taskScopeCommitted(epochId, commits));
   }
 
-  /** Tasks end their own transactions; those of lost executors end when the query stops. */
+  /**
+   * In task scope tasks end their own transactions, and those of lost executors end when the query
+   * stops.
+   */
   @Override
   public void abort(long epochId, WriterCommitMessage[] messages) {
+    if (epoch != null) {
+      epoch.abort();
+      return;
+    }
     LOG.warn(
         "Batch {} failed; what its tasks have committed is skipped when it runs again", epochId);
   }

@@ -1,20 +1,30 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.config.SinkOptions;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
-/** The sink as Spark plans it. In update mode an update is a record like any other. */
-public final class EosKafkaWriteBuilder implements WriteBuilder, SupportsStreamingUpdateAsAppend {
+/**
+ * The sink as Spark plans it. In update mode an update is a record like any other, and in complete
+ * mode each batch adds all of its rows: a topic is not truncated.
+ */
+public final class EosKafkaWriteBuilder
+    implements WriteBuilder, SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final SinkOptions options;
   private final StructType schema;
 
   public EosKafkaWriteBuilder(SinkOptions options, StructType schema) {
     this.options = options;
     this.schema = schema;
+  }
+
+  @Override
+  public WriteBuilder truncate() {
+    return this;
   }
 
   @Override

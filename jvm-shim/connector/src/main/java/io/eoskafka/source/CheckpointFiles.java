@@ -4,17 +4,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Identity;
+import io.eoskafka.query.CheckpointFolder;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
  * What the source keeps in the checkpoint, beside Spark's own files: the identity, the topics' ids,
@@ -24,34 +20,33 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 final class CheckpointFiles {
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  private final Path folder;
-  private final Path identityFile;
-  private final Path topicIdsFile;
-  private final Path initialOffsetsFile;
-  private final Path offsetLog;
-  private final CheckpointFileManager files;
+  private static final String IDENTITY = "eoskafka-identity.json";
+  private static final String TOPIC_IDS = "eoskafka-topic-ids.json";
+  private static final String INITIAL_OFFSETS = "0";
+
+  private final CheckpointFolder folder;
+  private final CheckpointFolder offsetLog;
 
   /**
    * @param sourcePath {@code <checkpoint>/sources/<index>}
    */
   CheckpointFiles(String sourcePath, Configuration hadoop) {
-    folder = new Path(sourcePath);
-    identityFile = new Path(folder, "eoskafka-identity.json");
-    topicIdsFile = new Path(folder, "eoskafka-topic-ids.json");
-    initialOffsetsFile = new Path(folder, "0");
-    offsetLog = new Path(folder.getParent().getParent(), "offsets");
-    files = CheckpointFileManager.create(folder, hadoop);
+    folder = new CheckpointFolder(sourcePath, hadoop);
+    offsetLog =
+        new CheckpointFolder(
+            new Path(new Path(sourcePath).getParent().getParent(), "offsets").toString(), hadoop);
   }
 
   Optional<Identity> readIdentity() {
-    return read(identityFile)
+    return folder
+        .read(IDENTITY)
         .map(
             text -> {
               try {
                 JsonNode node = JSON.readTree(text);
                 if (node.path("version").asInt() != 1) {
                   throw EosKafkaException.of(
-                      "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", identityFile));
+                      "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(IDENTITY)));
                 }
                 return new Identity(
                     node.get("group").asText(),
@@ -59,14 +54,14 @@ final class CheckpointFiles {
                     node.get("checkpointId").asText());
               } catch (IOException | NullPointerException e) {
                 throw EosKafkaException.of(
-                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", identityFile), e);
+                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(IDENTITY)), e);
               }
             });
   }
 
   void writeIdentity(Identity identity) {
-    write(
-        identityFile,
+    folder.write(
+        IDENTITY,
         JSON.createObjectNode()
             .put("version", 1)
             .put("group", identity.group())
@@ -78,7 +73,8 @@ final class CheckpointFiles {
   /** Each topic's id when it was last planned. */
   Map<String, String> readTopicIds() {
     Map<String, String> ids = new HashMap<>();
-    read(topicIdsFile)
+    folder
+        .read(TOPIC_IDS)
         .ifPresent(
             text -> {
               try {
@@ -87,76 +83,38 @@ final class CheckpointFiles {
                     .forEachRemaining(entry -> ids.put(entry.getKey(), entry.getValue().asText()));
               } catch (IOException e) {
                 throw EosKafkaException.of(
-                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", topicIdsFile), e);
+                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(TOPIC_IDS)), e);
               }
             });
     return ids;
   }
 
   void writeTopicIds(Map<String, String> ids) {
-    write(topicIdsFile, JSON.valueToTree(ids).toString());
+    folder.write(TOPIC_IDS, JSON.valueToTree(ids).toString());
   }
 
   Optional<PartitionOffsets> readInitialOffsets() {
-    return read(initialOffsetsFile)
+    return folder
+        .read(INITIAL_OFFSETS)
         .map(
             text -> {
               int line = text.indexOf('\n');
               // A zero byte and a version line come before the JSON (SPARK-19517).
               if (line < 0 || !text.substring(0, line).replace("\0", "").equals("v1")) {
                 throw EosKafkaException.of(
-                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", initialOffsetsFile));
+                    "EOSKAFKA_CHECKPOINT_UNREADABLE",
+                    Map.of("file", folder.nameOf(INITIAL_OFFSETS)));
               }
               return PartitionOffsets.parse(text.substring(line + 1));
             });
   }
 
   void writeInitialOffsets(PartitionOffsets offsets) {
-    write(initialOffsetsFile, "\0v1\n" + offsets.json());
+    folder.write(INITIAL_OFFSETS, "\0v1\n" + offsets.json());
   }
 
   /** Whether Spark has logged any batch of this query. */
   boolean sparkHasBatches() {
-    try {
-      return files.exists(offsetLog)
-          && files.list(offsetLog, path -> path.getName().matches("\\d+")).length > 0;
-    } catch (Exception e) {
-      throw failed(offsetLog, e);
-    }
-  }
-
-  private Optional<String> read(Path file) {
-    try {
-      if (!files.exists(file)) {
-        return Optional.empty();
-      }
-      try (InputStream in = files.open(file)) {
-        return Optional.of(new String(in.readAllBytes(), StandardCharsets.UTF_8));
-      }
-    } catch (Exception e) {
-      throw failed(file, e);
-    }
-  }
-
-  private void write(Path file, String text) {
-    try {
-      files.mkdirs(folder);
-      CheckpointFileManager.CancellableFSDataOutputStream out = files.createAtomic(file, true);
-      try {
-        ((FSDataOutputStream) out).write(text.getBytes(StandardCharsets.UTF_8));
-        out.close();
-      } catch (IOException e) {
-        out.cancel();
-        throw e;
-      }
-    } catch (Exception e) {
-      throw failed(file, e);
-    }
-  }
-
-  private static RuntimeException failed(Path file, Exception e) {
-    return e instanceof RuntimeException runtime
-        ? runtime
-        : new UncheckedIOException(file + ": " + e.getMessage(), new IOException(e));
+    return offsetLog.hasBatches();
   }
 }

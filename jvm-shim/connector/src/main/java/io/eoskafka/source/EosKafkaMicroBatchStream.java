@@ -4,11 +4,15 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
-import io.eoskafka.task.FaultPoint;
+import io.eoskafka.decision.Decision;
+import io.eoskafka.decision.EpochSource;
+import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.stamp.Stamp;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
+import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -19,8 +23,11 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -36,7 +43,7 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
  * <p>Spark calls it from the query's thread only.
  */
 public final class EosKafkaMicroBatchStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow {
+    implements MicroBatchStream, SupportsTriggerAvailableNow, EpochSource {
 
   private final SourceOptions options;
   private final ClientSettings client;
@@ -48,6 +55,9 @@ public final class EosKafkaMicroBatchStream
   private final Set<ClientSettings> onCluster = new HashSet<>();
   private Map<TopicPartition, Long> availableNow;
   private Map<Integer, SlotWork> planned = Map.of();
+
+  /** Partitions whose batch starts elsewhere than Spark's log says, and where it says. */
+  private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
 
   /** Whether this run has planned a batch of its own, not one that a former run had logged. */
   private boolean ownBatch;
@@ -150,6 +160,7 @@ public final class EosKafkaMicroBatchStream
     if (!ownBatch) {
       ends.putAll(progress.keepEndsWithinLog(ends));
     }
+    otherStarts.clear();
     int slots = slots(ends.size());
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
     int index = 0;
@@ -162,7 +173,11 @@ public final class EosKafkaMicroBatchStream
         continue;
       }
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
+      // Where the last batch was in epoch scope, progress has taken Spark's log for the truth.
       long from = progress.groupIsTheTruth() ? groupStart : logged;
+      if (logged != from) {
+        otherStarts.put(partition, logged);
+      }
       if (from < entry.getValue()) {
         shares
             .computeIfAbsent(slot, s -> new ArrayList<>())
@@ -170,7 +185,7 @@ public final class EosKafkaMicroBatchStream
                 new SlotRange(
                     partition.topic(),
                     partition.partition(),
-                    logged,
+                    from,
                     groupStart,
                     entry.getValue(),
                     progress.topicId(partition)));
@@ -194,7 +209,7 @@ public final class EosKafkaMicroBatchStream
   }
 
   private int slots(int partitions) {
-    int wanted = options.slots().orElseGet(() -> Driver.sparkContext().defaultParallelism());
+    int wanted = options.slots().orElseGet(() -> SparkContext.getOrCreate().defaultParallelism());
     return Math.max(1, Math.min(wanted, partitions));
   }
 
@@ -222,7 +237,7 @@ public final class EosKafkaMicroBatchStream
         progress.identity(),
         progress.fence(),
         sink.transactionalIdPrefix(),
-        sink.transactionTimeoutMs(),
+        sink.taskTransactionTimeoutMs(),
         client,
         sink.client());
   }
@@ -275,6 +290,71 @@ public final class EosKafkaMicroBatchStream
       owners.put(work.slot(), commit);
     }
     progress.batchCommitted(reached);
+  }
+
+  /**
+   * State that was kept for a batch holds what Spark's log says it has read; a range that starts
+   * elsewhere, because task scope had committed a part of it, would miss rows in it.
+   */
+  public void requireSparksStart() {
+    if (!otherStarts.isEmpty()) {
+      TopicPartition partition = otherStarts.keySet().iterator().next();
+      throw EosKafkaException.of(
+          "EOSKAFKA_STATE_BEHIND_GROUP",
+          Map.of(
+              "group", progress.identity().group(),
+              "partition", partition,
+              "logged", otherStarts.get(partition)));
+    }
+  }
+
+  @Override
+  public String identityId() {
+    return progress.identity().id();
+  }
+
+  @Override
+  public Decision.Input input() {
+    Map<TopicPartition, Long> starts = new HashMap<>();
+    Map<TopicPartition, Long> ends = new HashMap<>();
+    ranges()
+        .forEach(
+            range -> {
+              starts.put(range.topicPartition(), range.epochStart());
+              ends.put(range.topicPartition(), range.end());
+            });
+    return new Decision.Input(starts, ends);
+  }
+
+  @Override
+  public void addOffsets(TransactionalProducer producer, long epoch) {
+    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+    ranges()
+        .forEach(
+            range ->
+                offsets.put(
+                    range.topicPartition(),
+                    new OffsetAndMetadata(
+                        range.end(),
+                        new Stamp(
+                                Stamp.Scope.EPOCH,
+                                identityId(),
+                                range.topicId(),
+                                Stamp.SAME_CLUSTER,
+                                epoch)
+                            .encode())));
+    if (!offsets.isEmpty()) {
+      producer.sendOffsets(offsets, progress.fence(), progress.members());
+    }
+  }
+
+  @Override
+  public void epochCommitted() {
+    progress.batchCommitted(input().ends());
+  }
+
+  private Stream<SlotRange> ranges() {
+    return planned.values().stream().flatMap(work -> work.ranges().stream());
   }
 
   /** Nothing is left to do: the sink's transactions or the next {@link #latestOffset} did it. */

@@ -2,10 +2,13 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.decision.EpochSession;
 import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
+import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Identity;
+import io.eoskafka.query.RunningQuery;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.transaction.OpenTransactions;
 import java.time.Duration;
@@ -53,6 +56,7 @@ final class GroupProgress {
   private Identity identity;
   private GroupOffsets offsets;
   private GroupMember member;
+  private EpochSession epochs;
   private Fence fence;
   private boolean groupIsTheTruth;
   private boolean settled;
@@ -79,7 +83,8 @@ final class GroupProgress {
     if (member != null) {
       return reached;
     }
-    files = new CheckpointFiles(sourcePath, Driver.sparkContext().hadoopConfiguration());
+    RunningQuery query = RunningQuery.ofThisThread();
+    files = new CheckpointFiles(sourcePath, query.hadoop());
     Optional<Identity> existing = files.readIdentity();
     identity = existing.orElseGet(() -> Identity.of(options.groupId(), sourcePath));
     if (options.groupId() != null && !options.groupId().equals(identity.group())) {
@@ -87,7 +92,7 @@ final class GroupProgress {
           "EOSKAFKA_GROUP_CHANGED",
           Map.of("given", options.groupId(), "kept", identity.group(), "checkpoint", sourcePath));
     }
-    groupIsTheTruth = Driver.sinkIsTransactional();
+    groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
     topicIds = discover();
     if (topicIds.isEmpty()) {
@@ -106,6 +111,9 @@ final class GroupProgress {
     committed.forEach(rule::refuseForeign);
     member = new GroupMember(options.client(), identity, admin);
     member.refuseForeignMembers();
+    if (groupIsTheTruth) {
+      settleEpochs(query, committed.values());
+    }
     fence = member.poll(topicNames());
     settle(topicIds.keySet(), sparkStart, rule);
     if (existing.isEmpty()) {
@@ -113,6 +121,35 @@ final class GroupProgress {
       files.writeIdentity(identity);
     }
     return reached;
+  }
+
+  /**
+   * What a former run has decided comes with source offsets, so it is settled before they are
+   * fetched.
+   */
+  private void settleEpochs(RunningQuery query, Collection<OffsetAndMetadata> committed) {
+    long lastEpoch =
+        committed.stream()
+            .flatMap(offset -> Stamp.parse(offset.metadata()).stream())
+            .filter(stamp -> stamp.scope() == Stamp.Scope.EPOCH)
+            .mapToLong(Stamp::epoch)
+            .max()
+            .orElse(-1);
+    epochs = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
+    if (epochs != null && epochs.lastDecided() < lastEpoch) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_DECISIONS_GONE",
+          Map.of(
+              "topic",
+              query.sinkOptions().decisionTopic(),
+              "what",
+              "its last entry of this query is epoch "
+                  + epochs.lastDecided()
+                  + ", and group "
+                  + identity.group()
+                  + " has offsets of epoch "
+                  + lastEpoch));
+    }
   }
 
   /** Spark's start of batch 0; the same after every restart. */
@@ -208,6 +245,7 @@ final class GroupProgress {
               committed,
               logged.get(partition),
               initial.get(partition),
+              decidedStart(partition),
               !topicIds
                   .get(partition)
                   .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition))));
@@ -219,6 +257,7 @@ final class GroupProgress {
             case GROUP -> committed.offset();
             case SPARK_LOG -> logged.get(partition);
             case INITIAL_FILE -> initial.get(partition);
+            case DECISION -> decidedStart(partition);
             case OPTION -> byOption.get(partition);
             case NEW_PARTITION -> earliest.get(partition);
             case RECREATED ->
@@ -231,7 +270,12 @@ final class GroupProgress {
       long kept =
           keepWithinLog(partition, start, committed, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
-      if (source != StartingPoint.Source.GROUP || kept != start) {
+      // What epoch scope has committed is not taken back: Spark's log has the batch's start.
+      boolean isKnown =
+          source == StartingPoint.Source.GROUP
+              || Stamp.isOf(committed, Stamp.Scope.EPOCH)
+                  && source != StartingPoint.Source.RECREATED;
+      if (!isKnown || kept != start) {
         news.put(partition, kept);
       }
     }
@@ -241,6 +285,10 @@ final class GroupProgress {
     commit(news);
     reached.putAll(starts);
     keepTopicIds(keptIds);
+  }
+
+  private Long decidedStart(TopicPartition partition) {
+    return epochs == null ? null : epochs.decidedStart(identity.id(), partition);
   }
 
   /**
@@ -382,6 +430,10 @@ final class GroupProgress {
 
   void batchBegins() {
     batchOpen = true;
+  }
+
+  GroupMembers members() {
+    return new GroupMembers(admin, identity.group());
   }
 
   void batchCommitted(Map<TopicPartition, Long> ends) {

@@ -53,7 +53,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
     if (scope == null) {
       slot.work()
           .ranges()
-          .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.sparkStart())));
+          .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.epochStart())));
     } else {
       transaction = TaskTransaction.enter(scope, slot.work(), TaskContext.get());
       start.putAll(transaction.start(slot.work()));

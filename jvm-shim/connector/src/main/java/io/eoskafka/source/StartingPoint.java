@@ -4,7 +4,6 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Identity;
 import io.eoskafka.stamp.Stamp;
 import java.util.Map;
-import java.util.Optional;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -28,6 +27,8 @@ record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolea
     SPARK_LOG,
     /** The initial offsets that a former start had written before it could commit them. */
     INITIAL_FILE,
+    /** The decision on the batch that Spark is about to run again, for want of a logged start. */
+    DECISION,
     /** {@code startingOffsets}. */
     OPTION,
     /** Earliest: a partition that came later. */
@@ -62,9 +63,6 @@ record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolea
         || !stamp.sinkCluster().equals(Stamp.SAME_CLUSTER)) {
       throw EosKafkaException.of("EOSKAFKA_FOREIGN_STAMP", values);
     }
-    if (stamp.scope() == Stamp.Scope.EPOCH) {
-      throw EosKafkaException.of("EOSKAFKA_EPOCH_STAMP", values);
-    }
   }
 
   /**
@@ -72,6 +70,7 @@ record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolea
    * @param sparkStart the start of the batch that Spark is about to plan, or null where Spark's log
    *     has none for this partition
    * @param initial the initial-offset file's entry, or null
+   * @param decidedStart where the decided batch that Spark runs again began, or null
    * @param recreated whether the checkpoint knows the topic under another id
    */
   Source of(
@@ -79,12 +78,22 @@ record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolea
       OffsetAndMetadata committed,
       Long sparkStart,
       Long initial,
+      Long decidedStart,
       boolean recreated) {
     if (committed != null) {
-      Optional<Stamp> stamp = Stamp.parse(committed.metadata());
-      return stamp.orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY && sparkStart != null
-          ? Source.SPARK_LOG
-          : Source.GROUP;
+      return switch (Stamp.parse(committed.metadata()).orElseThrow().scope()) {
+        case TASK -> Source.GROUP;
+        case SOURCE_ONLY -> sparkStart != null ? Source.SPARK_LOG : Source.GROUP;
+        case EPOCH -> {
+          if (sparkStart != null) {
+            yield Source.SPARK_LOG;
+          }
+          if (decidedStart != null) {
+            yield Source.DECISION;
+          }
+          yield Source.GROUP;
+        }
+      };
     }
     if (recreated) {
       return Source.RECREATED;

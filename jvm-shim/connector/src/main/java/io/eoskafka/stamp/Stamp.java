@@ -3,6 +3,7 @@ package io.eoskafka.stamp;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 
 /**
  * What the metadata of a committed offset says: who committed it, in which scope, for which batch.
@@ -73,6 +74,12 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
       return Kind.NONE;
     }
     return parse(metadata).isPresent() ? Kind.OURS : Kind.NEWER_PROTOCOL;
+  }
+
+  /** Whether an offset, which may be null, was committed in this scope. */
+  public static boolean isOf(OffsetAndMetadata offset, Scope scope) {
+    return offset != null
+        && parse(offset.metadata()).filter(stamp -> stamp.scope == scope).isPresent();
   }
 
   /** The stamp, or empty where the metadata is none of this protocol version. */

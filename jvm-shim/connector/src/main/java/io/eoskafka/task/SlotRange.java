@@ -7,13 +7,13 @@ import org.apache.kafka.common.TopicPartition;
  * What a batch plans for one topic-partition. Planning never clips: it comes before the scope is
  * known, so both starts are here and the reader takes the one its scope needs.
  *
- * @param sparkStart the first offset after Spark's last batch
- * @param groupStart the group's stable offset
+ * @param epochStart where reading starts in epoch scope, and without a sink of ours
+ * @param groupStart the group's stable offset, where it starts in task scope
  * @param end the first offset that is not read
  * @param topicId the topic's id, for the stamp
  */
 public record SlotRange(
-    String topic, int partition, long sparkStart, long groupStart, long end, String topicId)
+    String topic, int partition, long epochStart, long groupStart, long end, String topicId)
     implements Serializable {
 
   public TopicPartition topicPartition() {

@@ -1,6 +1,7 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.stamp.Stamp;

@@ -3,9 +3,13 @@ package io.eoskafka.transaction;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
 import java.util.List;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.function.LongPredicate;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.TransactionListing;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -22,29 +26,55 @@ public final class OpenTransactions {
    * until the transactions time out.
    */
   public static void end(Admin admin, String identityId) {
-    List<String> ids =
-        list(admin, identityId).stream()
+    fence(
+        admin,
+        list(admin, TransactionalId.brokerPattern(identityId), Set.of()).stream()
             .map(TransactionListing::transactionalId)
             .filter(id -> TransactionalId.isOf(id, identityId))
-            .toList();
+            .toList());
+  }
+
+  /**
+   * Aborts what a query's writers have left in epoch scope.
+   *
+   * @param runs of which runs: never of one that came later, whose driver is another
+   * @param onlyOpen whether producers without an open transaction are left alone
+   */
+  public static void endWriters(Admin admin, String queryId, LongPredicate runs, boolean onlyOpen) {
+    fence(
+        admin,
+        list(
+                admin,
+                TransactionalId.brokerPatternOfWriters(queryId),
+                onlyOpen ? Set.of(TransactionState.ONGOING) : Set.of())
+            .stream()
+            .map(TransactionListing::transactionalId)
+            .filter(
+                id -> {
+                  OptionalLong run = TransactionalId.runOfWriter(id, queryId);
+                  return run.isPresent() && runs.test(run.getAsLong());
+                })
+            .toList());
+  }
+
+  private static void fence(Admin admin, List<String> ids) {
     if (ids.isEmpty()) {
       return;
     }
-    LOG.info("Ending what former runs left of {} transactional producers: {}", ids.size(), ids);
+    LOG.info("Ending what former attempts left of {} transactional producers: {}", ids.size(), ids);
     KafkaCalls.get(admin.fenceProducers(ids).all());
   }
 
-  private static Collection<TransactionListing> list(Admin admin, String identityId) {
+  private static Collection<TransactionListing> list(
+      Admin admin, String pattern, Set<TransactionState> states) {
+    ListTransactionsOptions options = new ListTransactionsOptions().filterStates(states);
     try {
       return KafkaCalls.get(
-          admin
-              .listTransactions(
-                  new ListTransactionsOptions()
-                      .filterOnTransactionalIdPattern(TransactionalId.brokerPattern(identityId)))
-              .all());
+          admin.listTransactions(options.filterOnTransactionalIdPattern(pattern)).all());
     } catch (UnsupportedVersionException e) {
       // Brokers before 4.1 have no filter by name (KIP-1152).
-      return KafkaCalls.get(admin.listTransactions().all());
+      return KafkaCalls.get(
+          admin.listTransactions(new ListTransactionsOptions().filterStates(states)).all());
     }
   }
 }

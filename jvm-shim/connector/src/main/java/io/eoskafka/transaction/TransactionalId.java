@@ -1,11 +1,18 @@
 package io.eoskafka.transaction;
 
+import java.util.OptionalLong;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Names of producers in task scope: {@code <prefix>-<group>-<identity>-<slot>}. The identity has 22
- * characters and the slot is a number, so a name is read whole from its end: another identity's
- * names never match, whatever its group is called.
+ * Names of producers. A name is read whole from its end, where an identity's 22 characters and what
+ * follows them are: another identity's names never match, whatever is before.
+ *
+ * <ul>
+ *   <li>task scope: {@code <prefix>-<group>-<identity>-<slot>};
+ *   <li>epoch scope, of a query: {@code <prefix>-<query>-decisions} and {@code
+ *       <prefix>-<query>-w<run>.<number>...}, of which only the run is read.
+ * </ul>
  */
 public final class TransactionalId {
   private TransactionalId() {}
@@ -25,5 +32,50 @@ public final class TransactionalId {
   /** The same, for the broker's filter (RE2 syntax, matched whole). */
   static String brokerPattern(String identityId) {
     return ".*-" + identityId + "-[0-9]+";
+  }
+
+  /** The producer that decides a query's epochs: the same in every run. */
+  public static String ofDecisions(String prefix, String queryId) {
+    return prefix + "-" + queryId + "-decisions";
+  }
+
+  /**
+   * Of one writer in epoch scope. An attempt of another number than the first has a name of its own
+   * for good, and the first one shares its name with the first attempts of other epochs only as
+   * long as each of them has reported: whoever initialises a name that may be prepared aborts what
+   * the driver may have decided.
+   *
+   * @param generation counted up by the driver when a first attempt has not reported
+   */
+  public static String ofWriter(
+      String prefix,
+      String queryId,
+      long run,
+      long generation,
+      long epoch,
+      int writer,
+      int stageAttempt,
+      int attempt) {
+    String first = prefix + "-" + queryId + "-w" + run + "." + generation + "." + writer;
+    return stageAttempt == 0 && attempt == 0
+        ? first
+        : first + "." + epoch + "." + stageAttempt + "." + attempt;
+  }
+
+  /**
+   * The run that a query's writer belongs to, or empty where the name is not one of its writers.
+   */
+  static OptionalLong runOfWriter(String transactionalId, String queryId) {
+    Matcher matcher =
+        Pattern.compile("(?s).*-" + Pattern.quote(queryId) + "-w(\\d+)(?:\\.\\d+)+")
+            .matcher(transactionalId);
+    return matcher.matches()
+        ? OptionalLong.of(Long.parseLong(matcher.group(1)))
+        : OptionalLong.empty();
+  }
+
+  /** A query's writers, for the broker's filter. */
+  static String brokerPatternOfWriters(String queryId) {
+    return ".*-" + queryId + "-w[0-9.]+";
   }
 }

@@ -132,6 +132,36 @@ public final class TransactionalProducer {
   }
 
   /**
+   * Sends a last record, and waits until everything has arrived.
+   *
+   * @return the record's offset
+   */
+  public long sendAndFlush(ProducerRecord<byte[], byte[]> record) {
+    try {
+      Future<RecordMetadata> sent = producer.send(record);
+      producer.flush();
+      long offset = sent.get().offset();
+      checkTime();
+      return offset;
+    } catch (ExecutionException e) {
+      throw explain(new KafkaException(e.getCause()));
+    } catch (InterruptedException e) {
+      throw explain(new InterruptException(e));
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+  }
+
+  /**
+   * Leaves the open transaction to somebody else and closes. Not with a plain close: that would
+   * abort it.
+   */
+  public void leaveOpenAndClose() {
+    ending = true;
+    close();
+  }
+
+  /**
    * Adds offsets to the open transaction; the group coordinator checks the fence.
    *
    * @param members to tell who owns the group when it refuses them

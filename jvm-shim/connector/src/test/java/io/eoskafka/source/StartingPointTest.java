@@ -41,6 +41,9 @@ class StartingPointTest {
     // Our identity, source only: Spark's log where it has one.
     "SOURCE_ONLY, true, true, true, 5, 0, false, SPARK_LOG",
     "SOURCE_ONLY, true, true, false, , 0, false, GROUP",
+    // Our identity, epoch scope: Spark's log where it has one.
+    "EPOCH, true, true, true, 5, 0, false, SPARK_LOG",
+    "EPOCH, true, true, false, , 0, false, GROUP",
     // No offset, and Spark's log of the built-in connector.
     ", false, true, true, 5, 0, false, SPARK_LOG",
     ", false, true, true, , 4, false, INITIAL_FILE",
@@ -66,7 +69,7 @@ class StartingPointTest {
       boolean recreated,
       Source expected) {
     StartingPoint rule = new StartingPoint(OURS, ownLog, resolved, sparkHasBatches);
-    assertThat(rule.of(PARTITION, committed(scope), sparkStart, initial, recreated))
+    assertThat(rule.of(PARTITION, committed(scope), sparkStart, initial, null, recreated))
         .isEqualTo(expected);
   }
 
@@ -74,7 +77,7 @@ class StartingPointTest {
   @CsvSource({"5, 0", "5, ", ", 4"})
   void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
     StartingPoint rule = new StartingPoint(OURS, true, true, true);
-    assertThatThrownBy(() -> rule.of(PARTITION, null, sparkStart, initial, false))
+    assertThatThrownBy(() -> rule.of(PARTITION, null, sparkStart, initial, null, false))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]")
         .hasMessageContaining("t-0")
@@ -82,9 +85,18 @@ class StartingPointTest {
   }
 
   @Test
+  void aDecidedEpochThatRunsAgainStartsAPartitionThatSparkHasNotLoggedWhereItDid() {
+    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    assertThat(rule.of(PARTITION, committed("EPOCH"), null, 0L, 3L, false))
+        .isEqualTo(Source.DECISION);
+    assertThat(rule.of(PARTITION, committed("EPOCH"), 5L, 0L, 3L, false))
+        .isEqualTo(Source.SPARK_LOG);
+  }
+
+  @Test
   void aTopicThatWasCreatedAgainIsNoLostOffset() {
     StartingPoint rule = new StartingPoint(OURS, true, true, true);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, true)).isEqualTo(Source.RECREATED);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, null, true)).isEqualTo(Source.RECREATED);
   }
 
   @Test
@@ -95,6 +107,7 @@ class StartingPointTest {
               rule.refuseForeign(PARTITION, null);
               rule.refuseForeign(PARTITION, committed("TASK"));
               rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"));
+              rule.refuseForeign(PARTITION, committed("EPOCH"));
             })
         .doesNotThrowAnyException();
   }
@@ -108,7 +121,6 @@ class StartingPointTest {
     refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.TASK, other, Stamp.SAME_CLUSTER));
     refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.EPOCH, other, Stamp.SAME_CLUSTER));
     refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.TASK, OURS.id(), "another-cluster"));
-    refuses("EOSKAFKA_EPOCH_STAMP", committed("EPOCH"));
   }
 
   private static void refuses(String condition, OffsetAndMetadata offset) {

@@ -63,4 +63,31 @@ class TransactionalIdTest {
     assertThat(TransactionalId.isOf(id, OURS)).isFalse();
     assertThat(matchesBroker(id)).isFalse();
   }
+
+  @Test
+  void aWriterIsOfItsQueryAndItsRun() {
+    String first = TransactionalId.ofWriter("p", OURS, 12, 3, 40, 7, 0, 0);
+    String retry = TransactionalId.ofWriter("p", OURS, 12, 3, 40, 7, 0, 1);
+    String other = Identity.of("orders", "/another").id();
+    for (String id : new String[] {first, retry}) {
+      assertThat(TransactionalId.runOfWriter(id, OURS)).hasValue(12);
+      assertThat(TransactionalId.runOfWriter(id, other)).isEmpty();
+      assertThat(TransactionalId.isOf(id, OURS)).isFalse();
+      assertThat(id).matches(TransactionalId.brokerPatternOfWriters(OURS));
+    }
+    assertThat(TransactionalId.runOfWriter(TransactionalId.ofDecisions("p", OURS), OURS)).isEmpty();
+    assertThat(TransactionalId.runOfWriter(TransactionalId.ofSlot("p", "g", OURS, 1), OURS))
+        .isEmpty();
+  }
+
+  @Test
+  void onlyFirstAttemptsShareAnIdWithOtherEpochs() {
+    assertThat(TransactionalId.ofWriter("p", OURS, 1, 0, 5, 2, 0, 0))
+        .isEqualTo(TransactionalId.ofWriter("p", OURS, 1, 0, 6, 2, 0, 0))
+        .isNotEqualTo(TransactionalId.ofWriter("p", OURS, 1, 1, 6, 2, 0, 0));
+    assertThat(TransactionalId.ofWriter("p", OURS, 1, 0, 5, 2, 0, 1))
+        .isNotEqualTo(TransactionalId.ofWriter("p", OURS, 1, 0, 6, 2, 0, 1));
+    assertThat(TransactionalId.ofWriter("p", OURS, 1, 0, 5, 2, 1, 0))
+        .isNotEqualTo(TransactionalId.ofWriter("p", OURS, 1, 0, 5, 2, 0, 1));
+  }
 }

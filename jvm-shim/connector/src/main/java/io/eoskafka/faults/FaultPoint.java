@@ -1,4 +1,4 @@
-package io.eoskafka.task;
+package io.eoskafka.faults;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -20,7 +20,16 @@ public enum FaultPoint {
   AFTER_OFFSETS("after-offsets"),
   AFTER_COMMIT("after-commit"),
 
-  /** On the driver: all tasks of a batch have committed, and Spark has not logged it. */
+  /** On the driver, in epoch scope: every writer has prepared. */
+  BEFORE_DECISION("before-decision"),
+
+  /** There: the epoch is decided, and none of its transactions is committed. */
+  AFTER_DECISION("after-decision"),
+
+  /** There: half of them are. */
+  HALF_ROLLED_FORWARD("half-rolled-forward"),
+
+  /** On the driver: everything of a batch is committed, and Spark has not logged it. */
   BEFORE_LOG("before-log");
 
   private static final String FOLDER = System.getProperty("io.eoskafka.faults");
@@ -36,6 +45,11 @@ public enum FaultPoint {
     if (FOLDER != null) {
       take();
     }
+  }
+
+  /** Whether a process that reaches it now takes it; for points that cost something to get to. */
+  public boolean isArmed() {
+    return FOLDER != null && Files.exists(Path.of(FOLDER, file));
   }
 
   private void take() {

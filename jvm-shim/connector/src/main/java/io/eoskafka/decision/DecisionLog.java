@@ -1,0 +1,231 @@
+package io.eoskafka.decision;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.transaction.TransactionalProducer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.function.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.producer.ProducerRecord;
+
+/**
+ * One query's decisions: reads the last one and writes the next.
+ *
+ * <p>Whoever initialises the decision id last is the query's driver. It claims the next run number
+ * with the same producer, so the order of run numbers is the order of fencing: claimed otherwise,
+ * the older of two drivers could hold the higher number and end the newer one's transactions.
+ */
+final class DecisionLog implements AutoCloseable {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /**
+   * Of a decision's transaction. Short: until it has ended, nobody who starts the query can know
+   * whether it was decided.
+   */
+  static final int TIMEOUT_MS = 10_000;
+
+  /** Other queries' decisions may be open in the same partition, each for its timeout at most. */
+  private static final Duration READ_TIMEOUT = Duration.ofSeconds(60);
+
+  private final DecisionTopic topic;
+  private final String queryId;
+  private final String decisionId;
+  private final TransactionalProducer producer;
+  private final long run;
+  private Optional<Decision> last;
+  private boolean ended;
+  private boolean unclear;
+
+  private DecisionLog(
+      DecisionTopic topic,
+      String queryId,
+      String decisionId,
+      TransactionalProducer producer,
+      State found) {
+    this.topic = topic;
+    this.queryId = queryId;
+    this.decisionId = decisionId;
+    this.producer = producer;
+    this.run = found.run + 1;
+    this.last = Decision.decode(List.copyOf(found.parts.values()));
+  }
+
+  /** What the topic says of a query. */
+  private static final class State {
+    long run;
+    String claimedBy;
+    final Map<Integer, String> parts = new TreeMap<>();
+  }
+
+  /**
+   * Fences the query's former driver, reads what it has decided, and claims a run number.
+   *
+   * @param known whether the query has been here before: then there must be an entry
+   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_ATTEMPT_FENCED} if
+   *     another driver starts at the same time
+   */
+  static DecisionLog open(
+      DecisionTopic topic,
+      ClientSettings client,
+      String queryId,
+      String decisionId,
+      boolean known) {
+    TransactionalProducer producer = TransactionalProducer.init(decisionId, client, TIMEOUT_MS);
+    try {
+      State found = new State();
+      topic.readToEnd(
+          topic.decisionPartition(queryId),
+          -1,
+          READ_TIMEOUT,
+          record -> take(record, queryId, found));
+      if (found.run == 0 && known) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_DECISIONS_GONE",
+            Map.of("topic", topic.name(), "what", "it has no entry of query " + queryId));
+      }
+      if (found.claimedBy != null && !found.claimedBy.equals(decisionId)) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_DECISION_ID_CHANGED",
+            Map.of("kept", found.claimedBy, "given", decisionId, "topic", topic.name()));
+      }
+      DecisionLog log = new DecisionLog(topic, queryId, decisionId, producer, found);
+      log.claimRun();
+      return log;
+    } catch (RuntimeException e) {
+      producer.abortAndClose();
+      throw e;
+    }
+  }
+
+  private static void take(ConsumerRecord<byte[], byte[]> record, String queryId, State state) {
+    String key = new String(record.key(), StandardCharsets.UTF_8);
+    if (key.equals("run:" + queryId)) {
+      try {
+        JsonNode node = JSON.readTree(record.value());
+        if (node.path("version").asInt() != DecisionTopic.VERSION) {
+          throw EosKafkaException.of(
+              "EOSKAFKA_NEWER_DECISIONS", Map.of("topic", record.topic(), "record", node));
+        }
+        state.run = node.get("run").asLong();
+        state.claimedBy = node.get("decisionId").asText();
+      } catch (JsonProcessingException e) {
+        throw new IllegalStateException("no run: " + record, e);
+      } catch (java.io.IOException e) {
+        throw new java.io.UncheckedIOException(e);
+      }
+    } else if (key.startsWith("decision:" + queryId + ":")) {
+      int part = Integer.parseInt(key.substring(key.lastIndexOf(':') + 1));
+      if (part == 0) {
+        state.parts.clear(); // a part of a former decision that was a longer one may be left
+      }
+      state.parts.put(part, new String(record.value(), StandardCharsets.UTF_8));
+    }
+  }
+
+  private void claimRun() {
+    producer.begin();
+    String value =
+        JSON.createObjectNode()
+            .put("version", DecisionTopic.VERSION)
+            .put("run", run)
+            .put("decisionId", decisionId)
+            .toString();
+    producer.send(record(topic.decisionPartition(queryId), "run:" + queryId, value));
+    producer.commit();
+  }
+
+  /** The number of this run: higher than that of any former one. */
+  long run() {
+    return run;
+  }
+
+  /** The last decision; none before the query's first. */
+  Optional<Decision> last() {
+    return last;
+  }
+
+  /**
+   * Whether a decision was sent and not answered clearly: from then on only a new start can know
+   * what holds.
+   */
+  boolean isUnclear() {
+    return unclear;
+  }
+
+  /**
+   * Decides an epoch.
+   *
+   * @param check called when the decision's transaction has begun on the broker, so that whatever
+   *     time it finds left is more than the decision can still take
+   * @param offsets adds the sources' offsets to the transaction
+   */
+  void decide(Decision decision, Runnable check, Consumer<TransactionalProducer> offsets) {
+    if (ended) {
+      throw new IllegalStateException("this run has failed to decide an epoch before");
+    }
+    boolean sent = false;
+    try {
+      producer.begin();
+      int partition = topic.decisionPartition(queryId);
+      List<String> values = decision.encode();
+      for (int part = 0; part < values.size(); part++) {
+        producer.send(record(partition, "decision:" + queryId + ":" + part, values.get(part)));
+      }
+      // All its transactions have ended by now, and nobody will ask for them again.
+      for (WriterOutput former : last.map(Decision::outputs).orElse(List.of())) {
+        if (former.transaction() != null && !decision.outputs().contains(former)) {
+          producer.send(
+              record(
+                  former.markerPartition(),
+                  marker(queryId, former.transaction().transactionalId()),
+                  null));
+        }
+      }
+      producer.flush();
+      check.run();
+      offsets.accept(producer);
+      sent = true;
+      producer.commit();
+    } catch (RuntimeException e) {
+      // Not sent: the transaction is aborted. This producer is of no more use in either case.
+      ended = true;
+      unclear = sent;
+      producer.abortAndClose();
+      if (sent) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_DECISION_UNKNOWN",
+            Map.of("epoch", decision.epoch(), "cause", e.getMessage()),
+            e);
+      }
+      throw e;
+    }
+    last = Optional.of(decision);
+  }
+
+  /** The key of a transaction's marker; its id is that of one attempt. */
+  static String marker(String queryId, String transactionalId) {
+    return "marker:" + queryId + ":" + transactionalId;
+  }
+
+  private ProducerRecord<byte[], byte[]> record(int partition, String key, String value) {
+    return new ProducerRecord<>(
+        topic.name(),
+        partition,
+        key.getBytes(StandardCharsets.UTF_8),
+        value == null ? null : value.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** Closes the producer; its transaction has ended, or is ended by the next start. */
+  @Override
+  public void close() {
+    producer.close();
+  }
+}

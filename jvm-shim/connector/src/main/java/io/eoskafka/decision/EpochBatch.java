@@ -1,0 +1,238 @@
+package io.eoskafka.decision;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.wire.KafkaCalls;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.clients.admin.TransactionState;
+import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One epoch, from before its first task to its last transaction's end.
+ *
+ * <p>Its writers prepare; the driver decides in one transaction, with the source offsets, and then
+ * commits what they have prepared. Until the decision is sent, a failure ends everything; from then
+ * on nothing is aborted, whatever happens: only a new start may know better.
+ */
+public final class EpochBatch {
+  private static final Logger LOG = LoggerFactory.getLogger(EpochBatch.class);
+
+  private final EpochSession session;
+  private final WriterScope scope;
+  private final Decision.Plan plan;
+  private final Decision before;
+  private final Set<Integer> lost;
+  private final long beganNanos = System.nanoTime();
+  private boolean decided;
+
+  /**
+   * @param before the decision that a former run has made on this epoch, or null
+   * @param lost the writers of that decision whose output is to be written again
+   */
+  EpochBatch(
+      EpochSession session,
+      WriterScope scope,
+      Decision.Plan plan,
+      Decision before,
+      Set<Integer> lost) {
+    this.session = session;
+    this.scope = scope;
+    this.plan = plan;
+    this.before = before;
+    this.lost = lost;
+  }
+
+  /** For the writers. */
+  public WriterScope scope() {
+    return scope;
+  }
+
+  /**
+   * Called when every writer has reported.
+   *
+   * @param reported of each writer
+   * @param attemptsLeft whether there may be attempts that have not reported
+   * @param sources those of ours that the epoch reads
+   */
+  public void commit(
+      List<WriterOutput> reported, boolean attemptsLeft, List<? extends EpochSource> sources) {
+    List<WriterOutput> outputs = new ArrayList<>(reported);
+    outputs.sort(Comparator.comparingInt(WriterOutput::writer));
+    if (before == null) {
+      Map<String, Decision.Input> inputs = new HashMap<>();
+      sources.forEach(source -> inputs.put(source.identityId(), source.input()));
+      decide(new Decision(scope.run(), scope.epoch(), plan, outputs, inputs), outputs, sources);
+    } else if (lost.isEmpty()) {
+      decided = true;
+      if (!isRepeated(outputs)) {
+        LOG.warn(
+            "Epoch {} has taken effect before and was run again for its state alone; its rows are"
+                + " others now, and the first ones stay",
+            scope.epoch());
+      }
+    } else {
+      heal(outputs);
+    }
+    session.endWriters(attemptsLeft);
+    sources.forEach(EpochSource::epochCommitted);
+    FaultPoint.BEFORE_LOG.reach();
+  }
+
+  /** Decides anew for the writers whose transactions were aborted after the first decision. */
+  private void heal(List<WriterOutput> outputs) {
+    if (!isRepeated(outputs)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_EPOCH_NOT_REPEATABLE", Map.of("epoch", scope.epoch(), "writers", lost));
+    }
+    List<WriterOutput> merged = new ArrayList<>(before.outputs());
+    merged.replaceAll(
+        former -> lost.contains(former.writer()) ? of(former.writer(), outputs) : former);
+    List<WriterOutput> written =
+        merged.stream().filter(output -> lost.contains(output.writer())).toList();
+    // The first decision has the offsets.
+    decide(
+        new Decision(scope.run(), scope.epoch(), before.plan(), merged, before.sources()),
+        written,
+        List.of());
+    LOG.warn("Epoch {}: the output of writers {} is written again", scope.epoch(), lost);
+  }
+
+  private boolean isRepeated(List<WriterOutput> outputs) {
+    return outputs.size() == before.outputs().size()
+        && before.outputs().stream()
+            .allMatch(
+                former -> {
+                  WriterOutput now = of(former.writer(), outputs);
+                  return now != null && former.isRepeatedBy(now);
+                });
+  }
+
+  private static WriterOutput of(int writer, List<WriterOutput> outputs) {
+    return outputs.stream().filter(output -> output.writer() == writer).findFirst().orElse(null);
+  }
+
+  /**
+   * @param written the outputs whose transactions are open
+   */
+  private void decide(
+      Decision decision, List<WriterOutput> written, List<? extends EpochSource> sources) {
+    FaultPoint.BEFORE_DECISION.reach();
+    List<PreparedTransaction> prepared = EpochSession.transactions(written);
+    try {
+      session
+          .log()
+          .decide(
+              decision,
+              () -> {
+                requireOpen(prepared);
+                requireTime();
+              },
+              producer -> sources.forEach(source -> source.addOffsets(producer, scope.epoch())));
+      decided = true;
+    } catch (RuntimeException e) {
+      decided = session.log().isUnclear();
+      throw e;
+    }
+    FaultPoint.AFTER_DECISION.reach();
+    if (FaultPoint.HALF_ROLLED_FORWARD.isArmed()) {
+      List<WriterOutput> half = written.subList(0, (written.size() + 1) / 2);
+      session.rollForward(
+          new Decision(
+              decision.run(), decision.epoch(), decision.plan(), half, decision.sources()));
+      FaultPoint.HALF_ROLLED_FORWARD.reach();
+    }
+    Set<Integer> missing = session.rollForward(decision);
+    if (!missing.isEmpty()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_EPOCH_TIMED_OUT", Map.of("epoch", scope.epoch(), "writers", missing));
+    }
+  }
+
+  /** Each prepared transaction must be open, and the one that was reported. */
+  private void requireOpen(List<PreparedTransaction> prepared) {
+    Map<String, KafkaFuture<TransactionDescription>> described = new HashMap<>();
+    var answer =
+        session
+            .admin()
+            .describeTransactions(
+                prepared.stream().map(PreparedTransaction::transactionalId).toList());
+    prepared.forEach(
+        transaction ->
+            described.put(
+                transaction.transactionalId(), answer.description(transaction.transactionalId())));
+    for (PreparedTransaction transaction : prepared) {
+      String now;
+      try {
+        TransactionDescription found = KafkaCalls.get(described.get(transaction.transactionalId()));
+        if (found.state() == TransactionState.ONGOING
+            && found.producerId() == transaction.producerId()
+            && found.producerEpoch() == transaction.producerEpoch()) {
+          continue;
+        }
+        now = found.toString();
+      } catch (TransactionalIdNotFoundException e) {
+        now = "the id is not known any more";
+      }
+      throw EosKafkaException.of(
+          "EOSKAFKA_PREPARED_GONE",
+          Map.of("epoch", scope.epoch(), "prepared", transaction, "now", now));
+    }
+  }
+
+  private void requireTime() {
+    long elapsedMs = (System.nanoTime() - beganNanos) / 1_000_000;
+    long allowedMs = session.undecidedForMs();
+    if (elapsedMs > allowedMs) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_EPOCH_TOO_LONG",
+          Map.of(
+              "epoch",
+              scope.epoch(),
+              "elapsed",
+              elapsedMs,
+              "allowed",
+              allowedMs,
+              "timeout",
+              scope.transactionTimeoutMs()));
+    }
+    if (elapsedMs > allowedMs / 2) {
+      LOG.warn(
+          "Epoch {} took {} ms; it would be given up undecided after {} ms, because its"
+              + " transactions time out after {} ms. Make batches smaller or raise"
+              + " kafka.transaction.timeout.ms",
+          scope.epoch(),
+          elapsedMs,
+          allowedMs,
+          scope.transactionTimeoutMs());
+    }
+  }
+
+  /** Ends what the epoch's writers have prepared, unless it may be decided. */
+  public void abort() {
+    if (decided) {
+      LOG.warn("Epoch {} may be decided; the next start settles it", scope.epoch());
+      return;
+    }
+    // The thread of a stopped query is interrupted, which would cut this short.
+    boolean interrupted = Thread.interrupted();
+    try {
+      session.endWriters(true);
+    } catch (RuntimeException e) {
+      LOG.warn("Transactions of epoch {} stay open until the next start", scope.epoch(), e);
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+}

@@ -1,0 +1,289 @@
+package io.eoskafka.decision;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
+import io.eoskafka.query.CheckpointFolder;
+import io.eoskafka.query.RunningQuery;
+import io.eoskafka.transaction.OpenTransactions;
+import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionalId;
+import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.TransactionEnds;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.UUID;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One run of a query in epoch scope: its place in the decision topic, and what its start has found
+ * there.
+ *
+ * <p>It is opened before anything else is believed: initialising the decision id settles whether a
+ * former driver's last decision holds, and the source offsets that it carries with it.
+ */
+public final class EpochSession {
+  private static final Logger LOG = LoggerFactory.getLogger(EpochSession.class);
+
+  /** Coordinators that restart or move take some seconds. */
+  private static final Duration ROLL_FORWARD_TIMEOUT = Duration.ofSeconds(60);
+
+  private static final Map<UUID, EpochSession> SESSIONS = new HashMap<>();
+
+  private final SinkOptions options;
+  private final Admin admin;
+  private final SinkIdentity identity;
+  private final DecisionTopic topic;
+  private final DecisionLog log;
+  private final int transactionTimeoutMs;
+  private final long timeoutCheckMs;
+  private long generation;
+  private Decision unlogged;
+  private Set<Integer> lost = Set.of();
+
+  private EpochSession(RunningQuery query, SinkOptions options, Admin admin) {
+    this.options = options;
+    this.admin = admin;
+    ClientSettings client = options.client();
+    CheckpointFolder checkpoint = query.checkpointFolder();
+    String cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
+    Optional<SinkIdentity> kept = SinkIdentity.read(checkpoint);
+    identity =
+        kept.orElseGet(() -> SinkIdentity.of(query.checkpoint(), cluster, options.decisionTopic()));
+    requireKept("the sink's cluster", identity.cluster(), cluster, query);
+    requireKept("decisionTopic", identity.topic(), options.decisionTopic(), query);
+    topic = new DecisionTopic(admin, client, identity.topic());
+    topic.require(kept.isEmpty());
+    timeoutCheckMs = topic.timeoutCheckMs();
+    transactionTimeoutMs = chooseTimeout(topic.maxTransactionTimeoutMs());
+    log =
+        DecisionLog.open(
+            topic,
+            client,
+            identity.id(),
+            TransactionalId.ofDecisions(options.transactionalIdPrefix(), identity.id()),
+            kept.isPresent());
+    if (kept.isEmpty()) {
+      // After the topic's first entry, which this file promises.
+      identity.write(checkpoint);
+    }
+  }
+
+  private static void requireKept(String what, String kept, String now, RunningQuery query) {
+    if (!kept.equals(now)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_DECISIONS_ELSEWHERE",
+          Map.of("what", what, "kept", kept, "given", now, "checkpoint", query.checkpoint()));
+    }
+  }
+
+  /**
+   * The session of the query on this thread; opened, and what is open settled, at its first use.
+   */
+  public static synchronized EpochSession of(RunningQuery query) {
+    EpochSession session = SESSIONS.get(query.runId());
+    if (session == null) {
+      SinkOptions options = query.sinkOptions();
+      Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
+      EpochSession opened = null;
+      try {
+        opened = new EpochSession(query, options, admin);
+        opened.resolve(query);
+      } catch (RuntimeException e) {
+        if (opened != null) {
+          opened.log.close();
+        }
+        admin.close(Duration.ZERO);
+        throw e;
+      }
+      session = opened;
+      SESSIONS.put(query.runId(), session);
+      query.whenItEnds(() -> close(query.runId()));
+    }
+    return session;
+  }
+
+  /**
+   * As {@link #of}, where the query may have been in epoch scope before.
+   *
+   * @param offsetsSaySo whether offsets of its sources have a stamp of epoch scope
+   */
+  public static Optional<EpochSession> ifUsed(RunningQuery query, boolean offsetsSaySo) {
+    return offsetsSaySo || SinkIdentity.read(query.checkpointFolder()).isPresent()
+        ? Optional.of(of(query))
+        : Optional.empty();
+  }
+
+  /**
+   * The session of the query on this thread if it has been opened: by a source of ours at its
+   * start, where the query was in epoch scope before, or by an epoch.
+   */
+  public static synchronized Optional<EpochSession> running(RunningQuery query) {
+    return Optional.ofNullable(SESSIONS.get(query.runId()));
+  }
+
+  private static synchronized void close(UUID runId) {
+    EpochSession session = SESSIONS.remove(runId);
+    if (session != null) {
+      session.log.close();
+      session.admin.close(Duration.ZERO);
+    }
+  }
+
+  /** Settles what a former run has left: nothing of it stays open. */
+  private void resolve(RunningQuery query) {
+    long planned = query.lastPlanned().orElse(-1);
+    long done = query.lastDone().orElse(-1);
+    if (log.last().isPresent()) {
+      Decision decision = log.last().get();
+      long epoch = decision.epoch();
+      if (epoch > planned) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_DECISION_NEWER",
+            Map.of("decided", epoch, "planned", planned, "checkpoint", query.checkpoint()));
+      }
+      if (epoch >= planned - 1 && !plan(query, epoch).agreesWith(decision.plan())) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_DECISION_OTHER_PLAN",
+            Map.of("epoch", epoch, "checkpoint", query.checkpoint()));
+      }
+      if (epoch > done) {
+        unlogged = decision;
+        lost = rollForward(decision);
+        LOG.info(
+            "Epoch {} was decided by run {}: {} of its transactions committed, {} lost",
+            epoch,
+            decision.run(),
+            decision.outputs().size() - lost.size(),
+            lost.size());
+      }
+    }
+    OpenTransactions.endWriters(admin, identity.id(), run -> run < log.run(), false);
+  }
+
+  static Decision.Plan plan(RunningQuery query, long epoch) {
+    return Decision.Plan.ofFiles(query.planned(epoch - 1), query.planned(epoch));
+  }
+
+  /**
+   * Commits the transactions of a decision.
+   *
+   * @return the numbers of the writers whose transactions were aborted: what a reader does not find
+   */
+  Set<Integer> rollForward(Decision decision) {
+    Map<PreparedTransaction, WriterOutput> prepared = new HashMap<>();
+    for (WriterOutput output : decision.outputs()) {
+      if (output.transaction() != null) {
+        prepared.put(output.transaction(), output);
+      }
+    }
+    Set<PreparedTransaction> gone =
+        new TransactionEnds(admin, options.client())
+            .commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
+    Set<Integer> missing = new TreeSet<>();
+    for (PreparedTransaction transaction : gone) {
+      WriterOutput output = prepared.get(transaction);
+      Duration longest = Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT);
+      if (!topic.isCommitted(output.markerPartition(), output.markerOffset(), longest)) {
+        missing.add(output.writer());
+      }
+    }
+    return missing;
+  }
+
+  /** Begins to write an epoch. */
+  public EpochBatch begin(RunningQuery query, long epoch) {
+    boolean again = isDecided(epoch);
+    WriterScope scope =
+        new WriterScope(
+            identity.id(),
+            options.transactionalIdPrefix(),
+            log.run(),
+            generation,
+            epoch,
+            options.client(),
+            transactionTimeoutMs,
+            topic.name(),
+            topic.markerPartitions(),
+            again ? lost : null);
+    return new EpochBatch(this, scope, plan(query, epoch), again ? unlogged : null, lost);
+  }
+
+  /** Whether an epoch was decided by a former run and not logged by Spark. */
+  public boolean isDecided(long epoch) {
+    return unlogged != null && unlogged.epoch() == epoch;
+  }
+
+  /**
+   * Where a decided epoch that Spark runs again began to read a partition, or null where there is
+   * no such epoch or it did not read it.
+   */
+  public Long decidedStart(String identityId, TopicPartition partition) {
+    Decision.Input input = unlogged == null ? null : unlogged.sources().get(identityId);
+    return input == null ? null : input.starts().get(partition);
+  }
+
+  /** The last epoch that was decided, or -1. */
+  public long lastDecided() {
+    return log.last().map(Decision::epoch).orElse(-1L);
+  }
+
+  /**
+   * Ends every open transaction of this run's writers.
+   *
+   * @param attemptsLeft whether an attempt may be left that has not reported: then no later one may
+   *     have its transactional id
+   */
+  void endWriters(boolean attemptsLeft) {
+    if (attemptsLeft) {
+      generation++;
+    }
+    OpenTransactions.endWriters(admin, identity.id(), run -> run == log.run(), true);
+  }
+
+  DecisionLog log() {
+    return log;
+  }
+
+  Admin admin() {
+    return admin;
+  }
+
+  /**
+   * How long an epoch may take, from before its first task to its decision: so that the decision
+   * can time out, be noticed, and still be rolled forward.
+   */
+  long undecidedForMs() {
+    return transactionTimeoutMs - DecisionLog.TIMEOUT_MS - timeoutCheckMs;
+  }
+
+  /**
+   * The longest that the brokers allow, unless the user wants less: see {@link #undecidedForMs}.
+   */
+  private int chooseTimeout(long maxMs) {
+    long chosen = options.transactionTimeout().orElse((int) Math.min(maxMs, Integer.MAX_VALUE));
+    if (chosen > maxMs) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG", Map.of("timeout", chosen, "maximum", maxMs));
+    }
+    long least = 2L * (DecisionLog.TIMEOUT_MS + timeoutCheckMs);
+    if (chosen < least) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_SHORT", Map.of("timeout", chosen, "minimum", least));
+    }
+    return (int) chosen;
+  }
+
+  static List<PreparedTransaction> transactions(List<WriterOutput> outputs) {
+    return outputs.stream().map(WriterOutput::transaction).filter(Objects::nonNull).toList();
+  }
+}

@@ -1,0 +1,18 @@
+package io.eoskafka.decision;
+
+import io.eoskafka.transaction.TransactionalProducer;
+
+/** A source of ours, as an epoch's decision sees it. */
+public interface EpochSource {
+  /** Of its identity. */
+  String identityId();
+
+  /** What the epoch reads of it. */
+  Decision.Input input();
+
+  /** Adds its offsets, stamped and fenced, to the decision's transaction. */
+  void addOffsets(TransactionalProducer producer, long epoch);
+
+  /** The epoch is decided, and all of it committed. */
+  void epochCommitted();
+}

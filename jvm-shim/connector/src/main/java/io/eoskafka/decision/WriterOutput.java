@@ -1,0 +1,29 @@
+package io.eoskafka.decision;
+
+import io.eoskafka.transaction.PreparedTransaction;
+import java.io.Serializable;
+
+/**
+ * What one writer of an epoch has written.
+ *
+ * @param writer the number of its task in the writing stage
+ * @param transaction null where it had no rows
+ * @param markerPartition of the decision topic, where the transaction has its marker
+ * @param markerOffset where the marker is
+ * @param rows how many rows
+ * @param digest of the rows, whatever their order
+ */
+public record WriterOutput(
+    int writer,
+    PreparedTransaction transaction,
+    int markerPartition,
+    long markerOffset,
+    long rows,
+    long digest)
+    implements Serializable {
+
+  /** Whether another run of the writer has made the same rows. */
+  public boolean isRepeatedBy(WriterOutput other) {
+    return rows == other.rows && digest == other.digest;
+  }
+}

@@ -1,0 +1,46 @@
+package io.eoskafka.decision;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.transaction.TransactionalId;
+import java.io.Serializable;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * What the writers of one epoch need to know.
+ *
+ * @param generation of transactional ids within the run
+ * @param writing the numbers of the writers whose rows are to be written, or null for all; the
+ *     others only count and digest theirs, since they are there already
+ */
+public record WriterScope(
+    String queryId,
+    String transactionalIdPrefix,
+    long run,
+    long generation,
+    long epoch,
+    ClientSettings sink,
+    int transactionTimeoutMs,
+    String decisionTopic,
+    List<Integer> markerPartitions,
+    Set<Integer> writing)
+    implements Serializable {
+
+  public boolean isWriting(int writer) {
+    return writing == null || writing.contains(writer);
+  }
+
+  public String transactionalId(int writer, int stageAttempt, int attempt) {
+    return TransactionalId.ofWriter(
+        transactionalIdPrefix, queryId, run, generation, epoch, writer, stageAttempt, attempt);
+  }
+
+  /** Spread over the partitions that may hold markers. */
+  public int markerPartition(int writer) {
+    return markerPartitions.get(writer % markerPartitions.size());
+  }
+
+  public String marker(String transactionalId) {
+    return DecisionLog.marker(queryId, transactionalId);
+  }
+}

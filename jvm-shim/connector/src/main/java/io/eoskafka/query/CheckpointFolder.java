@@ -1,0 +1,76 @@
+package io.eoskafka.query;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Optional;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+
+/** A folder of a checkpoint, with small text files that are replaced whole or not at all. */
+public final class CheckpointFolder {
+  private final Path folder;
+  private final CheckpointFileManager files;
+
+  public CheckpointFolder(String path, Configuration hadoop) {
+    folder = new Path(path);
+    files = CheckpointFileManager.create(folder, hadoop);
+  }
+
+  /** The full name of a file in it, for errors. */
+  public String nameOf(String file) {
+    return new Path(folder, file).toString();
+  }
+
+  /** A file's text, or empty where there is no such file. */
+  public Optional<String> read(String file) {
+    Path path = new Path(folder, file);
+    try {
+      if (!files.exists(path)) {
+        return Optional.empty();
+      }
+      try (InputStream in = files.open(path)) {
+        return Optional.of(new String(in.readAllBytes(), StandardCharsets.UTF_8));
+      }
+    } catch (Exception e) {
+      throw failed(path, e);
+    }
+  }
+
+  /** Puts a file in place, over one that was there. */
+  public void write(String file, String text) {
+    Path path = new Path(folder, file);
+    try {
+      files.mkdirs(folder);
+      CheckpointFileManager.CancellableFSDataOutputStream out = files.createAtomic(path, true);
+      try {
+        ((FSDataOutputStream) out).write(text.getBytes(StandardCharsets.UTF_8));
+        out.close();
+      } catch (IOException e) {
+        out.cancel();
+        throw e;
+      }
+    } catch (Exception e) {
+      throw failed(path, e);
+    }
+  }
+
+  /** Whether it has a file whose name is a number, as Spark's logs have. */
+  public boolean hasBatches() {
+    try {
+      return files.exists(folder)
+          && files.list(folder, path -> path.getName().matches("\\d+")).length > 0;
+    } catch (Exception e) {
+      throw failed(folder, e);
+    }
+  }
+
+  private static RuntimeException failed(Path file, Exception e) {
+    return e instanceof RuntimeException runtime
+        ? runtime
+        : new UncheckedIOException(file + ": " + e.getMessage(), new IOException(e));
+  }
+}

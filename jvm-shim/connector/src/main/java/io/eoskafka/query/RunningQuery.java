@@ -1,0 +1,166 @@
+package io.eoskafka.query;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecutionContext;
+import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.streaming.StreamingQueryListener;
+import org.apache.spark.sql.streaming.StreamingQueryManager;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What source and sink learn of the streaming query whose thread they are called on. Every use of
+ * Spark's streaming classes beyond the data source interfaces is in this package.
+ */
+public final class RunningQuery {
+  private final StreamExecution query;
+  private final SparkSession session;
+
+  private RunningQuery(StreamExecution query, SparkSession session) {
+    this.query = query;
+    this.session = session;
+  }
+
+  /** The query of this thread. */
+  public static RunningQuery ofThisThread() {
+    SparkSession session = (SparkSession) SparkSession.active();
+    String queryId = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
+    StreamExecution query =
+        queryId == null
+            ? null
+            : session.sharedState().activeStreamingQueries().get(UUID.fromString(queryId));
+    if (query == null) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "no streaming query runs on this thread"));
+    }
+    return new RunningQuery(query, session);
+  }
+
+  /** Unique per run of a query. */
+  public UUID runId() {
+    return query.runId();
+  }
+
+  public boolean sinkIsTransactional() {
+    return query.sink() instanceof TransactionalSink;
+  }
+
+  /** The options of its sink, which is ours. */
+  public SinkOptions sinkOptions() {
+    LogicalPlan plan = query.logicalPlan();
+    if (!(plan instanceof WriteToMicroBatchDataSource write)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "the query's plan does not end in a write"));
+    }
+    return SinkOptions.parse(
+        new CaseInsensitiveStringMap(CollectionConverters.asJava(write.writeOptions())));
+  }
+
+  /**
+   * What the running batch has of one source.
+   *
+   * @param start null in a query's first batch
+   */
+  public record SourceBatch<S>(S stream, Offset start, Offset end) {
+    /** Whether Spark has planned something of it: it compares offsets by their text. */
+    public boolean hasNews() {
+      return start == null || !start.json().equals(end.json());
+    }
+  }
+
+  /** Its sources of this class that are part of the running batch, each once. */
+  public <S extends SparkDataStream> List<SourceBatch<S>> sourcesOfBatch(Class<S> type) {
+    StreamExecutionContext batch = query.getLatestExecutionContext();
+    Set<SparkDataStream> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+    List<SourceBatch<S>> found = new ArrayList<>();
+    for (SparkDataStream stream : CollectionConverters.asJava(query.sources())) {
+      Option<Offset> end = batch.endOffsets().get(stream);
+      if (type.isInstance(stream) && end.isDefined() && seen.add(stream)) {
+        Option<Offset> start = batch.startOffsets().get(stream);
+        found.add(
+            new SourceBatch<>(
+                type.cast(stream), start.isDefined() ? start.get() : null, end.get()));
+      }
+    }
+    return found;
+  }
+
+  /** Where the checkpoint is. */
+  public String checkpoint() {
+    return query.resolvedCheckpointRoot();
+  }
+
+  /** The checkpoint's own folder, beside Spark's. */
+  public CheckpointFolder checkpointFolder() {
+    return new CheckpointFolder(checkpoint(), hadoop());
+  }
+
+  public Configuration hadoop() {
+    return session.sparkContext().hadoopConfiguration();
+  }
+
+  /** The last batch that Spark has planned, by its offset log. */
+  public OptionalLong lastPlanned() {
+    return last(query.offsetLog());
+  }
+
+  /** The last batch that Spark has logged as done. */
+  public OptionalLong lastDone() {
+    return last(query.commitLog());
+  }
+
+  /**
+   * What Spark has planned for a batch, with time and watermark: the text of its offset file, or
+   * empty where there is none or it was purged.
+   */
+  public Optional<String> planned(long batch) {
+    Path file = query.offsetLog().batchIdToPath(batch);
+    return new CheckpointFolder(file.getParent().toString(), hadoop()).read(Long.toString(batch));
+  }
+
+  /** Calls once when this run has ended, on another thread and some time later. */
+  public void whenItEnds(Runnable action) {
+    UUID run = query.runId();
+    StreamingQueryManager queries = session.streams();
+    queries.addListener(
+        new StreamingQueryListener() {
+          @Override
+          public void onQueryStarted(QueryStartedEvent event) {}
+
+          @Override
+          public void onQueryProgress(QueryProgressEvent event) {}
+
+          @Override
+          public void onQueryTerminated(QueryTerminatedEvent event) {
+            if (event.runId().equals(run)) {
+              queries.removeListener(this);
+              action.run();
+            }
+          }
+        });
+  }
+
+  private static OptionalLong last(HDFSMetadataLog<?> log) {
+    Option<Object> last = log.getLatestBatchId();
+    return last.isEmpty() ? OptionalLong.empty() : OptionalLong.of((Long) last.get());
+  }
+}

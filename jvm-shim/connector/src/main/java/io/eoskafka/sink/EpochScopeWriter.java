@@ -1,0 +1,46 @@
+package io.eoskafka.sink;
+
+import io.eoskafka.task.WriterTransaction;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/** Writes a task's rows into a transaction that the driver will decide on. */
+final class EpochScopeWriter implements DataWriter<InternalRow> {
+  /** How many rows may pass between two looks at the clock. */
+  private static final int ROWS_PER_TIME_CHECK = 256;
+
+  private final RecordBuilder records;
+  private final WriterTransaction transaction;
+  private int sinceTimeCheck;
+
+  EpochScopeWriter(WriterTransaction transaction, OutputColumns columns) {
+    this.transaction = transaction;
+    this.records = new RecordBuilder(columns);
+  }
+
+  @Override
+  public void write(InternalRow row) {
+    transaction.send(records.build(row));
+    if (++sinceTimeCheck == ROWS_PER_TIME_CHECK) {
+      sinceTimeCheck = 0;
+      transaction.checkTime();
+    }
+  }
+
+  @Override
+  public WriterCommitMessage commit() {
+    TaskContext task = TaskContext.get();
+    return new EpochCommitMessage(
+        transaction.prepare(), task.stageAttemptNumber() == 0 && task.attemptNumber() == 0);
+  }
+
+  @Override
+  public void abort() {
+    transaction.abort();
+  }
+
+  @Override
+  public void close() {}
+}

@@ -1,0 +1,114 @@
+package io.eoskafka.task;
+
+import io.eoskafka.decision.WriterOutput;
+import io.eoskafka.decision.WriterScope;
+import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.wire.KafkaCalls;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.FinalizedVersionRange;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.spark.TaskContext;
+
+/**
+ * One writer's attempt in epoch scope: writes its rows into a transaction of its own and leaves it
+ * open for the driver to decide on. A writer without rows opens none.
+ */
+public final class WriterTransaction {
+  private static final byte[] EMPTY = {};
+
+  private final WriterScope scope;
+  private final int writer;
+  private final boolean writing;
+  private final RowDigest digest = new RowDigest();
+  private TransactionalProducer producer;
+  private String transactionalId;
+
+  /**
+   * @param writer the number of this task in its stage
+   */
+  public WriterTransaction(WriterScope scope, int writer) {
+    this.scope = scope;
+    this.writer = writer;
+    this.writing = scope.isWriting(writer);
+  }
+
+  public void send(ProducerRecord<byte[], byte[]> record) {
+    digest.add(record);
+    if (!writing) {
+      return;
+    }
+    if (producer == null) {
+      open();
+    }
+    producer.send(record);
+  }
+
+  private void open() {
+    TaskContext task = TaskContext.get();
+    transactionalId =
+        scope.transactionalId(writer, task.stageAttemptNumber(), task.attemptNumber());
+    FaultPoint.BEFORE_INIT.reach();
+    producer =
+        TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
+    FaultPoint.AFTER_INIT.reach();
+    producer.begin();
+  }
+
+  /** Fails while there is time to, if the transaction nears its timeout. */
+  public void checkTime() {
+    if (producer != null) {
+      producer.checkTime();
+    }
+  }
+
+  /** Everything has arrived; from here on the transaction is the driver's. */
+  public WriterOutput prepare() {
+    if (producer == null) {
+      return new WriterOutput(writer, null, -1, -1, digest.rows(), digest.sum());
+    }
+    FaultPoint.BEFORE_FLUSH.reach();
+    int partition = scope.markerPartition(writer);
+    long marker =
+        producer.sendAndFlush(
+            new ProducerRecord<>(
+                scope.decisionTopic(),
+                partition,
+                scope.marker(transactionalId).getBytes(StandardCharsets.UTF_8),
+                EMPTY));
+    PreparedTransaction prepared = describe();
+    producer.leaveOpenAndClose();
+    producer = null;
+    FaultPoint.AFTER_FLUSH.reach();
+    return new WriterOutput(writer, prepared, partition, marker, digest.rows(), digest.sum());
+  }
+
+  /** The producer does not tell its own id and epoch; its coordinator does. */
+  private PreparedTransaction describe() {
+    Admin admin = ExecutorAdmin.of(scope.sink());
+    TransactionDescription open =
+        KafkaCalls.get(
+            admin.describeTransactions(List.of(transactionalId)).description(transactionalId));
+    FinalizedVersionRange version =
+        KafkaCalls.get(admin.describeFeatures().featureMetadata())
+            .finalizedFeatures()
+            .get("transaction.version");
+    return new PreparedTransaction(
+        transactionalId,
+        open.producerId(),
+        (short) open.producerEpoch(),
+        version != null && version.maxVersionLevel() >= 2);
+  }
+
+  /** Ends an attempt that was not prepared; does nothing to one that was. */
+  public void abort() {
+    if (producer != null) {
+      producer.abortAndClose();
+      producer = null;
+    }
+  }
+}

@@ -1,0 +1,251 @@
+package io.eoskafka.wire;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.transaction.PreparedTransaction;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.ApiVersions;
+import org.apache.kafka.clients.ClientRequest;
+import org.apache.kafka.clients.ClientResponse;
+import org.apache.kafka.clients.ClientUtils;
+import org.apache.kafka.clients.DefaultHostResolver;
+import org.apache.kafka.clients.ManualMetadataUpdater;
+import org.apache.kafka.clients.NetworkClient;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.admin.DescribeTransactionsResult;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
+import org.apache.kafka.common.message.EndTxnRequestData;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.EndTxnRequest;
+import org.apache.kafka.common.requests.EndTxnResponse;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Time;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Commits transactions that other processes have prepared, by the producer id and epoch that they
+ * had. No public client can: a producer ends only its own, and the admin client only aborts. A
+ * repeat of a commit that has happened is answered as done, so asking again is always safe.
+ */
+public final class TransactionEnds {
+  private static final Logger LOG = LoggerFactory.getLogger(TransactionEnds.class);
+
+  private static final int IN_FLIGHT = 100;
+  private static final int REQUEST_TIMEOUT_MS = 10_000;
+  private static final long POLL_MS = 50;
+
+  /** While a coordinator moves or loads; it is found anew after each round. */
+  private static final long BACKOFF_MS = 50;
+
+  /** What a coordinator says that another try may change. */
+  private static final Set<Errors> TRY_AGAIN =
+      Set.of(
+          Errors.COORDINATOR_NOT_AVAILABLE,
+          Errors.COORDINATOR_LOAD_IN_PROGRESS,
+          Errors.NOT_COORDINATOR,
+          Errors.CONCURRENT_TRANSACTIONS,
+          Errors.REQUEST_TIMED_OUT,
+          Errors.NETWORK_EXCEPTION,
+          Errors.UNKNOWN_SERVER_ERROR);
+
+  /** What it says where the transaction is no longer the one that was prepared. */
+  private static final Set<Errors> GONE =
+      Set.of(
+          Errors.INVALID_TXN_STATE,
+          Errors.INVALID_PRODUCER_EPOCH,
+          Errors.PRODUCER_FENCED,
+          Errors.INVALID_PRODUCER_ID_MAPPING);
+
+  private final Admin admin;
+  private final ClientSettings settings;
+
+  /**
+   * @param admin of the same cluster, to find coordinators with
+   */
+  public TransactionEnds(Admin admin, ClientSettings settings) {
+    this.admin = admin;
+    this.settings = settings;
+  }
+
+  /**
+   * Commits them all; requests to one coordinator are not waited for one by one.
+   *
+   * @return those that could not be committed, because they are no longer open as they were: most
+   *     likely aborted, but an answer that was lost on the way looks the same after the producer's
+   *     id has moved on, so whoever wants to know has to read what they wrote
+   * @throws TimeoutException if some have no clear answer after {@code timeout}
+   */
+  public Set<PreparedTransaction> commit(
+      Collection<PreparedTransaction> prepared, Duration timeout) {
+    Set<PreparedTransaction> left = new HashSet<>(prepared);
+    Set<PreparedTransaction> gone = new HashSet<>();
+    if (left.isEmpty()) {
+      return gone;
+    }
+    long deadline = System.nanoTime() + timeout.toNanos();
+    AdminClientConfig config = new AdminClientConfig(settings.admin("eoskafka-transaction-ends"));
+    ManualMetadataUpdater nodes = new ManualMetadataUpdater();
+    try (Metrics metrics = new Metrics();
+        NetworkClient client =
+            ClientUtils.createNetworkClient(
+                config,
+                "eoskafka-transaction-ends",
+                metrics,
+                "eoskafka-transaction-ends",
+                new LogContext("[eoskafka transaction ends] "),
+                new ApiVersions(),
+                Time.SYSTEM,
+                IN_FLIGHT,
+                REQUEST_TIMEOUT_MS,
+                null,
+                nodes,
+                new DefaultHostResolver(),
+                null,
+                null)) {
+      while (!left.isEmpty()) {
+        round(client, nodes, left, gone);
+        if (left.isEmpty()) {
+          break;
+        }
+        if (System.nanoTime() > deadline) {
+          throw new TimeoutException(left.size() + " transactions have no clear end: " + left);
+        }
+        pause();
+      }
+    }
+    return gone;
+  }
+
+  /** Asks each coordinator once for each transaction that is left. */
+  private void round(
+      NetworkClient client,
+      ManualMetadataUpdater nodes,
+      Set<PreparedTransaction> left,
+      Set<PreparedTransaction> gone) {
+    Map<Node, List<PreparedTransaction>> byCoordinator = coordinators(left, gone);
+    nodes.setNodes(List.copyOf(byCoordinator.keySet()));
+    long deadline = Time.SYSTEM.milliseconds() + REQUEST_TIMEOUT_MS;
+    while (!byCoordinator.isEmpty() || client.hasInFlightRequests()) {
+      long now = Time.SYSTEM.milliseconds();
+      byCoordinator.forEach(
+          (node, waiting) -> {
+            while (!waiting.isEmpty() && client.ready(node, now)) {
+              client.send(request(client, node, waiting.remove(0), left, gone, now), now);
+            }
+          });
+      byCoordinator.values().removeIf(List::isEmpty);
+      client.poll(POLL_MS, now);
+      byCoordinator.keySet().removeIf(node -> failed(client, node));
+      if (now > deadline) {
+        byCoordinator.keySet().forEach(node -> client.disconnect(node.idString()));
+        return;
+      }
+    }
+  }
+
+  private static boolean failed(NetworkClient client, Node node) {
+    if (client.authenticationException(node) != null) {
+      throw client.authenticationException(node);
+    }
+    return client.connectionFailed(node);
+  }
+
+  private static ClientRequest request(
+      NetworkClient client,
+      Node node,
+      PreparedTransaction prepared,
+      Set<PreparedTransaction> left,
+      Set<PreparedTransaction> gone,
+      long now) {
+    EndTxnRequest.Builder builder =
+        new EndTxnRequest.Builder(
+            new EndTxnRequestData()
+                .setTransactionalId(prepared.transactionalId())
+                .setProducerId(prepared.producerId())
+                .setProducerEpoch(prepared.producerEpoch())
+                .setCommitted(true),
+            prepared.version2());
+    return client.newClientRequest(
+        node.idString(),
+        builder,
+        now,
+        true,
+        REQUEST_TIMEOUT_MS,
+        response -> answered(prepared, response, left, gone));
+  }
+
+  private static void answered(
+      PreparedTransaction prepared,
+      ClientResponse response,
+      Set<PreparedTransaction> left,
+      Set<PreparedTransaction> gone) {
+    if (response.authenticationException() != null) {
+      throw response.authenticationException();
+    }
+    if (response.versionMismatch() != null) {
+      throw response.versionMismatch();
+    }
+    if (response.wasDisconnected() || !response.hasResponse()) {
+      return;
+    }
+    Errors error = ((EndTxnResponse) response.responseBody()).error();
+    if (error == Errors.NONE) {
+      left.remove(prepared);
+    } else if (GONE.contains(error)) {
+      LOG.info("{} could not be committed: {}", prepared, error);
+      left.remove(prepared);
+      gone.add(prepared);
+    } else if (!TRY_AGAIN.contains(error)) {
+      throw error.exception();
+    }
+  }
+
+  /** Each coordinator's share; one that is not known now has none. */
+  private Map<Node, List<PreparedTransaction>> coordinators(
+      Set<PreparedTransaction> left, Set<PreparedTransaction> gone) {
+    Map<Integer, Node> nodes = new HashMap<>();
+    KafkaCalls.get(admin.describeCluster().nodes()).forEach(node -> nodes.put(node.id(), node));
+    DescribeTransactionsResult described =
+        admin.describeTransactions(
+            left.stream().map(PreparedTransaction::transactionalId).toList());
+    Map<Node, List<PreparedTransaction>> shares = new HashMap<>();
+    for (PreparedTransaction prepared : List.copyOf(left)) {
+      try {
+        TransactionDescription now =
+            KafkaCalls.get(described.description(prepared.transactionalId()));
+        Node node = nodes.get(now.coordinatorId());
+        if (node != null) {
+          shares.computeIfAbsent(node, n -> new ArrayList<>()).add(prepared);
+        }
+      } catch (TransactionalIdNotFoundException e) {
+        left.remove(prepared);
+        gone.add(prepared);
+      } catch (RetriableException e) {
+        LOG.info("The coordinator of {} is not known now: {}", prepared, e.toString());
+      }
+    }
+    return shares;
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(BACKOFF_MS);
+    } catch (InterruptedException e) {
+      throw KafkaCalls.asJava(new InterruptException(e));
+    }
+  }
+}

@@ -1,0 +1,69 @@
+package io.eoskafka.decision;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.eoskafka.transaction.PreparedTransaction;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.kafka.common.TopicPartition;
+import org.junit.jupiter.api.Test;
+
+class DecisionTest {
+  private static final Decision.Plan PLAN =
+      Decision.Plan.ofFiles(Optional.of("starts"), Optional.of("ends"));
+
+  private static Decision decision(int writers) {
+    List<WriterOutput> outputs = new ArrayList<>();
+    for (int writer = 0; writer < writers; writer++) {
+      PreparedTransaction transaction =
+          writer == 1 ? null : new PreparedTransaction("p-q-w3.0." + writer, 77, (short) 5, true);
+      outputs.add(
+          transaction == null
+              ? new WriterOutput(writer, null, -1, -1, 0, 0)
+              : new WriterOutput(writer, transaction, 6, 1L << 40, writer, Long.MIN_VALUE));
+    }
+    TopicPartition partition = new TopicPartition("a.topic", 12);
+    return new Decision(
+        3,
+        9,
+        PLAN,
+        outputs,
+        Map.of("source", new Decision.Input(Map.of(partition, 5L), Map.of(partition, 7L))));
+  }
+
+  @Test
+  void isReadAsItWasWritten() {
+    Decision written = decision(3);
+    assertThat(Decision.decode(written.encode())).contains(written);
+    assertThat(written.encode()).hasSize(1);
+  }
+
+  @Test
+  void ofVeryManyWritersIsSeveralRecordsEachFarBelowTheLimitOfOne() {
+    Decision written = decision(5_000);
+    List<String> records = written.encode();
+    assertThat(records).hasSize(3).allMatch(record -> record.length() < 500_000);
+    assertThat(Decision.decode(records)).contains(written);
+  }
+
+  @Test
+  void withAPartOfAnotherOneIsNone() {
+    List<String> mixed = new ArrayList<>(decision(5_000).encode());
+    mixed.remove(1);
+    assertThatThrownBy(() -> Decision.decode(mixed)).isInstanceOf(IllegalArgumentException.class);
+  }
+
+  @Test
+  void agreesWithThePlanThatItWasMadeOnAndWithNoOther() {
+    Decision.Plan none = Decision.Plan.ofFiles(Optional.empty(), Optional.empty());
+    Decision.Plan otherStarts = Decision.Plan.ofFiles(Optional.of("x"), Optional.of("ends"));
+    Decision.Plan otherEnds = Decision.Plan.ofFiles(Optional.of("starts"), Optional.of("x"));
+    assertThat(PLAN.agreesWith(PLAN)).isTrue();
+    assertThat(none.agreesWith(PLAN)).isTrue();
+    assertThat(otherStarts.agreesWith(PLAN)).isFalse();
+    assertThat(otherEnds.agreesWith(PLAN)).isFalse();
+  }
+}
