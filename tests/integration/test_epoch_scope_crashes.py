@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import Application, Flow, Point, StartApplication
+from eoskafka.cluster import LocalCluster
+from harness import Application, Flow, Point, StartApplication, until
 
 RECORDS = 600
 PER_BATCH = 200
@@ -86,3 +88,152 @@ def test_a_driver_killed_in_its_first_epoch(
     first.kill()
     flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
     flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize(
+    "point", ["before-decision", "after-decision", "half-rolled-forward", "before-log"]
+)
+def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
+    start_application: StartApplication, application: Application, flow: Flow, point: Point
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm(point, "stop")
+    query = flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
+    first.faults.wait_taken(point)
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.produce(RECORDS)
+    first.resume()
+    assert query.wait_end().error is not None
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_an_executor_that_wakes_up_after_its_epoch_was_decided_without_it_changes_nothing(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    # It is stopped before it initialises its producer; the driver gives it up, and later epochs run
+    # with its writer's number.
+    application = start_application(
+        "local-cluster[2,1,1024]",
+        spark_executor_heartbeatInterval="1s",
+        spark_network_timeout="5s",
+        spark_network_timeoutInterval="1s",
+    )
+    application.wait_executors(2)
+    flow.produce(RECORDS)
+    application.faults.arm("before-init", "stop")
+    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
+    executor = application.faults.wait_taken("before-init")
+    query.wait_done()
+    application.resume(executor)
+    flow.produce(RECORDS)
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("lost", ["everything", "the last batch", "the last offset file"])
+def test_a_checkpoint_that_has_gone_back_behind_a_decision_stops_the_query(
+    application: Application, flow: Flow, lost: str
+) -> None:
+    flow.produce(RECORDS)
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    copy = flow.checkpoint.with_name("copy")
+    shutil.copytree(flow.checkpoint, copy)
+    flow.produce(RECORDS)
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    if lost == "the last offset file":
+        offsets = [
+            *(flow.checkpoint / "offsets").iterdir(),
+            *(flow.checkpoint / "commits").iterdir(),
+        ]
+        last = max(int(file.name) for file in offsets if file.name.isdigit())
+        for file in offsets:
+            if file.name.strip(".").startswith(f"{last}"):
+                file.unlink()
+    else:
+        shutil.rmtree(flow.checkpoint)
+        if lost == "the last batch":
+            shutil.copytree(copy, flow.checkpoint)
+    before = flow.outputs()
+    flow.produce(10)
+    status = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_end()
+    assert status.error is not None
+    assert "[EOSKAFKA_DECISION_NEWER]" in status.error, status.error
+    assert flow.outputs() == before
+
+
+def test_another_plan_of_a_decided_epoch_stops_the_query(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("before-log", "kill")
+    flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
+    first.faults.wait_taken("before-log")
+    first.kill()
+    planned = flow.checkpoint / "offsets" / "0"
+    (flow.checkpoint / "offsets" / ".0.crc").unlink(missing_ok=True)
+    planned.write_text(planned.read_text().replace('"0":100', '"0":99'))
+    status = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_end()
+    assert status.error is not None
+    assert "[EOSKAFKA_DECISION_OTHER_PLAN]" in status.error, status.error
+    assert len(flow.outputs()) == PER_BATCH
+
+
+# ---- decided, and timed out before it could be committed
+
+SHORT = {"kafka.transaction.timeout.ms": "12000"}
+IN_BATCHES = {"maxOffsetsPerTrigger": PER_BATCH}
+
+
+@pytest.fixture(scope="module")
+def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker that looks for transactions past their timeout every second."""
+    often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
+    with LocalCluster(
+        brokers=1, data_dir=tmp_path_factory.mktemp("impatient"), properties=often
+    ) as cluster:
+        yield cluster
+
+
+def time_out(first: Application, flow: Flow, point: Point, transform: str) -> None:
+    """Decide an epoch, and die after its transactions have timed out."""
+    flow.produce(RECORDS)
+    first.faults.arm(point, "stop")
+    flow.start(first, transform=transform, sink=SHORT, **IN_BATCHES)
+    first.faults.wait_taken(point)
+    until(lambda: not flow.open_transactions(), "the timeout of the transactions", 60)
+    first.kill()
+
+
+@pytest.mark.parametrize("point", ["after-decision", "half-rolled-forward"])
+def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
+    start_application: StartApplication,
+    application: Application,
+    impatient_cluster: LocalCluster,
+    tmp_path: Path,
+    point: Point,
+) -> None:
+    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
+    time_out(start_application("local[2]"), flow, point, "repartitioned")
+    flow.start(application, transform="repartitioned", sink=SHORT, **IN_BATCHES).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
+    start_application: StartApplication,
+    application: Application,
+    impatient_cluster: LocalCluster,
+    tmp_path: Path,
+) -> None:
+    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
+    time_out(start_application("local[2]"), flow, "half-rolled-forward", "random")
+    before = flow.outputs()
+    assert before, "the half that was committed"
+    for _ in range(2):
+        status = flow.start(application, transform="random", sink=SHORT, **IN_BATCHES).wait_end()
+        assert status.error is not None
+        assert "[EOSKAFKA_EPOCH_NOT_REPEATABLE]" in status.error, status.error
+        assert flow.outputs() == before
+        flow.assert_nothing_is_open()

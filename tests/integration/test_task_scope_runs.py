@@ -279,3 +279,16 @@ def forget(batches: list[Path]) -> None:
     for batch in batches:
         batch.unlink()
         (batch.parent / f".{batch.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("transform", ["exclaim", "repartitioned"])
+def test_a_session_with_the_kryo_serializer(
+    start_application: StartApplication, flow: Flow, transform: str
+) -> None:
+    # What a task reports after its commit is serialized by the session's serializer.
+    kryo = "org.apache.spark.serializer.KryoSerializer"
+    flow.produce(RECORDS)
+    flow.start(
+        start_application("local[2]", spark_serializer=kryo), transform=transform
+    ).wait_done()
+    flow.assert_exactly_once()

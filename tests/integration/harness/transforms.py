@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import col, concat, lit
+from pyspark.sql.functions import col, concat, lit, rand
 from pyspark.sql.functions import max as max_
 
 # Of pandas data frames, which have no types here.
@@ -29,6 +29,11 @@ def as_is(rows: DataFrame) -> DataFrame:
 def repartitioned(rows: DataFrame) -> DataFrame:
     """As `exclaim`, with a shuffle and no state."""
     return exclaim(rows).repartition(3, "key")
+
+
+def random(rows: DataFrame) -> DataFrame:
+    """As `repartitioned`, with another value each time it runs."""
+    return rows.select("key", rand().cast("string").alias("value")).repartition(3, "key")
 
 
 def grouped(rows: DataFrame) -> DataFrame:
@@ -88,6 +93,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         exclaim,
         as_is,
         repartitioned,
+        random,
         grouped,
         drop_all,
         exclaim_in_pandas,

@@ -26,12 +26,6 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 final class DecisionLog implements AutoCloseable {
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /**
-   * Of a decision's transaction. Short: until it has ended, nobody who starts the query can know
-   * whether it was decided.
-   */
-  static final int TIMEOUT_MS = 10_000;
-
   /** Other queries' decisions may be open in the same partition, each for its timeout at most. */
   private static final Duration READ_TIMEOUT = Duration.ofSeconds(60);
 
@@ -68,6 +62,7 @@ final class DecisionLog implements AutoCloseable {
   /**
    * Fences the query's former driver, reads what it has decided, and claims a run number.
    *
+   * @param timeoutMs of a decision's transaction
    * @param known whether the query has been here before: then there must be an entry
    * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_ATTEMPT_FENCED} if
    *     another driver starts at the same time
@@ -77,8 +72,9 @@ final class DecisionLog implements AutoCloseable {
       ClientSettings client,
       String queryId,
       String decisionId,
+      int timeoutMs,
       boolean known) {
-    TransactionalProducer producer = TransactionalProducer.init(decisionId, client, TIMEOUT_MS);
+    TransactionalProducer producer = TransactionalProducer.init(decisionId, client, timeoutMs);
     try {
       State found = new State();
       topic.readToEnd(

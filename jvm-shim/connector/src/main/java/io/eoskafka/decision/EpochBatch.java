@@ -60,14 +60,14 @@ public final class EpochBatch {
   /**
    * Called when every writer has reported.
    *
-   * @param reported of each writer
-   * @param attemptsLeft whether there may be attempts that have not reported
    * @param sources those of ours that the epoch reads
    */
-  public void commit(
-      List<WriterOutput> reported, boolean attemptsLeft, List<? extends EpochSource> sources) {
-    List<WriterOutput> outputs = new ArrayList<>(reported);
-    outputs.sort(Comparator.comparingInt(WriterOutput::writer));
+  public void commit(List<WriterReport> reports, List<? extends EpochSource> sources) {
+    List<WriterOutput> outputs =
+        reports.stream()
+            .map(WriterReport::output)
+            .sorted(Comparator.comparingInt(WriterOutput::writer))
+            .toList();
     if (before == null) {
       Map<String, Decision.Input> inputs = new HashMap<>();
       sources.forEach(source -> inputs.put(source.identityId(), source.input()));
@@ -83,7 +83,7 @@ public final class EpochBatch {
     } else {
       heal(outputs);
     }
-    session.endWriters(attemptsLeft);
+    session.endWriters(!reports.stream().allMatch(WriterReport::isFirstAttempt));
     sources.forEach(EpochSource::epochCommitted);
     FaultPoint.BEFORE_LOG.reach();
   }

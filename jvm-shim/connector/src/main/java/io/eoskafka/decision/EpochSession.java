@@ -37,6 +37,12 @@ public final class EpochSession {
   /** Coordinators that restart or move take some seconds. */
   private static final Duration ROLL_FORWARD_TIMEOUT = Duration.ofSeconds(60);
 
+  /**
+   * Of a decision's transaction, unless the writers' own is short. Until it has ended, nobody who
+   * starts the query can know whether it was decided.
+   */
+  private static final int DECISION_TIMEOUT_MS = 10_000;
+
   private static final Map<UUID, EpochSession> SESSIONS = new HashMap<>();
 
   private final SinkOptions options;
@@ -71,6 +77,7 @@ public final class EpochSession {
             client,
             identity.id(),
             TransactionalId.ofDecisions(options.transactionalIdPrefix(), identity.id()),
+            decisionTimeoutMs(),
             kept.isPresent());
     if (kept.isEmpty()) {
       // After the topic's first entry, which this file promises.
@@ -263,7 +270,11 @@ public final class EpochSession {
    * can time out, be noticed, and still be rolled forward.
    */
   long undecidedForMs() {
-    return transactionTimeoutMs - DecisionLog.TIMEOUT_MS - timeoutCheckMs;
+    return transactionTimeoutMs - decisionTimeoutMs() - timeoutCheckMs;
+  }
+
+  private int decisionTimeoutMs() {
+    return Math.min(DECISION_TIMEOUT_MS, transactionTimeoutMs / 4);
   }
 
   /**
@@ -275,7 +286,7 @@ public final class EpochSession {
       throw EosKafkaException.of(
           "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG", Map.of("timeout", chosen, "maximum", maxMs));
     }
-    long least = 2L * (DecisionLog.TIMEOUT_MS + timeoutCheckMs);
+    long least = 4 * timeoutCheckMs;
     if (chosen < least) {
       throw EosKafkaException.of(
           "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_SHORT", Map.of("timeout", chosen, "minimum", least));

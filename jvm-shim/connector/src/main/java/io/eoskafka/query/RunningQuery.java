@@ -87,18 +87,24 @@ public final class RunningQuery {
     }
   }
 
-  /** Its sources of this class that are part of the running batch, each once. */
+  /** Its sources of this class, each once, in their order in the query. */
+  public <S extends SparkDataStream> List<S> sources(Class<S> type) {
+    Set<SparkDataStream> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+    return CollectionConverters.asJava(query.sources()).stream()
+        .filter(stream -> type.isInstance(stream) && seen.add(stream))
+        .map(type::cast)
+        .toList();
+  }
+
+  /** Those of them that are part of the running batch. */
   public <S extends SparkDataStream> List<SourceBatch<S>> sourcesOfBatch(Class<S> type) {
     StreamExecutionContext batch = query.getLatestExecutionContext();
-    Set<SparkDataStream> seen = Collections.newSetFromMap(new IdentityHashMap<>());
     List<SourceBatch<S>> found = new ArrayList<>();
-    for (SparkDataStream stream : CollectionConverters.asJava(query.sources())) {
+    for (S stream : sources(type)) {
       Option<Offset> end = batch.endOffsets().get(stream);
-      if (type.isInstance(stream) && end.isDefined() && seen.add(stream)) {
+      if (end.isDefined()) {
         Option<Offset> start = batch.startOffsets().get(stream);
-        found.add(
-            new SourceBatch<>(
-                type.cast(stream), start.isDefined() ? start.get() : null, end.get()));
+        found.add(new SourceBatch<>(stream, start.isDefined() ? start.get() : null, end.get()));
       }
     }
     return found;

@@ -5,7 +5,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SinkOptions.TransactionScope;
 import io.eoskafka.decision.EpochBatch;
 import io.eoskafka.decision.EpochSession;
-import io.eoskafka.decision.WriterOutput;
+import io.eoskafka.decision.WriterReport;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.task.SlotCommit;
@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
@@ -130,19 +131,16 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   @Override
   public void commit(long epochId, WriterCommitMessage[] messages) {
     if (epoch != null) {
-      List<WriterOutput> outputs = new ArrayList<>();
-      boolean attemptsLeft = false;
-      for (WriterCommitMessage message : messages) {
-        EpochCommitMessage report = (EpochCommitMessage) message;
-        outputs.add(report.output());
-        attemptsLeft |= !report.isFirstAttempt();
-      }
-      epoch.commit(outputs, attemptsLeft, sources);
+      epoch.commit(
+          Stream.of(messages)
+              .map(message -> ((TaskReport) message).as(WriterReport.class))
+              .toList(),
+          sources);
       return;
     }
     List<SlotCommit> commits = new ArrayList<>();
     for (WriterCommitMessage message : messages) {
-      commits.addAll(((SlotCommitMessage) message).commits());
+      commits.addAll(List.of(((TaskReport) message).as(SlotCommit[].class)));
     }
     sources.forEach(source -> source.taskScopeCommitted(epochId, commits));
   }

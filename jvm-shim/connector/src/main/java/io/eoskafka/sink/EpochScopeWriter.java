@@ -1,10 +1,10 @@
 package io.eoskafka.sink;
 
+import io.eoskafka.decision.WriterReport;
 import io.eoskafka.task.WriterTransaction;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
-import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /** Writes a task's rows into a transaction that the driver will decide on. */
 final class EpochScopeWriter implements DataWriter<InternalRow> {
@@ -30,10 +30,11 @@ final class EpochScopeWriter implements DataWriter<InternalRow> {
   }
 
   @Override
-  public WriterCommitMessage commit() {
+  public TaskReport commit() {
     TaskContext task = TaskContext.get();
-    return new EpochCommitMessage(
-        transaction.prepare(), task.stageAttemptNumber() == 0 && task.attemptNumber() == 0);
+    return TaskReport.of(
+        new WriterReport(
+            transaction.prepare(), task.stageAttemptNumber() == 0 && task.attemptNumber() == 0));
   }
 
   @Override

@@ -1,8 +1,8 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.TaskTransaction;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -54,7 +54,9 @@ final class TaskScopeWriter implements DataWriter<InternalRow> {
     if (transaction == null) {
       transaction = entered();
     }
-    return new SlotCommitMessage(transaction == null ? List.of() : transaction.commit());
+    // Nothing from a task that had no input: Spark runs one for a batch with no partitions.
+    return TaskReport.of(
+        transaction == null ? new SlotCommit[0] : transaction.commit().toArray(SlotCommit[]::new));
   }
 
   @Override

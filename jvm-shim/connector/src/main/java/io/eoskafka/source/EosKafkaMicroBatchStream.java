@@ -7,6 +7,7 @@ import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
 import io.eoskafka.decision.EpochSource;
 import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.query.RunningQuery;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
@@ -70,7 +71,23 @@ public final class EosKafkaMicroBatchStream
     this.client = options.client();
     this.admin = Admin.create(client.admin("eoskafka-driver-" + run));
     this.topics = new Topics(admin, options);
-    this.progress = new GroupProgress(options, sourcePath, admin, topics);
+    this.progress = new GroupProgress(options, this::group, sourcePath, admin, topics);
+  }
+
+  /**
+   * The group that the user has named, or null. Spark makes several sources of one that is joined
+   * with itself, each with offsets of its own; the second one's group ends in {@code -1}.
+   */
+  private String group() {
+    if (options.groupId() == null) {
+      return null;
+    }
+    long before =
+        RunningQuery.ofThisThread().sources(EosKafkaMicroBatchStream.class).stream()
+            .takeWhile(source -> source != this)
+            .filter(source -> source.options.equals(options))
+            .count();
+    return before == 0 ? options.groupId() : options.groupId() + "-" + before;
   }
 
   @Override

@@ -18,6 +18,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -48,6 +49,7 @@ final class GroupProgress {
   private static final String RECREATED = "the topic was deleted and created again";
 
   private final SourceOptions options;
+  private final Supplier<String> wantedGroup;
   private final String sourcePath;
   private final Admin admin;
   private final Topics topics;
@@ -65,8 +67,17 @@ final class GroupProgress {
   private Map<TopicPartition, String> topicIds = Map.of();
   private final Map<TopicPartition, Long> reached = new HashMap<>();
 
-  GroupProgress(SourceOptions options, String sourcePath, Admin admin, Topics topics) {
+  /**
+   * @param wantedGroup the group that the user wants it in, or null; asked on the query's thread
+   */
+  GroupProgress(
+      SourceOptions options,
+      Supplier<String> wantedGroup,
+      String sourcePath,
+      Admin admin,
+      Topics topics) {
     this.options = options;
+    this.wantedGroup = wantedGroup;
     this.sourcePath = sourcePath;
     this.admin = admin;
     this.topics = topics;
@@ -86,11 +97,12 @@ final class GroupProgress {
     RunningQuery query = RunningQuery.ofThisThread();
     files = new CheckpointFiles(sourcePath, query.hadoop());
     Optional<Identity> existing = files.readIdentity();
-    identity = existing.orElseGet(() -> Identity.of(options.groupId(), sourcePath));
-    if (options.groupId() != null && !options.groupId().equals(identity.group())) {
+    String wanted = wantedGroup.get();
+    identity = existing.orElseGet(() -> Identity.of(wanted, sourcePath));
+    if (wanted != null && !wanted.equals(identity.group())) {
       throw EosKafkaException.of(
           "EOSKAFKA_GROUP_CHANGED",
-          Map.of("given", options.groupId(), "kept", identity.group(), "checkpoint", sourcePath));
+          Map.of("given", wanted, "kept", identity.group(), "checkpoint", sourcePath));
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());

@@ -1,0 +1,46 @@
+package io.eoskafka.sink;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
+import java.io.Serializable;
+import java.io.UncheckedIOException;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/**
+ * What a task tells the driver when it has committed or prepared, as bytes: Spark sends it with the
+ * session's serializer, and one that cannot, as Kryo cannot with Java's records, would fail the
+ * task after its transaction has ended.
+ */
+final class TaskReport implements WriterCommitMessage {
+  private static final long serialVersionUID = 1L;
+
+  private final byte[] content;
+
+  private TaskReport(byte[] content) {
+    this.content = content;
+  }
+
+  static TaskReport of(Serializable content) {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
+      out.writeObject(content);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return new TaskReport(bytes.toByteArray());
+  }
+
+  /** What it was made of. */
+  <T> T as(Class<T> type) {
+    try (ObjectInputStream in = new ObjectInputStream(new ByteArrayInputStream(content))) {
+      return type.cast(in.readObject());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (ClassNotFoundException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}
