@@ -145,8 +145,8 @@ class Campaign:
     def run(self, kinds: Sequence[str]) -> None:
         """Do these faults, each when the query has got over the last one.
 
-        A kind is a key of `KINDS`, or two of them with ` during ` between them: one of
-        `OF_PROCESSES` and one of `OF_BROKERS`, at the same time.
+        A kind is one of `kinds()`, or two of them with ` during ` between them: one of
+        `of_processes()` and one of `OF_BROKERS`, at the same time.
         """
         for kind in kinds:
             self._wait_healthy()
@@ -278,14 +278,24 @@ class Campaign:
         return f"pid {victim.id.pid}"
 
     def _kill_driver(self, rng: random.Random) -> str:
-        former = self.application
         self._now()
+        self._replace_driver()
+        return "its Python process and its JVM"
+
+    def _kill_driver_at(self, point: Point) -> str:
+        self.application.faults.arm(point, "kill")
+        self.application.faults.wait_taken(point)
+        self._now()
+        self._replace_driver()
+        return "its JVM, then its Python process"
+
+    def _replace_driver(self) -> None:
+        former = self.application
         former.kill_driver()
         self.application = self._new_application()
         self.application.start()
         self._start_query()
         former.kill()  # executors end without their driver, at their own pace
-        return "its Python process and its JVM"
 
     def _pause_driver(self, rng: random.Random) -> str:
         self._now()
@@ -372,11 +382,37 @@ class Campaign:
             f"executor killed {point}": lambda campaign, _, point=point: campaign._kill_at(point)
             for point in ("before-flush", "after-flush", "after-offsets", "after-commit")
         },
+        **{
+            f"driver killed {point}": lambda campaign, _, point=point: campaign._kill_driver_at(
+                point
+            )
+            for point in ("before-decision", "after-decision", "half-rolled-forward", "before-log")
+        },
     }
 
-    OF_PROCESSES: ClassVar[list[str]] = [
-        kind for kind in KINDS if kind.startswith(("executor", "driver"))
-    ]
+    # Steps that there are in one scope only.
+    _OF_TASK_SCOPE: ClassVar[tuple[str, ...]] = (
+        "executor killed after-offsets",
+        "executor killed after-commit",
+    )
+    _OF_EPOCH_SCOPE: ClassVar[tuple[str, ...]] = (
+        "driver killed before-decision",
+        "driver killed after-decision",
+        "driver killed half-rolled-forward",
+    )
+
+    @classmethod
+    def kinds(cls, transform: str) -> list[str]:
+        """The kinds of fault that can hit a query with this transform."""
+        not_there = cls._OF_TASK_SCOPE if transform in cls.IN_EPOCH_SCOPE else cls._OF_EPOCH_SCOPE
+        return [kind for kind in cls.KINDS if kind not in not_there]
+
+    @classmethod
+    def of_processes(cls, transform: str) -> list[str]:
+        """Those of them that hit a process of Spark's."""
+        return [kind for kind in cls.kinds(transform) if kind.startswith(("executor", "driver"))]
+
+    IN_EPOCH_SCOPE: ClassVar[tuple[str, ...]] = ("repartitioned",)
     OF_BROKERS: ClassVar[list[str]] = [
         "broker paused",
         "transaction coordinator killed",

@@ -2,9 +2,9 @@
 
 A round is a campaign of its own: new brokers, each kind of fault once in an order of its own, then
 some of them two at a time, then Spark's start without Kafka, to compare a driver's restart with.
-Rounds alternate between a plan in the JVM and one in Python. Each round that is over is kept in the
-state folder, so a run that was interrupted goes on with the next one. The report is written anew
-after every round.
+Rounds take turns between a plan in the JVM, one in Python, and one in epoch scope. Each round that
+is over is kept in the state folder, so a run that was interrupted goes on with the next one. The
+report is written anew after every round.
 
 `--replay JOURNAL` does the faults of one `faults.jsonl` again instead, with the targets and not
 before the times that it names, and writes no report. A round in which anything was wrong leaves its
@@ -32,7 +32,7 @@ from typing import Any
 from faults.campaign import Campaign, Journal
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TRANSFORMS = ("exclaim", "exclaim_in_pandas")
+TRANSFORMS = ("exclaim", "exclaim_in_pandas", "repartitioned")
 PAIRS = 4
 
 
@@ -68,15 +68,16 @@ def main() -> int:
 def run_round(state: Path, seed: int) -> dict[str, Any]:
     """One campaign; its folder is kept if anything was wrong."""
     rng = random.Random(seed)
-    kinds = list(Campaign.KINDS)
+    transform = TRANSFORMS[seed % len(TRANSFORMS)]
+    kinds = Campaign.kinds(transform)
     rng.shuffle(kinds)
     kinds += [
-        f"{rng.choice(Campaign.OF_PROCESSES)} during {rng.choice(Campaign.OF_BROKERS)}"
+        f"{rng.choice(Campaign.of_processes(transform))} during {rng.choice(Campaign.OF_BROKERS)}"
         for _ in range(PAIRS)
     ]
     folder = _emptied(state / f"work-{seed:05}")
     began = time.monotonic()
-    campaign = Campaign(folder, TRANSFORMS[seed % len(TRANSFORMS)], seed)
+    campaign = Campaign(folder, transform, seed)
     records, stall, spark_start, findings, error = 0, 0.0, None, [], ""
     try:
         with campaign:
@@ -91,7 +92,7 @@ def run_round(state: Path, seed: int) -> dict[str, Any]:
         shutil.rmtree(folder)
     return {
         "seed": seed,
-        "transform": TRANSFORMS[seed % len(TRANSFORMS)],
+        "transform": transform,
         "seconds": round(time.monotonic() - began),
         "records": records,
         "longest_stall_s": stall,

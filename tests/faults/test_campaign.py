@@ -12,17 +12,21 @@ SEED = 1
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "transform", ["exclaim", pytest.param("repartitioned", marks=pytest.mark.slow)]
+)
 def test_each_kind_of_fault_once_and_every_record_takes_effect_once(
-    tmp_path: Path, keep_logs: list[Path]
+    tmp_path: Path, keep_logs: list[Path], transform: str
 ) -> None:
+    kinds = Campaign.kinds(transform)
     try:
-        with Campaign(tmp_path, "exclaim", SEED) as campaign:
-            campaign.run(list(Campaign.KINDS))
+        with Campaign(tmp_path, transform, SEED) as campaign:
+            campaign.run(kinds)
             report = campaign.finish()
     finally:
         keep_logs += [*tmp_path.glob("*.jsonl"), *tmp_path.glob("application-*/*.log")]
         keep_logs += tmp_path.glob("kafka/*/broker.log")
-    assert [event.kind for event in report.events] == list(Campaign.KINDS)
+    assert [event.kind for event in report.events] == kinds
     assert report.findings == ()
     assert report.records > 0
     for event in report.events:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, Point, StartApplication, until
+from kafka import KafkaProducer
 
 RECORDS = 600
 PER_BATCH = 200
 
 STATELESS = {"transform": "repartitioned", "mode": "append"}
 STATEFUL = {"transform": "grouped", "mode": "update"}
+IN_BATCHES = {"maxOffsetsPerTrigger": PER_BATCH}
 
 
 @pytest.fixture(scope="module")
@@ -181,10 +185,49 @@ def test_another_plan_of_a_decided_epoch_stops_the_query(
     assert len(flow.outputs()) == PER_BATCH
 
 
+def test_a_failure_after_the_decision_takes_nothing_back(
+    application: Application, flow: Flow
+) -> None:
+    # Its rows are others when it runs again: what was decided cannot be made anew.
+    flow.produce(RECORDS)
+    application.faults.arm("after-decision", "fail")
+    query = flow.start(application, transform="random", **IN_BATCHES)
+    assert "fault after-decision" in str(query.wait_end().error)
+    flow.start(application, transform="random", **IN_BATCHES).wait_done()
+    flow.assert_nothing_is_open()
+    assert sorted(record.key for record in flow.outputs()) == sorted(
+        record.key for record in flow.inputs()
+    )
+    assert flow.committed() == flow.ends()
+
+
+def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
+    application: Application, start_application: StartApplication, flow: Flow
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("before-decision", "stop")
+    query = flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
+    first.faults.wait_taken("before-decision")
+    ended = flow.open_transactions()[0]
+    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
+        producer.init_transactions()
+    first.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert "[EOSKAFKA_PREPARED_GONE]" in error, error
+    assert ended in error
+    flow.assert_nothing_is_open()
+    assert flow.outputs() == []
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.assert_exactly_once()
+
+
 # ---- decided, and timed out before it could be committed
 
 SHORT = {"kafka.transaction.timeout.ms": "12000"}
-IN_BATCHES = {"maxOffsetsPerTrigger": PER_BATCH}
+# Less than that remains when a decision of 3 s, and a second for the brokers' look, are taken off.
+TOO_LONG_S = 9.0
 
 
 @pytest.fixture(scope="module")
@@ -237,3 +280,26 @@ def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
         assert "[EOSKAFKA_EPOCH_NOT_REPEATABLE]" in status.error, status.error
         assert flow.outputs() == before
         flow.assert_nothing_is_open()
+
+
+def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
+    start_application: StartApplication,
+    application: Application,
+    impatient_cluster: LocalCluster,
+    tmp_path: Path,
+) -> None:
+    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("before-decision", "stop")
+    query = flow.start(first, transform="repartitioned", sink=SHORT, **IN_BATCHES)
+    first.faults.wait_taken("before-decision")
+    time.sleep(TOO_LONG_S)  # an epoch that takes long, not a wait for something
+    first.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert "[EOSKAFKA_EPOCH_TOO_LONG]" in error, error
+    flow.assert_nothing_is_open()
+    assert flow.outputs() == []
+    flow.start(application, transform="repartitioned", sink=SHORT, **IN_BATCHES).wait_done()
+    flow.assert_exactly_once()

@@ -122,7 +122,10 @@ REFUSED_ON_SINK: dict[str, tuple[Options, list[str]]] = {
         {"transactionalIdPrefx": "x"},
         ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is transactionalIdPrefix"],
     ),
-    "not there yet": ({"writeId": "x"}, ["EOSKAFKA_OPTION_NOT_THERE_YET", "writeId"]),
+    "not there yet": (
+        {"commitIntervalMs": "100"},
+        ["EOSKAFKA_OPTION_NOT_THERE_YET", "commitIntervalMs"],
+    ),
     "never allowed": (
         {"kafka.acks": "1"},
         ["EOSKAFKA_OPTION_REFUSED", "kafka.acks", "transactions need acks=all"],

@@ -388,37 +388,6 @@ def test_the_same_cluster_under_another_name_is_served(inputs: Inputs) -> None:
     assert streams.numbers(output) == [*range(INPUT)]
 
 
-def test_a_batch_write_is_refused(streams: Streams) -> None:
-    output = streams.topic()
-    rows = streams.spark.createDataFrame([("k", "v")], "key string, value string")
-    writer = (
-        rows.write.format("eoskafka")
-        .option("kafka.bootstrap.servers", streams.servers)
-        .option("topic", output)
-    )
-    with pytest.raises(Exception, match=r"EOSKAFKA_SCOPE_REFUSED.*it is a batch write"):
-        writer.mode("append").save()
-    assert streams.values(output) == []
-
-
-def test_a_batch_write_inside_foreach_batch_is_refused(inputs: Inputs) -> None:
-    streams, output = inputs.streams, inputs.streams.topic()
-
-    def write(rows: DataFrame, batch: int) -> None:
-        writer = rows.write.format("eoskafka").mode("append").option("topic", output)
-        writer.option("kafka.bootstrap.servers", streams.servers).save()
-
-    error = streams.failure(
-        kv(inputs.source)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(streams.checkpoint()))
-        .trigger(availableNow=True)
-    )
-    assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
-    assert "it is a batch write (also inside foreachBatch)" in error
-    assert_untouched(inputs, output)
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

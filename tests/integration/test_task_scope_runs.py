@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, compile_to_jar, until
+from harness import Application, Flow, StartApplication, compile_to_jar, until
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 RECORDS = 1_000

@@ -112,7 +112,7 @@ class Flow:
             transform: a name of `transforms.py`.
             interval: of processing-time batches, without end.
             sink: further options of the sink.
-            form: the sink's format.
+            form: the sink's format, or `foreach_batch`: a batch write in each batch.
             mode: the output mode.
             source: further options of the source; `kafka_x_y` for `kafka.x.y`.
         """

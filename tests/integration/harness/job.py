@@ -26,6 +26,9 @@ from harness.transforms import TRANSFORMS
 # the host of the first attempt, and in local-cluster mode all executors are on one host.
 TWO_HOSTS = "two-hosts"
 
+# As a format: each batch is written by a batch write of ours.
+FOREACH_BATCH = "foreach_batch"
+
 
 def main() -> None:
     """Obey until standard input ends."""
@@ -96,13 +99,15 @@ def _start_workers(builder: SparkSession.Builder, work: str) -> str:
 
 def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
     rows = spark.readStream.format(command["origin"]).options(**command["source"]).load()
-    writer = (
-        TRANSFORMS[command["transform"]](rows)
-        .writeStream.format(command["format"])
-        .options(**command["sink"])
-        .outputMode(command["mode"])
-        .option("checkpointLocation", command["checkpoint"])
-    )
+    stream = TRANSFORMS[command["transform"]](rows).writeStream
+    if command["format"] == FOREACH_BATCH:
+        sink = command["sink"]
+        writer = stream.foreachBatch(
+            lambda batch, _: batch.write.format("eoskafka").mode("append").options(**sink).save()
+        )
+    else:
+        writer = stream.format(command["format"]).options(**command["sink"])
+    writer = writer.outputMode(command["mode"]).option("checkpointLocation", command["checkpoint"])
     interval = command["interval"]
     if interval is None:
         return writer.trigger(availableNow=True).start()

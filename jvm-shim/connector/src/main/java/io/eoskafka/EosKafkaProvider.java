@@ -1,7 +1,8 @@
 package io.eoskafka;
 
-import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.sink.BatchWrite;
 import io.eoskafka.source.EosKafkaScan;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** {@code format("eoskafka")}. */
 public final class EosKafkaProvider
@@ -39,17 +41,28 @@ public final class EosKafkaProvider
     return new EosKafkaTable(schema);
   }
 
-  /**
-   * Where Spark takes a batch write in any save mode, so that each gets our reason for refusing it.
-   */
+  /** Where Spark takes a batch write, in any save mode: the table itself writes streams only. */
   @Override
   public BaseRelation createRelation(
       SQLContext context,
       SaveMode mode,
       scala.collection.immutable.Map<String, String> options,
       Dataset<Row> rows) {
-    throw EosKafkaException.of(
-        "EOSKAFKA_SCOPE_REFUSED",
-        Map.of("reason", "it is a batch write (also inside foreachBatch)"));
+    Runtime.check();
+    BatchWrite.run(
+        rows,
+        mode,
+        SinkOptions.parse(new CaseInsensitiveStringMap(CollectionConverters.asJava(options))));
+    return new BaseRelation() {
+      @Override
+      public SQLContext sqlContext() {
+        return context;
+      }
+
+      @Override
+      public StructType schema() {
+        throw new UnsupportedOperationException("what was written is not read back");
+      }
+    };
   }
 }

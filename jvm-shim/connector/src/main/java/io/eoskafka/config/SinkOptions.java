@@ -1,6 +1,7 @@
 package io.eoskafka.config;
 
 import java.util.Locale;
+import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param transactionTimeout {@code kafka.transaction.timeout.ms}, where given: a task must end
  *     within it, in epoch scope a batch
  * @param decisionTopic where epoch scope keeps its decisions
+ * @param writeId names a batch write
  */
 public record SinkOptions(
     ClientSettings client,
@@ -20,7 +22,8 @@ public record SinkOptions(
     TransactionScope transactionScope,
     String transactionalIdPrefix,
     OptionalInt transactionTimeout,
-    String decisionTopic) {
+    String decisionTopic,
+    Optional<String> writeId) {
 
   /** What a user may ask for. */
   public enum TransactionScope {
@@ -65,7 +68,8 @@ public record SinkOptions(
         scope,
         prefix,
         timeout.isPresent() ? OptionalInt.of((int) timeout.getAsLong()) : OptionalInt.empty(),
-        decisionTopic);
+        decisionTopic,
+        Optional.ofNullable(options.get("writeId")));
   }
 
   /** In milliseconds, of a task's transaction in task scope. */

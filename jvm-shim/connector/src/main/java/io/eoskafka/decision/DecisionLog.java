@@ -176,15 +176,9 @@ final class DecisionLog implements AutoCloseable {
         producer.send(record(partition, "decision:" + queryId + ":" + part, values.get(part)));
       }
       // All its transactions have ended by now, and nobody will ask for them again.
-      for (WriterOutput former : last.map(Decision::outputs).orElse(List.of())) {
-        if (former.transaction() != null && !decision.outputs().contains(former)) {
-          producer.send(
-              record(
-                  former.markerPartition(),
-                  marker(queryId, former.transaction().transactionalId()),
-                  null));
-        }
-      }
+      last.map(Decision::outputs).orElse(List.of()).stream()
+          .filter(former -> !decision.outputs().contains(former))
+          .forEach(this::removeMarker);
       producer.flush();
       check.run();
       offsets.accept(producer);
@@ -204,6 +198,31 @@ final class DecisionLog implements AutoCloseable {
       throw e;
     }
     last = Optional.of(decision);
+  }
+
+  /** Removes every entry of this query; only for one that will not come again. */
+  void forget() {
+    producer.begin();
+    int partition = topic.decisionPartition(queryId);
+    producer.send(record(partition, "run:" + queryId, null));
+    last.ifPresent(
+        decision -> {
+          for (int part = 0; part < decision.encode().size(); part++) {
+            producer.send(record(partition, "decision:" + queryId + ":" + part, null));
+          }
+          decision.outputs().forEach(this::removeMarker);
+        });
+    producer.commit();
+  }
+
+  private void removeMarker(WriterOutput output) {
+    if (output.transaction() != null) {
+      producer.send(
+          record(
+              output.markerPartition(),
+              marker(queryId, output.transaction().transactionalId()),
+              null));
+    }
   }
 
   /** The key of a transaction's marker; its id is that of one attempt. */

@@ -74,6 +74,9 @@ public final class EpochBatch {
       decide(new Decision(scope.run(), scope.epoch(), plan, outputs, inputs), outputs, sources);
     } else if (lost.isEmpty()) {
       decided = true;
+      if (!isRepeated(outputs) && session.isJob()) {
+        throw EosKafkaException.of("EOSKAFKA_WRITE_ID_USED", Map.of("owner", session.ownerName()));
+      }
       if (!isRepeated(outputs)) {
         LOG.warn(
             "Epoch {} has taken effect before and was run again for its state alone; its rows are"
@@ -84,6 +87,7 @@ public final class EpochBatch {
       heal(outputs);
     }
     session.endWriters(!reports.stream().allMatch(WriterReport::isFirstAttempt));
+    session.finish(scope.epoch());
     sources.forEach(EpochSource::epochCommitted);
     FaultPoint.BEFORE_LOG.reach();
   }

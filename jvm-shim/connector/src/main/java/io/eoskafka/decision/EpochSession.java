@@ -3,7 +3,6 @@ package io.eoskafka.decision;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
-import io.eoskafka.query.CheckpointFolder;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
@@ -19,6 +18,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
@@ -43,8 +43,12 @@ public final class EpochSession {
    */
   private static final int DECISION_TIMEOUT_MS = 10_000;
 
-  private static final Map<UUID, EpochSession> SESSIONS = new HashMap<>();
+  private record Key(UUID runId, String ownerId) {}
 
+  /** Each is used by its query's thread alone, until it is closed. */
+  private static final Map<Key, EpochSession> SESSIONS = new ConcurrentHashMap<>();
+
+  private final EpochOwner owner;
   private final SinkOptions options;
   private final Admin admin;
   private final SinkIdentity identity;
@@ -53,20 +57,20 @@ public final class EpochSession {
   private final int transactionTimeoutMs;
   private final long timeoutCheckMs;
   private long generation;
+  private long finished = -1;
   private Decision unlogged;
   private Set<Integer> lost = Set.of();
 
-  private EpochSession(RunningQuery query, SinkOptions options, Admin admin) {
+  private EpochSession(EpochOwner owner, SinkOptions options, Admin admin) {
+    this.owner = owner;
     this.options = options;
     this.admin = admin;
     ClientSettings client = options.client();
-    CheckpointFolder checkpoint = query.checkpointFolder();
     String cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
-    Optional<SinkIdentity> kept = SinkIdentity.read(checkpoint);
-    identity =
-        kept.orElseGet(() -> SinkIdentity.of(query.checkpoint(), cluster, options.decisionTopic()));
-    requireKept("the sink's cluster", identity.cluster(), cluster, query);
-    requireKept("decisionTopic", identity.topic(), options.decisionTopic(), query);
+    Optional<SinkIdentity> kept = owner.kept();
+    identity = kept.orElseGet(() -> new SinkIdentity(owner.id(), cluster, options.decisionTopic()));
+    requireKept("the sink's cluster", identity.cluster(), cluster);
+    requireKept("decisionTopic", identity.topic(), options.decisionTopic());
     topic = new DecisionTopic(admin, client, identity.topic());
     topic.require(kept.isEmpty());
     timeoutCheckMs = topic.timeoutCheckMs();
@@ -81,42 +85,50 @@ public final class EpochSession {
             kept.isPresent());
     if (kept.isEmpty()) {
       // After the topic's first entry, which this file promises.
-      identity.write(checkpoint);
+      owner.keep(identity);
     }
   }
 
-  private static void requireKept(String what, String kept, String now, RunningQuery query) {
+  private void requireKept(String what, String kept, String now) {
     if (!kept.equals(now)) {
       throw EosKafkaException.of(
           "EOSKAFKA_DECISIONS_ELSEWHERE",
-          Map.of("what", what, "kept", kept, "given", now, "checkpoint", query.checkpoint()));
+          Map.of("what", what, "kept", kept, "given", now, "owner", owner.name()));
     }
   }
 
-  /**
-   * The session of the query on this thread; opened, and what is open settled, at its first use.
-   */
-  public static synchronized EpochSession of(RunningQuery query) {
-    EpochSession session = SESSIONS.get(query.runId());
+  /** An owner's session in this run; opened, and what is open settled, at its first use. */
+  public static EpochSession of(EpochOwner owner, SinkOptions options) {
+    if (owner.isJob()) {
+      return open(owner, options);
+    }
+    Key key = new Key(owner.query().runId(), owner.id());
+    EpochSession session = SESSIONS.get(key);
     if (session == null) {
-      SinkOptions options = query.sinkOptions();
-      Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
-      EpochSession opened = null;
-      try {
-        opened = new EpochSession(query, options, admin);
-        opened.resolve(query);
-      } catch (RuntimeException e) {
-        if (opened != null) {
-          opened.log.close();
-        }
-        admin.close(Duration.ZERO);
-        throw e;
-      }
-      session = opened;
-      SESSIONS.put(query.runId(), session);
-      query.whenItEnds(() -> close(query.runId()));
+      session = open(owner, options);
+      SESSIONS.put(key, session);
+      owner
+          .query()
+          .whenItEnds(
+              () -> Optional.ofNullable(SESSIONS.remove(key)).ifPresent(EpochSession::close));
     }
     return session;
+  }
+
+  private static EpochSession open(EpochOwner owner, SinkOptions options) {
+    Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
+    EpochSession opened = null;
+    try {
+      opened = new EpochSession(owner, options, admin);
+      opened.resolve();
+      return opened;
+    } catch (RuntimeException e) {
+      if (opened != null) {
+        opened.log.close();
+      }
+      admin.close(Duration.ZERO);
+      throw e;
+    }
   }
 
   /**
@@ -125,43 +137,41 @@ public final class EpochSession {
    * @param offsetsSaySo whether offsets of its sources have a stamp of epoch scope
    */
   public static Optional<EpochSession> ifUsed(RunningQuery query, boolean offsetsSaySo) {
-    return offsetsSaySo || SinkIdentity.read(query.checkpointFolder()).isPresent()
-        ? Optional.of(of(query))
+    EpochOwner owner = EpochOwner.ofSink(query);
+    return offsetsSaySo || owner.kept().isPresent()
+        ? Optional.of(of(owner, query.sinkOptions()))
         : Optional.empty();
   }
 
   /**
-   * The session of the query on this thread if it has been opened: by a source of ours at its
-   * start, where the query was in epoch scope before, or by an epoch.
+   * The session of a query's sink if it has been opened: by a source of ours at its start, where
+   * the query was in epoch scope before, or by an epoch.
    */
-  public static synchronized Optional<EpochSession> running(RunningQuery query) {
-    return Optional.ofNullable(SESSIONS.get(query.runId()));
+  public static Optional<EpochSession> running(RunningQuery query) {
+    return Optional.ofNullable(SESSIONS.get(new Key(query.runId(), EpochOwner.ofSink(query).id())));
   }
 
-  private static synchronized void close(UUID runId) {
-    EpochSession session = SESSIONS.remove(runId);
-    if (session != null) {
-      session.log.close();
-      session.admin.close(Duration.ZERO);
-    }
+  /** Ends nothing: what is prepared is the next start's. */
+  public void close() {
+    log.close();
+    admin.close(Duration.ZERO);
   }
 
   /** Settles what a former run has left: nothing of it stays open. */
-  private void resolve(RunningQuery query) {
-    long planned = query.lastPlanned().orElse(-1);
-    long done = query.lastDone().orElse(-1);
+  private void resolve() {
+    long planned = owner.planned();
+    long done = owner.done();
     if (log.last().isPresent()) {
       Decision decision = log.last().get();
       long epoch = decision.epoch();
       if (epoch > planned) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISION_NEWER",
-            Map.of("decided", epoch, "planned", planned, "checkpoint", query.checkpoint()));
+            Map.of("decided", epoch, "planned", planned, "owner", owner.name()));
       }
-      if (epoch >= planned - 1 && !plan(query, epoch).agreesWith(decision.plan())) {
+      if (epoch >= planned - 1 && !owner.plan(epoch).agreesWith(decision.plan())) {
         throw EosKafkaException.of(
-            "EOSKAFKA_DECISION_OTHER_PLAN",
-            Map.of("epoch", epoch, "checkpoint", query.checkpoint()));
+            "EOSKAFKA_DECISION_OTHER_PLAN", Map.of("epoch", epoch, "owner", owner.name()));
       }
       if (epoch > done) {
         unlogged = decision;
@@ -175,10 +185,6 @@ public final class EpochSession {
       }
     }
     OpenTransactions.endWriters(admin, identity.id(), run -> run < log.run(), false);
-  }
-
-  static Decision.Plan plan(RunningQuery query, long epoch) {
-    return Decision.Plan.ofFiles(query.planned(epoch - 1), query.planned(epoch));
   }
 
   /**
@@ -207,8 +213,16 @@ public final class EpochSession {
     return missing;
   }
 
-  /** Begins to write an epoch. */
-  public EpochBatch begin(RunningQuery query, long epoch) {
+  /**
+   * Begins to write an epoch.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_SECOND_WRITE} if this run has written it before
+   */
+  public EpochBatch begin(long epoch) {
+    if (finished == epoch) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
+    }
     boolean again = isDecided(epoch);
     WriterScope scope =
         new WriterScope(
@@ -222,7 +236,12 @@ public final class EpochSession {
             topic.name(),
             topic.markerPartitions(),
             again ? lost : null);
-    return new EpochBatch(this, scope, plan(query, epoch), again ? unlogged : null, lost);
+    return new EpochBatch(this, scope, owner.plan(epoch), again ? unlogged : null, lost);
+  }
+
+  /** An epoch is decided, and all of it committed. */
+  void finish(long epoch) {
+    finished = epoch;
   }
 
   /** Whether an epoch was decided by a former run and not logged by Spark. */
@@ -255,6 +274,19 @@ public final class EpochSession {
       generation++;
     }
     OpenTransactions.endWriters(admin, identity.id(), run -> run == log.run(), true);
+  }
+
+  boolean isJob() {
+    return owner.isJob();
+  }
+
+  String ownerName() {
+    return owner.name();
+  }
+
+  /** Removes what the decision topic has of an owner that will not come again. */
+  public void forget() {
+    log.forget();
   }
 
   DecisionLog log() {

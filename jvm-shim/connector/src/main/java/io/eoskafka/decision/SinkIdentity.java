@@ -3,7 +3,6 @@ package io.eoskafka.decision;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.Identity;
 import io.eoskafka.query.CheckpointFolder;
 import java.io.IOException;
 import java.util.Map;
@@ -13,22 +12,17 @@ import java.util.Optional;
  * Whose decisions a query's are; kept in the checkpoint once the decision topic has an entry of it,
  * so a moved checkpoint keeps it, and its presence promises that entry.
  *
- * @param id 22 characters, made from the checkpoint's first path
+ * @param id 22 characters, made from the checkpoint's first path: see {@link EpochOwner}
  * @param cluster the sink's
  * @param topic the decision topic
  */
 record SinkIdentity(String id, String cluster, String topic) {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final String FILE = "eoskafka-sink.json";
-
-  static SinkIdentity of(String checkpoint, String cluster, String topic) {
-    return new SinkIdentity(Identity.digest("sink:" + checkpoint), cluster, topic);
-  }
 
   /** The one that the checkpoint holds, or empty where the query was never in epoch scope. */
-  static Optional<SinkIdentity> read(CheckpointFolder checkpoint) {
+  static Optional<SinkIdentity> read(CheckpointFolder checkpoint, String file) {
     return checkpoint
-        .read(FILE)
+        .read(file)
         .map(
             text -> {
               try {
@@ -43,13 +37,13 @@ record SinkIdentity(String id, String cluster, String topic) {
                 // Said below.
               }
               throw EosKafkaException.of(
-                  "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", checkpoint.nameOf(FILE)));
+                  "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", checkpoint.nameOf(file)));
             });
   }
 
-  void write(CheckpointFolder checkpoint) {
+  void write(CheckpointFolder checkpoint, String file) {
     checkpoint.write(
-        FILE,
+        file,
         JSON.createObjectNode()
             .put("version", DecisionTopic.VERSION)
             .put("id", id)

@@ -18,6 +18,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog;
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecutionContext;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
@@ -40,19 +41,29 @@ public final class RunningQuery {
     this.session = session;
   }
 
-  /** The query of this thread. */
+  /** The query of this thread, which must be one's. */
   public static RunningQuery ofThisThread() {
+    return onThisThread()
+        .orElseThrow(
+            () ->
+                EosKafkaException.of(
+                    "EOSKAFKA_SCOPE_BROKEN",
+                    Map.of("detail", "no streaming query runs on this thread")));
+  }
+
+  /** The query whose thread this is, if it is one's: also inside {@code foreachBatch}. */
+  public static Optional<RunningQuery> onThisThread() {
     SparkSession session = (SparkSession) SparkSession.active();
     String queryId = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
-    StreamExecution query =
-        queryId == null
-            ? null
-            : session.sharedState().activeStreamingQueries().get(UUID.fromString(queryId));
-    if (query == null) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "no streaming query runs on this thread"));
-    }
-    return new RunningQuery(query, session);
+    return Optional.ofNullable(queryId)
+        .map(id -> session.sharedState().activeStreamingQueries().get(UUID.fromString(id)))
+        .map(query -> new RunningQuery(query, session));
+  }
+
+  /** The batch that runs on this thread. */
+  public long batch() {
+    return Long.parseLong(
+        session.sparkContext().getLocalProperty(MicroBatchExecution.BATCH_ID_KEY()));
   }
 
   /** Unique per run of a query. */

@@ -4,6 +4,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SinkOptions.TransactionScope;
 import io.eoskafka.decision.EpochBatch;
+import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.query.RunningQuery;
@@ -77,7 +78,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (plan.isStateful()) {
       sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
     }
-    epoch = EpochSession.of(query).begin(query, plan.epoch());
+    epoch = EpochSession.of(EpochOwner.ofSink(query), options).begin(plan.epoch());
     return new EpochScopeWriterFactory(epoch.scope(), columns);
   }
 

@@ -1,6 +1,8 @@
 package io.eoskafka.sink;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import java.util.Map;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
@@ -38,6 +40,14 @@ public final class EosKafkaWriteBuilder
 
       @Override
       public StreamingWrite toStreaming() {
+        if (options.writeId().isPresent()) {
+          throw EosKafkaException.of(
+              "EOSKAFKA_OPTION_INVALID",
+              Map.of(
+                  "option", "writeId",
+                  "value", options.writeId().get(),
+                  "takes", "nothing here: it names batch writes, and this is a streaming query"));
+        }
         return new EosKafkaStreamingWrite(options, columns);
       }
     };

@@ -1,0 +1,181 @@
+"""Batch writes, by themselves and inside `foreachBatch`: all of their rows, once, or none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from harness import Application, Flow, Point, StartApplication
+from kafka.admin import KafkaAdminClient
+from pyspark.sql import DataFrame, functions
+from streams import Streams, kv
+
+ROWS = 20
+
+
+def rows(streams: Streams, count: int = ROWS, start: int = 0) -> DataFrame:
+    """Numbers as text, in four partitions."""
+    return streams.spark.range(start, start + count, 1, 4).selectExpr(
+        "concat('k', id) key", "cast(id as string) value"
+    )
+
+
+def save(frame: DataFrame, streams: Streams, topic: str, mode: str = "append", **more: str) -> None:
+    frame.write.format("eoskafka").mode(mode).options(
+        **{"kafka.bootstrap.servers": streams.servers, "topic": topic, **more}
+    ).save()
+
+
+def assert_nothing_is_open(admin: KafkaAdminClient, prefix: str) -> None:
+    listed = admin.list_transactions(state_filters=["Ongoing"])
+    found = [t.transactional_id for each in listed.values() for t in each]
+    assert [name for name in found if name.startswith(prefix)] == []
+
+
+@pytest.mark.parametrize("mode", ["append", "error"])
+def test_a_batch_write(streams: Streams, mode: str) -> None:
+    output = streams.topic()
+    save(rows(streams), streams, output, mode)
+    save(rows(streams, start=ROWS), streams, output, mode)
+    assert streams.numbers(output) == [*range(2 * ROWS)]
+
+
+def test_a_batch_write_without_rows(streams: Streams) -> None:
+    output = streams.topic()
+    save(rows(streams).where("value = 'x'"), streams, output)
+    assert streams.values(output) == []
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "ignore"])
+def test_a_mode_that_a_topic_does_not_have_is_refused(streams: Streams, mode: str) -> None:
+    output = streams.topic()
+    with pytest.raises(Exception, match="EOSKAFKA_SAVE_MODE"):
+        save(rows(streams), streams, output, mode)
+    assert streams.values(output) == []
+
+
+def test_a_batch_write_that_fails_leaves_nothing(streams: Streams) -> None:
+    output = streams.topic()
+
+    @functions.udf("string")
+    def fails(value: str) -> str:
+        if value == "19":
+            raise ValueError(value)
+        return value
+
+    with pytest.raises(Exception, match="ValueError"):
+        save(
+            rows(streams).select("key", fails("value").alias("value")),
+            streams,
+            output,
+            transactionalIdPrefix=output,
+        )
+    assert streams.values(output) == []
+    assert_nothing_is_open(streams.admin, output)
+
+
+def test_a_named_write_takes_effect_once(streams: Streams) -> None:
+    output = streams.topic()
+    for _ in range(2):
+        save(rows(streams), streams, output, writeId=f"nightly-{output}")
+    assert streams.numbers(output) == [*range(ROWS)]
+    with pytest.raises(Exception, match="EOSKAFKA_WRITE_ID_USED"):
+        save(rows(streams, start=5), streams, output, writeId=f"nightly-{output}")
+    assert streams.numbers(output) == [*range(ROWS)]
+
+
+def test_a_name_is_for_batch_writes_only(streams: Streams) -> None:
+    output = streams.topic()
+    writer = streams.sink(kv(streams.source(streams.topic())), output, options={"writeId": "x"})
+    with pytest.raises(Exception, match=r"EOSKAFKA_OPTION_INVALID.*writeId"):
+        streams.run(writer)
+
+
+# ---- inside foreachBatch
+
+
+def test_two_named_writes_of_each_batch_take_effect_once(streams: Streams) -> None:
+    topic, left, right = streams.topic(records=ROWS), streams.topic(), streams.topic()
+    checkpoint = streams.checkpoint()
+    calls = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        calls.append(number)
+        save(kv(batch), streams, left, writeId="left")
+        save(kv(batch), streams, right, writeId="right")
+
+    def run() -> None:
+        streams.run(
+            kv(streams.source(topic, {"maxOffsetsPerTrigger": 8}))
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+        )
+
+    run()
+    # The last batch runs again, as after a crash before Spark has logged it.
+    last = max(calls)
+    for file in (checkpoint / "commits").iterdir():
+        if file.name.strip(".").removesuffix(".crc") == str(last):
+            file.unlink()
+    streams.send(topic, ROWS)
+    run()
+    assert calls.count(last) == 2
+    assert streams.numbers(left) == [*range(ROWS + 1)]
+    assert streams.numbers(right) == [*range(ROWS + 1)]
+
+
+def test_a_second_write_of_a_batch_without_a_name_is_an_error(streams: Streams) -> None:
+    topic, output = streams.topic(records=ROWS), streams.topic()
+
+    def write(batch: DataFrame, number: int) -> None:
+        save(kv(batch), streams, output)
+        save(kv(batch), streams, output)
+
+    error = streams.failure(
+        kv(streams.source(topic))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(streams.checkpoint()))
+        .trigger(availableNow=True)
+    )
+    assert "EOSKAFKA_SECOND_WRITE" in error, error
+    assert streams.numbers(output) == [*range(ROWS)]
+
+
+@pytest.fixture
+def application(start_application: StartApplication) -> Application:
+    return start_application("local[2]")
+
+
+@pytest.mark.parametrize("point", ["before-decision", "after-decision", "before-log"])
+def test_a_driver_killed_in_a_write_of_foreach_batch(
+    application: Application, start_application: StartApplication, flow: Flow, point: Point
+) -> None:
+    flow.produce(200)
+    application.faults.arm(point, "kill")
+    flow.start(application, form="foreach_batch", maxOffsetsPerTrigger=100)
+    application.faults.wait_taken(point)
+    application.kill()
+    again = start_application("local[2]")
+    flow.start(again, form="foreach_batch", maxOffsetsPerTrigger=100).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_deleted_checkpoint_stops_a_write_of_foreach_batch(streams: Streams) -> None:
+    topic, output, checkpoint = streams.topic(records=ROWS), streams.topic(), streams.checkpoint()
+
+    def run() -> None:
+        streams.run(
+            kv(streams.source(topic, {"maxOffsetsPerTrigger": 8}))
+            .writeStream.foreachBatch(lambda batch, _: save(kv(batch), streams, output))
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+        )
+
+    run()
+    shutil.rmtree(Path(checkpoint))
+    streams.send(topic, ROWS)
+    with pytest.raises(Exception, match="EOSKAFKA_DECISION_NEWER"):
+        run()
+    assert streams.numbers(output) == [*range(ROWS)]
