@@ -148,7 +148,14 @@ def application(start_application: StartApplication) -> Application:
     return start_application("local[2]")
 
 
-@pytest.mark.parametrize("point", ["before-decision", "after-decision", "before-log"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("before-decision", marks=pytest.mark.slow),
+        "after-decision",
+        pytest.param("before-log", marks=pytest.mark.slow),
+    ],
+)
 def test_a_driver_killed_in_a_write_of_foreach_batch(
     application: Application, start_application: StartApplication, flow: Flow, point: Point
 ) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 from harness import until
+from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -253,3 +254,28 @@ def test_the_scope_may_change_between_runs(inputs: Inputs) -> None:
         streams.run(rows)
     assert streams.numbers(output) == [*range(INPUT + 4)]
     assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
+
+
+def test_a_record_that_the_topic_does_not_take_fails_the_batch(streams: Streams) -> None:
+    # The writer's marker arrives all the same, and neither flush nor coordinator tell of the loss.
+    topic, output, group = streams.topic(records=INPUT), streams.topic(), streams.group()
+    small = ConfigResource(ConfigResourceType.TOPIC, output, {"max.message.bytes": "1000"})
+    streams.admin.alter_configs([small])
+    rows = streams.source(topic, {"kafka.group.id": group})
+    large = rows.repartition(2).select("key", functions.repeat(col("value").cast("string"), 5_000))
+    error = streams.failure(streams.sink(large.toDF("key", "value"), output))
+    assert "[EOSKAFKA_WRITE_FAILED]" in error, error
+    assert "RecordTooLargeException" in error, error
+    assert streams.values(output) == []
+    assert set(streams.offsets(group, topic).values()) <= {0}
+
+
+def test_a_query_that_has_ended_leaves_no_client(inputs: Inputs) -> None:
+    streams = inputs.streams
+    streams.run(streams.sink(kv(inputs.source.repartition(2)), streams.topic()))
+
+    def clients() -> list[str]:
+        threads = streams.spark._jvm.Thread.getAllStackTraces().keySet()
+        return [t.getName() for t in threads if "eoskafka-driver-epochs" in t.getName()]
+
+    until(lambda: not clients(), f"the end of {clients()}", 20)

@@ -20,6 +20,8 @@ STATELESS = {"transform": "repartitioned", "mode": "append"}
 STATEFUL = {"transform": "grouped", "mode": "update"}
 IN_BATCHES = {"maxOffsetsPerTrigger": PER_BATCH}
 
+SLOW = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
@@ -37,7 +39,9 @@ def application(shared_application: Application, keep_logs: list[Path]) -> Itera
         yield lent
 
 
-@pytest.mark.parametrize("point", ["before-init", "after-init", "before-flush", "after-flush"])
+@pytest.mark.parametrize(
+    "point", ["before-init", pytest.param("after-init", marks=SLOW), "before-flush", "after-flush"]
+)
 def test_an_executor_killed_at_any_point_before_it_has_reported(
     application: Application, flow: Flow, point: Point
 ) -> None:
@@ -50,7 +54,10 @@ def test_an_executor_killed_at_any_point_before_it_has_reported(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("how", [STATEFUL, STATELESS], ids=["stateful", "stateless"])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(STATEFUL, id="stateful"), pytest.param(STATELESS, id="stateless", marks=SLOW)],
+)
 @pytest.mark.parametrize(
     "point",
     [
@@ -81,6 +88,7 @@ def test_a_driver_killed_at_any_step_of_an_epoch(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_a_driver_killed_in_its_first_epoch(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -95,7 +103,13 @@ def test_a_driver_killed_in_its_first_epoch(
 
 
 @pytest.mark.parametrize(
-    "point", ["before-decision", "after-decision", "half-rolled-forward", "before-log"]
+    "point",
+    [
+        "before-decision",
+        pytest.param("after-decision", marks=SLOW),
+        "half-rolled-forward",
+        pytest.param("before-log", marks=SLOW),
+    ],
 )
 def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     start_application: StartApplication, application: Application, flow: Flow, point: Point
@@ -113,6 +127,7 @@ def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_an_executor_that_wakes_up_after_its_epoch_was_decided_without_it_changes_nothing(
     start_application: StartApplication, flow: Flow
 ) -> None:
@@ -136,7 +151,14 @@ def test_an_executor_that_wakes_up_after_its_epoch_was_decided_without_it_change
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("lost", ["everything", "the last batch", "the last offset file"])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        pytest.param("everything", marks=SLOW),
+        "the last batch",
+        pytest.param("the last offset file", marks=SLOW),
+    ],
+)
 def test_a_checkpoint_that_has_gone_back_behind_a_decision_stops_the_query(
     application: Application, flow: Flow, lost: str
 ) -> None:
@@ -201,6 +223,20 @@ def test_a_failure_after_the_decision_takes_nothing_back(
     assert flow.committed() == flow.ends()
 
 
+def test_a_query_stopped_after_its_decision_commits_what_it_has_decided(
+    application: Application, flow: Flow
+) -> None:
+    # Spark interrupts the query's thread, which ends every call of Kafka's clients.
+    flow.produce(RECORDS)
+    application.faults.arm("after-decision", "slow")
+    query = flow.start(application, **STATEFUL)
+    application.faults.wait_taken("after-decision")
+    assert query.stop().error is None
+    assert len(flow.outputs()) == RECORDS
+    flow.start(application, **STATEFUL).wait_done()
+    flow.assert_exactly_once()
+
+
 def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
@@ -250,7 +286,9 @@ def time_out(first: Application, flow: Flow, point: Point, transform: str) -> No
     first.kill()
 
 
-@pytest.mark.parametrize("point", ["after-decision", "half-rolled-forward"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("after-decision", marks=SLOW), "half-rolled-forward"]
+)
 def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     start_application: StartApplication,
     application: Application,

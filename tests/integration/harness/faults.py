@@ -19,7 +19,7 @@ Point = Literal[
     "half-rolled-forward",
     "before-log",
 ]
-Action = Literal["kill", "stop", "fail"]
+Action = Literal["kill", "stop", "fail", "slow"]
 
 _TAKEN = ".taken-by-"
 

@@ -176,9 +176,11 @@ final class DecisionLog implements AutoCloseable {
         producer.send(record(partition, "decision:" + queryId + ":" + part, values.get(part)));
       }
       // All its transactions have ended by now, and nobody will ask for them again.
-      last.map(Decision::outputs).orElse(List.of()).stream()
-          .filter(former -> !decision.outputs().contains(former))
-          .forEach(this::removeMarker);
+      last.ifPresent(
+          former ->
+              former.outputs().stream()
+                  .filter(output -> !decision.outputs().contains(output))
+                  .forEach(output -> removeMarker(former.epoch(), output)));
       producer.flush();
       check.run();
       offsets.accept(producer);
@@ -210,24 +212,27 @@ final class DecisionLog implements AutoCloseable {
           for (int part = 0; part < decision.encode().size(); part++) {
             producer.send(record(partition, "decision:" + queryId + ":" + part, null));
           }
-          decision.outputs().forEach(this::removeMarker);
+          decision.outputs().forEach(output -> removeMarker(decision.epoch(), output));
         });
     producer.commit();
   }
 
-  private void removeMarker(WriterOutput output) {
+  private void removeMarker(long epoch, WriterOutput output) {
     if (output.transaction() != null) {
       producer.send(
           record(
               output.markerPartition(),
-              marker(queryId, output.transaction().transactionalId()),
+              marker(queryId, epoch, output.transaction().transactionalId()),
               null));
     }
   }
 
-  /** The key of a transaction's marker; its id is that of one attempt. */
-  static String marker(String queryId, String transactionalId) {
-    return "marker:" + queryId + ":" + transactionalId;
+  /**
+   * The key of a transaction's marker. With the epoch, since an id comes again in other epochs: the
+   * tombstone of a former marker comes after the present one, and must not have its key.
+   */
+  static String marker(String queryId, long epoch, String transactionalId) {
+    return "marker:" + queryId + ":" + epoch + ":" + transactionalId;
   }
 
   private ProducerRecord<byte[], byte[]> record(int partition, String key, String value) {

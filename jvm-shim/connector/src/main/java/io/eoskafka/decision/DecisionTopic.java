@@ -41,7 +41,7 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
  * <pre>
  * run:q               the number of the last run, and the decision id that has claimed it
  * decision:q:part     the last decision
- * marker:q:id         empty; id is the transaction's. Removed with the next decision
+ * marker:q:epoch:id   empty; id is the transaction's. Removed with the next decision
  * </pre>
  */
 final class DecisionTopic {
@@ -70,18 +70,24 @@ final class DecisionTopic {
     return name;
   }
 
+  /** How many of its partitions are in use. */
+  int partitions() {
+    return partitions;
+  }
+
   /**
    * Creates the topic where it is missing, as safe as the cluster's own transaction log, and
    * refuses one that could lose a decision.
    *
-   * @param mayCreate false where a query has decisions in it: a new one would have lost them
+   * @param had how many partitions it had when the query first used it, or 0: then it may be
+   *     created
    * @throws EosKafkaException {@code EOSKAFKA_DECISION_TOPIC_UNFIT}, {@code
    *     EOSKAFKA_DECISIONS_GONE}
    */
-  void require(boolean mayCreate) {
+  void require(int had) {
     Optional<TopicDescription> found = describe();
     if (found.isEmpty()) {
-      if (!mayCreate) {
+      if (had > 0) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISIONS_GONE", Map.of("topic", name, "what", "the topic does not exist"));
       }
@@ -94,7 +100,10 @@ final class DecisionTopic {
         sleep();
       }
     }
-    partitions = found.get().partitions().size();
+    int has = found.get().partitions().size();
+    require(has >= 2, "it has one partition; at least 2 are needed");
+    require(has >= had, "it had " + had + " partitions and has " + has);
+    partitions = had > 0 ? had : has;
     check(found.get());
   }
 
@@ -140,7 +149,6 @@ final class DecisionTopic {
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, name);
     Config config = KafkaCalls.get(admin.describeConfigs(List.of(resource)).all()).get(resource);
     int replicas = topic.partitions().get(0).replicas().size();
-    require(partitions >= 2, "it has one partition; at least 2 are needed");
     require(
         value(config, TopicConfig.CLEANUP_POLICY_CONFIG).equals(TopicConfig.CLEANUP_POLICY_COMPACT),
         "its cleanup.policy is not compact");

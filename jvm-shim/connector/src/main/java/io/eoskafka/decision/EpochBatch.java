@@ -58,11 +58,17 @@ public final class EpochBatch {
   }
 
   /**
-   * Called when every writer has reported.
+   * Called when every writer has reported. An interruption, as a query that is stopped gets it,
+   * waits until everything has ended: readers would wait for what it leaves open.
    *
    * @param sources those of ours that the epoch reads
    */
   public void commit(List<WriterReport> reports, List<? extends EpochSource> sources) {
+    Uninterrupted.run(() -> decideAndCommit(reports, sources));
+    FaultPoint.BEFORE_LOG.reach();
+  }
+
+  private void decideAndCommit(List<WriterReport> reports, List<? extends EpochSource> sources) {
     List<WriterOutput> outputs =
         reports.stream()
             .map(WriterReport::output)
@@ -86,10 +92,17 @@ public final class EpochBatch {
     } else {
       heal(outputs);
     }
-    session.endWriters(!reports.stream().allMatch(WriterReport::isFirstAttempt));
     session.finish(scope.epoch());
     sources.forEach(EpochSource::epochCommitted);
-    FaultPoint.BEFORE_LOG.reach();
+    endOthers(!reports.stream().allMatch(WriterReport::isFirstAttempt));
+  }
+
+  private void endOthers(boolean attemptsLeft) {
+    try {
+      session.endWriters(attemptsLeft);
+    } catch (RuntimeException e) {
+      LOG.warn("Transactions of lost attempts stay open until the next epoch or start", e);
+    }
   }
 
   /** Decides anew for the writers whose transactions were aborted after the first decision. */
@@ -227,16 +240,6 @@ public final class EpochBatch {
       LOG.warn("Epoch {} may be decided; the next start settles it", scope.epoch());
       return;
     }
-    // The thread of a stopped query is interrupted, which would cut this short.
-    boolean interrupted = Thread.interrupted();
-    try {
-      session.endWriters(true);
-    } catch (RuntimeException e) {
-      LOG.warn("Transactions of epoch {} stay open until the next start", scope.epoch(), e);
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
-    }
+    Uninterrupted.run(() -> endOthers(true));
   }
 }

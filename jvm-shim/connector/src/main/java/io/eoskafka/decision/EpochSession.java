@@ -19,6 +19,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
@@ -68,11 +69,16 @@ public final class EpochSession {
     ClientSettings client = options.client();
     String cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
     Optional<SinkIdentity> kept = owner.kept();
-    identity = kept.orElseGet(() -> new SinkIdentity(owner.id(), cluster, options.decisionTopic()));
-    requireKept("the sink's cluster", identity.cluster(), cluster);
-    requireKept("decisionTopic", identity.topic(), options.decisionTopic());
-    topic = new DecisionTopic(admin, client, identity.topic());
-    topic.require(kept.isEmpty());
+    if (kept.isPresent()) {
+      requireKept("the sink's cluster", kept.get().cluster(), cluster);
+      requireKept("decisionTopic", kept.get().topic(), options.decisionTopic());
+    }
+    topic = new DecisionTopic(admin, client, options.decisionTopic());
+    topic.require(kept.map(SinkIdentity::partitions).orElse(0));
+    identity =
+        kept.orElseGet(
+            () ->
+                new SinkIdentity(owner.id(), cluster, options.decisionTopic(), topic.partitions()));
     timeoutCheckMs = topic.timeoutCheckMs();
     transactionTimeoutMs = chooseTimeout(topic.maxTransactionTimeoutMs());
     log =
@@ -184,7 +190,17 @@ public final class EpochSession {
             lost.size());
       }
     }
-    OpenTransactions.endWriters(admin, identity.id(), run -> run < log.run(), false);
+    // What was decided has ended, and must answer the same if the next start asks it again.
+    Set<String> decided =
+        unlogged == null
+            ? Set.of()
+            : transactions(unlogged.outputs()).stream()
+                .map(PreparedTransaction::transactionalId)
+                .collect(Collectors.toSet());
+    OpenTransactions.endWriters(admin, identity.id(), run -> run < log.run(), true, decided);
+    // Attempts of the last run may yet begin. Not of all runs: ids that are initialised at each
+    // start would never expire.
+    OpenTransactions.endWriters(admin, identity.id(), run -> run == log.run() - 1, false, decided);
   }
 
   /**
@@ -264,7 +280,8 @@ public final class EpochSession {
   }
 
   /**
-   * Ends every open transaction of this run's writers.
+   * Ends every open transaction of writers of this run and of former ones, of which an attempt may
+   * have begun late.
    *
    * @param attemptsLeft whether an attempt may be left that has not reported: then no later one may
    *     have its transactional id
@@ -273,7 +290,7 @@ public final class EpochSession {
     if (attemptsLeft) {
       generation++;
     }
-    OpenTransactions.endWriters(admin, identity.id(), run -> run == log.run(), true);
+    OpenTransactions.endWriters(admin, identity.id(), run -> run <= log.run(), true, Set.of());
   }
 
   boolean isJob() {

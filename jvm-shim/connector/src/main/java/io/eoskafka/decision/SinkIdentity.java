@@ -15,8 +15,9 @@ import java.util.Optional;
  * @param id 22 characters, made from the checkpoint's first path: see {@link EpochOwner}
  * @param cluster the sink's
  * @param topic the decision topic
+ * @param partitions how many it had: which one has the decisions follows from it, and must not move
  */
-record SinkIdentity(String id, String cluster, String topic) {
+record SinkIdentity(String id, String cluster, String topic, int partitions) {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** The one that the checkpoint holds, or empty where the query was never in epoch scope. */
@@ -31,7 +32,8 @@ record SinkIdentity(String id, String cluster, String topic) {
                   return new SinkIdentity(
                       node.get("id").asText(),
                       node.get("cluster").asText(),
-                      node.get("decisionTopic").asText());
+                      node.get("decisionTopic").asText(),
+                      node.get("partitions").asInt());
                 }
               } catch (IOException | NullPointerException e) {
                 // Said below.
@@ -49,6 +51,7 @@ record SinkIdentity(String id, String cluster, String topic) {
             .put("id", id)
             .put("cluster", cluster)
             .put("decisionTopic", topic)
+            .put("partitions", partitions)
             .toString());
   }
 }

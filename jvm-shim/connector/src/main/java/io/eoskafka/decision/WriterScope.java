@@ -41,6 +41,6 @@ public record WriterScope(
   }
 
   public String marker(String transactionalId) {
-    return DecisionLog.marker(queryId, transactionalId);
+    return DecisionLog.marker(queryId, epoch, transactionalId);
   }
 }

@@ -10,7 +10,8 @@ import java.nio.file.StandardCopyOption;
  * Named moments at which tests end or fail a process. Off unless the JVM was started with {@code
  * -Dio.eoskafka.faults=<folder>}; then a file of the point's name in that folder is taken by the
  * first to get there, and its text says what happens: {@code kill} (SIGKILL to itself), {@code
- * stop} (SIGSTOP to itself) or {@code fail} (an exception).
+ * stop} (SIGSTOP to itself), {@code fail} (an exception) or {@code slow} (three seconds, whatever
+ * interrupts).
  */
 public enum FaultPoint {
   BEFORE_INIT("before-init"),
@@ -32,6 +33,7 @@ public enum FaultPoint {
   /** On the driver: everything of a batch is committed, and Spark has not logged it. */
   BEFORE_LOG("before-log");
 
+  private static final long SLOW_NANOS = 3_000_000_000L;
   private static final String FOLDER = System.getProperty("io.eoskafka.faults");
 
   private final String file;
@@ -67,8 +69,16 @@ public enum FaultPoint {
     switch (action) {
       case "kill" -> signal("-KILL", pid);
       case "stop" -> signal("-STOP", pid);
+      case "slow" -> waste();
       case "fail" -> throw new IllegalStateException("fault " + file);
       default -> throw new IllegalStateException("fault " + file + " has no action " + action);
+    }
+  }
+
+  private static void waste() {
+    long end = System.nanoTime() + SLOW_NANOS;
+    while (System.nanoTime() < end) {
+      Thread.onSpinWait();
     }
   }
 

@@ -157,7 +157,8 @@ public final class RunningQuery {
   /** Calls once when this run has ended, on another thread and some time later. */
   public void whenItEnds(Runnable action) {
     UUID run = query.runId();
-    StreamingQueryManager queries = session.streams();
+    // The session of this thread is the query's own copy, whose listeners hear of nothing.
+    StreamingQueryManager queries = query.sparkSession().streams();
     queries.addListener(
         new StreamingQueryListener() {
           @Override

@@ -192,7 +192,7 @@ public final class EosKafkaMicroBatchStream
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
       // Where the last batch was in epoch scope, progress has taken Spark's log for the truth.
       long from = progress.groupIsTheTruth() ? groupStart : logged;
-      if (logged != from) {
+      if (logged != from && progress.isMovedByTasks(partition)) {
         otherStarts.put(partition, logged);
       }
       if (from < entry.getValue()) {

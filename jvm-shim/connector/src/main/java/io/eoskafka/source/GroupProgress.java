@@ -67,6 +67,9 @@ final class GroupProgress {
   private Map<TopicPartition, String> topicIds = Map.of();
   private final Map<TopicPartition, Long> reached = new HashMap<>();
 
+  /** Partitions that a batch in task scope has moved last, by their stamps at start. */
+  private final Set<TopicPartition> movedByTasks = new HashSet<>();
+
   /**
    * @param wantedGroup the group that the user wants it in, or null; asked on the query's thread
    */
@@ -282,6 +285,15 @@ final class GroupProgress {
       long kept =
           keepWithinLog(partition, start, committed, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
+      boolean byTask =
+          kept == start
+              && Stamp.isOf(committed, Stamp.Scope.TASK)
+              && Stamp.parse(committed.metadata()).orElseThrow().epoch() >= 0;
+      if (byTask) {
+        movedByTasks.add(partition);
+      } else {
+        movedByTasks.remove(partition);
+      }
       // What epoch scope has committed is not taken back: Spark's log has the batch's start.
       boolean isKnown =
           source == StartingPoint.Source.GROUP
@@ -456,6 +468,11 @@ final class GroupProgress {
   /** Whether the sink commits source offsets with its output. */
   boolean groupIsTheTruth() {
     return groupIsTheTruth;
+  }
+
+  /** Whether what the group has of a partition is what tasks have committed batch by batch. */
+  boolean isMovedByTasks(TopicPartition partition) {
+    return movedByTasks.contains(partition);
   }
 
   /** Whether producers were fenced since the last call. */

@@ -18,6 +18,8 @@ import org.slf4j.LoggerFactory;
 public final class OpenTransactions {
   private static final Logger LOG = LoggerFactory.getLogger(OpenTransactions.class);
 
+  private static final int IDS_PER_CALL = 500;
+
   private OpenTransactions() {}
 
   /**
@@ -39,8 +41,10 @@ public final class OpenTransactions {
    *
    * @param runs of which runs: never of one that came later, whose driver is another
    * @param onlyOpen whether producers without an open transaction are left alone
+   * @param but ids that are left alone
    */
-  public static void endWriters(Admin admin, String queryId, LongPredicate runs, boolean onlyOpen) {
+  public static void endWriters(
+      Admin admin, String queryId, LongPredicate runs, boolean onlyOpen, Set<String> but) {
     fence(
         admin,
         list(
@@ -49,6 +53,7 @@ public final class OpenTransactions {
                 onlyOpen ? Set.of(TransactionState.ONGOING) : Set.of())
             .stream()
             .map(TransactionListing::transactionalId)
+            .filter(id -> !but.contains(id))
             .filter(
                 id -> {
                   OptionalLong run = TransactionalId.runOfWriter(id, queryId);
@@ -61,8 +66,12 @@ public final class OpenTransactions {
     if (ids.isEmpty()) {
       return;
     }
-    LOG.info("Ending what former attempts left of {} transactional producers: {}", ids.size(), ids);
-    KafkaCalls.get(admin.fenceProducers(ids).all());
+    LOG.info("Ending what former attempts left of {} transactional producers", ids.size());
+    // The client asks a broker one id at a time, and all of a call within one timeout.
+    for (int from = 0; from < ids.size(); from += IDS_PER_CALL) {
+      List<String> some = ids.subList(from, Math.min(ids.size(), from + IDS_PER_CALL));
+      KafkaCalls.get(admin.fenceProducers(some).all());
+    }
   }
 
   private static Collection<TransactionListing> list(

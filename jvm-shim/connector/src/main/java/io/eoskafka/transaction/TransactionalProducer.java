@@ -13,6 +13,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -40,6 +41,16 @@ public final class TransactionalProducer {
   private final ClientSettings settings;
   private final int transactionTimeoutMs;
   private final KafkaProducer<byte[], byte[]> producer;
+
+  /** The first record that has failed. A flush does not tell, and neither does the coordinator. */
+  private volatile Exception failed;
+
+  private final Callback noteFailure =
+      (metadata, e) -> {
+        if (e != null && failed == null) {
+          failed = e;
+        }
+      };
   private boolean open;
   private boolean ending;
   private long beganNanos;
@@ -86,13 +97,12 @@ public final class TransactionalProducer {
   }
 
   /**
-   * Sends without a callback, which would cost an object per record: a record that fails later puts
-   * the transaction into an error state, and the next call that is not a send reports it. One that
-   * fails at once, for want of its topic, has waited {@code max.block.ms}: the next would too.
+   * A record that fails later is reported by the next {@link #flush}. One that fails at once, for
+   * want of its topic, has waited {@code max.block.ms}: the next would too.
    */
   public void send(ProducerRecord<byte[], byte[]> record) {
     try {
-      Future<RecordMetadata> sent = producer.send(record);
+      Future<RecordMetadata> sent = producer.send(record, noteFailure);
       if (sent.isDone()) {
         sent.get();
       }
@@ -121,12 +131,15 @@ public final class TransactionalProducer {
     }
   }
 
-  /** Waits until every record has arrived. */
+  /** Waits until every record has arrived; fails if one has not. */
   public void flush() {
     try {
       producer.flush();
     } catch (RuntimeException e) {
       throw explain(e);
+    }
+    if (failed != null) {
+      throw explain(new KafkaException(failed));
     }
     checkTime();
   }
@@ -138,11 +151,9 @@ public final class TransactionalProducer {
    */
   public long sendAndFlush(ProducerRecord<byte[], byte[]> record) {
     try {
-      Future<RecordMetadata> sent = producer.send(record);
-      producer.flush();
-      long offset = sent.get().offset();
-      checkTime();
-      return offset;
+      Future<RecordMetadata> sent = producer.send(record, noteFailure);
+      flush();
+      return sent.get().offset();
     } catch (ExecutionException e) {
       throw explain(new KafkaException(e.getCause()));
     } catch (InterruptedException e) {

@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.ApiVersions;
 import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.ClientResponse;
@@ -21,6 +22,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.admin.DescribeTransactionsResult;
 import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
@@ -138,17 +140,21 @@ public final class TransactionEnds {
       Set<PreparedTransaction> gone) {
     Map<Node, List<PreparedTransaction>> byCoordinator = coordinators(left, gone);
     nodes.setNodes(List.copyOf(byCoordinator.keySet()));
+    AtomicReference<KafkaException> refusal = new AtomicReference<>();
     long deadline = Time.SYSTEM.milliseconds() + REQUEST_TIMEOUT_MS;
     while (!byCoordinator.isEmpty() || client.hasInFlightRequests()) {
       long now = Time.SYSTEM.milliseconds();
       byCoordinator.forEach(
           (node, waiting) -> {
             while (!waiting.isEmpty() && client.ready(node, now)) {
-              client.send(request(client, node, waiting.remove(0), left, gone, now), now);
+              client.send(request(client, node, waiting.remove(0), left, gone, refusal, now), now);
             }
           });
       byCoordinator.values().removeIf(List::isEmpty);
       client.poll(POLL_MS, now);
+      if (refusal.get() != null) {
+        throw refusal.get();
+      }
       byCoordinator.keySet().removeIf(node -> failed(client, node));
       if (now > deadline) {
         byCoordinator.keySet().forEach(node -> client.disconnect(node.idString()));
@@ -170,6 +176,7 @@ public final class TransactionEnds {
       PreparedTransaction prepared,
       Set<PreparedTransaction> left,
       Set<PreparedTransaction> gone,
+      AtomicReference<KafkaException> refusal,
       long now) {
     EndTxnRequest.Builder builder =
         new EndTxnRequest.Builder(
@@ -185,32 +192,34 @@ public final class TransactionEnds {
         now,
         true,
         REQUEST_TIMEOUT_MS,
-        response -> answered(prepared, response, left, gone));
+        response -> answered(prepared, response, left, gone, refusal));
   }
 
+  /**
+   * @param refusal takes an error that no other try will change: the client swallows what is thrown
+   *     from here
+   */
   private static void answered(
       PreparedTransaction prepared,
       ClientResponse response,
       Set<PreparedTransaction> left,
-      Set<PreparedTransaction> gone) {
+      Set<PreparedTransaction> gone,
+      AtomicReference<KafkaException> refusal) {
     if (response.authenticationException() != null) {
-      throw response.authenticationException();
-    }
-    if (response.versionMismatch() != null) {
-      throw response.versionMismatch();
-    }
-    if (response.wasDisconnected() || !response.hasResponse()) {
-      return;
-    }
-    Errors error = ((EndTxnResponse) response.responseBody()).error();
-    if (error == Errors.NONE) {
-      left.remove(prepared);
-    } else if (GONE.contains(error)) {
-      LOG.info("{} could not be committed: {}", prepared, error);
-      left.remove(prepared);
-      gone.add(prepared);
-    } else if (!TRY_AGAIN.contains(error)) {
-      throw error.exception();
+      refusal.set(response.authenticationException());
+    } else if (response.versionMismatch() != null) {
+      refusal.set(response.versionMismatch());
+    } else if (!response.wasDisconnected() && response.hasResponse()) {
+      Errors error = ((EndTxnResponse) response.responseBody()).error();
+      if (error == Errors.NONE) {
+        left.remove(prepared);
+      } else if (GONE.contains(error)) {
+        LOG.info("{} could not be committed: {}", prepared, error);
+        left.remove(prepared);
+        gone.add(prepared);
+      } else if (!TRY_AGAIN.contains(error)) {
+        refusal.set(error.exception());
+      }
     }
   }
 

@@ -1,0 +1,51 @@
+package io.eoskafka.decision;
+
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+
+/** Work that an interruption of its caller must not cut short. */
+final class Uninterrupted {
+  private Uninterrupted() {}
+
+  /**
+   * Runs on a thread of its own, since Kafka's clients end a call when theirs is interrupted, and
+   * waits for the end; the caller's interruption stays set.
+   */
+  static void run(Runnable work) {
+    CompletableFuture<Void> done = new CompletableFuture<>();
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                work.run();
+                done.complete(null);
+              } catch (Throwable e) {
+                done.completeExceptionally(e);
+              }
+            },
+            Thread.currentThread().getName() + " (eoskafka epoch)");
+    thread.setDaemon(true);
+    thread.start();
+    boolean interrupted = false;
+    try {
+      while (true) {
+        try {
+          done.get();
+          return;
+        } catch (InterruptedException e) {
+          interrupted = true;
+        } catch (ExecutionException e) {
+          if (e.getCause() instanceof RuntimeException cause) {
+            throw cause;
+          }
+          throw new CompletionException(e.getCause());
+        }
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+}
