@@ -158,7 +158,13 @@ PLANS: dict[str, tuple[Plan, str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANS)
+# Much like another one.
+SLOW = {"repartition by key", "repartition, one task", "a function by group", "a self union"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PLANS]
+)
 def test_epoch_scope_serves(inputs: Inputs, name: str) -> None:
     plan, mode, expected = PLANS[name]
     streams, output, checkpoint = (

@@ -40,7 +40,13 @@ def application(shared_application: Application, keep_logs: list[Path]) -> Itera
 
 
 @pytest.mark.parametrize(
-    "point", ["before-init", pytest.param("after-init", marks=SLOW), "before-flush", "after-flush"]
+    "point",
+    [
+        pytest.param("before-init", marks=SLOW),
+        pytest.param("after-init", marks=SLOW),
+        "before-flush",
+        "after-flush",
+    ],
 )
 def test_an_executor_killed_at_any_point_before_it_has_reported(
     application: Application, flow: Flow, point: Point
@@ -61,10 +67,10 @@ def test_an_executor_killed_at_any_point_before_it_has_reported(
 @pytest.mark.parametrize(
     "point",
     [
-        "before-init",
-        "after-flush",
+        pytest.param("before-init", marks=SLOW),
+        pytest.param("after-flush", marks=SLOW),
         "before-decision",
-        "after-decision",
+        pytest.param("after-decision", marks=SLOW),
         "half-rolled-forward",
         "before-log",
     ],

@@ -549,7 +549,12 @@ def test_invariant_11_secrets_of_a_failing_query_are_shown_nowhere(
     errors = [
         # In a task, in the planner, in the analyzer, and while connecting.
         refusal(streams, secret_source, {"topic": "not a topic!", **SECRETS}),
-        refusal(streams, secret_source, SECRETS, kv(streams.source(topic, SECRETS)).distinct()),
+        refusal(
+            streams,
+            secret_source,
+            {"transactionScope": "task", **SECRETS},
+            kv(streams.source(topic, SECRETS)).distinct(),
+        ),
         refusal(streams, secret_source, {"tpoic": "x", **SECRETS}),
         refusal(streams, secret_source, SECRETS, streams.source(topic, SECRETS).orderBy("key")),
         refusal(
