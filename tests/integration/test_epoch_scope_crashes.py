@@ -113,7 +113,7 @@ def test_a_driver_killed_in_its_first_epoch(
     [
         "before-decision",
         pytest.param("after-decision", marks=SLOW),
-        "half-rolled-forward",
+        pytest.param("half-rolled-forward", marks=SLOW),
         pytest.param("before-log", marks=SLOW),
     ],
 )
@@ -308,6 +308,7 @@ def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
     start_application: StartApplication,
     application: Application,
@@ -326,6 +327,7 @@ def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
         flow.assert_nothing_is_open()
 
 
+@SLOW
 def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
     start_application: StartApplication,
     application: Application,
