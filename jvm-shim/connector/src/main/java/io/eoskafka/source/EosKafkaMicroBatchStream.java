@@ -49,9 +49,13 @@ public final class EosKafkaMicroBatchStream
   private final SourceOptions options;
   private final ClientSettings client;
   private final String run = UUID.randomUUID().toString();
-  private final Admin admin;
-  private final Topics topics;
-  private final GroupProgress progress;
+  private final String sourcePath;
+
+  // Made when the query first asks: Spark makes sources of queries that it then refuses, and never
+  // stops them.
+  private Admin admin;
+  private Topics topics;
+  private GroupProgress progress;
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
   private final Set<ClientSettings> onCluster = new HashSet<>();
   private Map<TopicPartition, Long> availableNow;
@@ -69,9 +73,15 @@ public final class EosKafkaMicroBatchStream
   EosKafkaMicroBatchStream(SourceOptions options, String sourcePath) {
     this.options = options;
     this.client = options.client();
-    this.admin = Admin.create(client.admin("eoskafka-driver-" + run));
-    this.topics = new Topics(admin, options);
-    this.progress = new GroupProgress(options, this::group, sourcePath, admin, topics);
+    this.sourcePath = sourcePath;
+  }
+
+  private void open() {
+    if (admin == null) {
+      admin = Admin.create(client.admin("eoskafka-driver-" + run));
+      topics = new Topics(admin, options);
+      progress = new GroupProgress(options, this::group, sourcePath, admin, topics);
+    }
   }
 
   /**
@@ -92,6 +102,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset initialOffset() {
+    open();
     progress.resume(null);
     return progress.initialOffsets();
   }
@@ -110,6 +121,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public void prepareForTriggerAvailableNow() {
+    open();
     availableNow = topics.readable(topics.discover().keySet());
   }
 
@@ -120,6 +132,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    open();
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     progress.resume(sparkStart);
     ownBatch = true;
@@ -164,11 +177,13 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset reportLatestOffset() {
+    open();
     return PartitionOffsets.of(topics.readable(topics.discover().keySet()));
   }
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    open();
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     Map<TopicPartition, Long> group = progress.resume(sparkStart);
     Map<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
@@ -261,6 +276,7 @@ public final class EosKafkaMicroBatchStream
 
   /** The source's cluster, to compare with the sink's. */
   public String clusterId() {
+    open();
     return KafkaCalls.get(admin.describeCluster().clusterId());
   }
 
@@ -380,13 +396,18 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public void stop() {
-    progress.close();
-    admin.close(java.time.Duration.ofSeconds(5));
+    if (admin != null) {
+      progress.close();
+      admin.close(java.time.Duration.ofSeconds(5));
+    }
   }
 
   /** For error messages: which partitions the source has. */
   @Override
   public String toString() {
+    if (progress == null) {
+      return "eoskafka[]";
+    }
     Set<String> names =
         progress.known().stream().map(TopicPartition::topic).collect(Collectors.toSet());
     return "eoskafka" + names;
