@@ -49,6 +49,22 @@ def start_application(tmp_path: Path, keep_logs: list[Path]) -> Iterator[StartAp
         keep_logs += application.logs()
 
 
+@pytest.fixture(scope="module")
+def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """Two executors of one core each; of one module; use `application`."""
+    folder = tmp_path_factory.mktemp("application")
+    with Application(folder, "local-cluster[2,1,1024]") as application:
+        yield application
+
+
+@pytest.fixture
+def application(shared_application: Application, keep_logs: list[Path]) -> Iterator[Application]:
+    """Shared, with both executors there and nothing armed."""
+    with shared_application.lent(keep_logs) as lent:
+        lent.wait_executors(2)
+        yield lent
+
+
 @pytest.fixture(scope="session")
 def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the shared session keeps its files; its INFO log is `spark.log`."""

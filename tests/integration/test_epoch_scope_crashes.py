@@ -10,33 +10,29 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, Point, StartApplication, until
+from harness import Action, Application, Flow, Point, Query, StartApplication, until
 from kafka import KafkaProducer
 
 RECORDS = 600
 PER_BATCH = 200
 
-STATELESS = {"transform": "repartitioned", "mode": "append"}
-STATEFUL = {"transform": "grouped", "mode": "update"}
 IN_BATCHES = {"maxOffsetsPerTrigger": PER_BATCH}
+STATELESS = {"transform": "repartitioned", **IN_BATCHES}
+STATEFUL = {"transform": "grouped", "mode": "update", **IN_BATCHES}
+RANDOM = {"transform": "random", **IN_BATCHES}
 
 SLOW = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    """Two executors of one core each; use `application`."""
-    folder = tmp_path_factory.mktemp("application")
-    with Application(folder, "local-cluster[2,1,1024]") as application:
-        yield application
-
-
-@pytest.fixture
-def application(shared_application: Application, keep_logs: list[Path]) -> Iterator[Application]:
-    """Shared, with both executors there and nothing armed."""
-    with shared_application.lent(keep_logs) as lent:
-        lent.wait_executors(2)
-        yield lent
+def reach(
+    application: Application, flow: Flow, point: Point, action: Action, **how: object
+) -> Query:
+    """Start the query on new records, and wait until it has come to `point`."""
+    flow.produce(RECORDS)
+    application.faults.arm(point, action)
+    query = flow.start(application, **how)
+    application.faults.wait_taken(point)
+    return query
 
 
 @pytest.mark.parametrize(
@@ -54,7 +50,7 @@ def test_an_executor_killed_at_any_point_before_it_has_reported(
     flow.produce(RECORDS)
     executors = {p.id.pid for p in application.executors()}
     application.faults.arm(point, "kill")
-    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
+    query = flow.start(application, **STATEFUL)
     assert application.faults.wait_taken(point) in executors
     query.wait_done()
     flow.assert_exactly_once()
@@ -80,17 +76,14 @@ def test_a_driver_killed_at_any_step_of_an_epoch(
     application: Application,
     flow: Flow,
     point: Point,
-    how: dict[str, str],
+    how: dict[str, object],
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2]")
-    flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **how).wait_done()
-    flow.produce(RECORDS)
-    first.faults.arm(point, "kill")
-    flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **how)
-    first.faults.wait_taken(point)
+    flow.start(first, **how).wait_done()
+    reach(first, flow, point, "kill", **how)
     first.kill()
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **how).wait_done()
+    flow.start(application, **how).wait_done()
     flow.assert_exactly_once()
 
 
@@ -98,13 +91,10 @@ def test_a_driver_killed_at_any_step_of_an_epoch(
 def test_a_driver_killed_in_its_first_epoch(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
-    flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("after-decision", "kill")
-    flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
-    first.faults.wait_taken("after-decision")
+    reach(first, flow, "after-decision", "kill", **STATEFUL)
     first.kill()
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.start(application, **STATEFUL).wait_done()
     flow.assert_exactly_once()
 
 
@@ -120,16 +110,13 @@ def test_a_driver_killed_in_its_first_epoch(
 def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     start_application: StartApplication, application: Application, flow: Flow, point: Point
 ) -> None:
-    flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm(point, "stop")
-    query = flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
-    first.faults.wait_taken(point)
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    query = reach(first, flow, point, "stop", **STATEFUL)
+    flow.start(application, **STATEFUL).wait_done()
     flow.produce(RECORDS)
     first.resume()
     assert query.wait_end().error is not None
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.start(application, **STATEFUL).wait_done()
     flow.assert_exactly_once()
 
 
@@ -148,12 +135,12 @@ def test_an_executor_that_wakes_up_after_its_epoch_was_decided_without_it_change
     application.wait_executors(2)
     flow.produce(RECORDS)
     application.faults.arm("before-init", "stop")
-    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
+    query = flow.start(application, **STATEFUL)
     executor = application.faults.wait_taken("before-init")
     query.wait_done()
     application.resume(executor)
     flow.produce(RECORDS)
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.start(application, **STATEFUL).wait_done()
     flow.assert_exactly_once()
 
 
@@ -169,11 +156,11 @@ def test_a_checkpoint_that_has_gone_back_behind_a_decision_stops_the_query(
     application: Application, flow: Flow, lost: str
 ) -> None:
     flow.produce(RECORDS)
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.start(application, **STATEFUL).wait_done()
     copy = flow.checkpoint.with_name("copy")
     shutil.copytree(flow.checkpoint, copy)
     flow.produce(RECORDS)
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.start(application, **STATEFUL).wait_done()
     if lost == "the last offset file":
         offsets = [
             *(flow.checkpoint / "offsets").iterdir(),
@@ -189,7 +176,7 @@ def test_a_checkpoint_that_has_gone_back_behind_a_decision_stops_the_query(
             shutil.copytree(copy, flow.checkpoint)
     before = flow.outputs()
     flow.produce(10)
-    status = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_end()
+    status = flow.start(application, **STATEFUL).wait_end()
     assert status.error is not None
     assert "[EOSKAFKA_DECISION_NEWER]" in status.error, status.error
     assert flow.outputs() == before
@@ -198,16 +185,13 @@ def test_a_checkpoint_that_has_gone_back_behind_a_decision_stops_the_query(
 def test_another_plan_of_a_decided_epoch_stops_the_query(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
-    flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("before-log", "kill")
-    flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
-    first.faults.wait_taken("before-log")
+    reach(first, flow, "before-log", "kill", **STATEFUL)
     first.kill()
     planned = flow.checkpoint / "offsets" / "0"
     (flow.checkpoint / "offsets" / ".0.crc").unlink(missing_ok=True)
     planned.write_text(planned.read_text().replace('"0":100', '"0":99'))
-    status = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_end()
+    status = flow.start(application, **STATEFUL).wait_end()
     assert status.error is not None
     assert "[EOSKAFKA_DECISION_OTHER_PLAN]" in status.error, status.error
     assert len(flow.outputs()) == PER_BATCH
@@ -217,11 +201,9 @@ def test_a_failure_after_the_decision_takes_nothing_back(
     application: Application, flow: Flow
 ) -> None:
     # Its rows are others when it runs again: what was decided cannot be made anew.
-    flow.produce(RECORDS)
-    application.faults.arm("after-decision", "fail")
-    query = flow.start(application, transform="random", **IN_BATCHES)
+    query = reach(application, flow, "after-decision", "fail", **RANDOM)
     assert "fault after-decision" in str(query.wait_end().error)
-    flow.start(application, transform="random", **IN_BATCHES).wait_done()
+    flow.start(application, **RANDOM).wait_done()
     flow.assert_nothing_is_open()
     assert sorted(record.key for record in flow.outputs()) == sorted(
         record.key for record in flow.inputs()
@@ -233,24 +215,19 @@ def test_a_query_stopped_after_its_decision_commits_what_it_has_decided(
     application: Application, flow: Flow
 ) -> None:
     # Spark interrupts the query's thread, which ends every call of Kafka's clients.
-    flow.produce(RECORDS)
-    application.faults.arm("after-decision", "slow")
-    query = flow.start(application, **STATEFUL)
-    application.faults.wait_taken("after-decision")
+    in_one = {"transform": "grouped", "mode": "update"}
+    query = reach(application, flow, "after-decision", "slow", **in_one)
     assert query.stop().error is None
     assert len(flow.outputs()) == RECORDS
-    flow.start(application, **STATEFUL).wait_done()
+    flow.start(application, **in_one).wait_done()
     flow.assert_exactly_once()
 
 
 def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
-    flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("before-decision", "stop")
-    query = flow.start(first, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL)
-    first.faults.wait_taken("before-decision")
+    query = reach(first, flow, "before-decision", "stop", **STATEFUL)
     ended = flow.open_transactions()[0]
     with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
         producer.init_transactions()
@@ -261,7 +238,7 @@ def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     assert ended in error
     flow.assert_nothing_is_open()
     assert flow.outputs() == []
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **STATEFUL).wait_done()
+    flow.start(application, **STATEFUL).wait_done()
     flow.assert_exactly_once()
 
 
@@ -282,12 +259,9 @@ def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loca
         yield cluster
 
 
-def time_out(first: Application, flow: Flow, point: Point, transform: str) -> None:
+def time_out(first: Application, flow: Flow, point: Point, **how: object) -> None:
     """Decide an epoch, and die after its transactions have timed out."""
-    flow.produce(RECORDS)
-    first.faults.arm(point, "stop")
-    flow.start(first, transform=transform, sink=SHORT, **IN_BATCHES)
-    first.faults.wait_taken(point)
+    reach(first, flow, point, "stop", sink=SHORT, **how)
     until(lambda: not flow.open_transactions(), "the timeout of the transactions", 60)
     first.kill()
 
@@ -303,8 +277,8 @@ def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     point: Point,
 ) -> None:
     flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
-    time_out(start_application("local[2]"), flow, point, "repartitioned")
-    flow.start(application, transform="repartitioned", sink=SHORT, **IN_BATCHES).wait_done()
+    time_out(start_application("local[2]"), flow, point, **STATELESS)
+    flow.start(application, sink=SHORT, **STATELESS).wait_done()
     flow.assert_exactly_once()
 
 
@@ -316,11 +290,11 @@ def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
     tmp_path: Path,
 ) -> None:
     flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
-    time_out(start_application("local[2]"), flow, "half-rolled-forward", "random")
+    time_out(start_application("local[2]"), flow, "half-rolled-forward", **RANDOM)
     before = flow.outputs()
     assert before, "the half that was committed"
     for _ in range(2):
-        status = flow.start(application, transform="random", sink=SHORT, **IN_BATCHES).wait_end()
+        status = flow.start(application, sink=SHORT, **RANDOM).wait_end()
         assert status.error is not None
         assert "[EOSKAFKA_EPOCH_NOT_REPEATABLE]" in status.error, status.error
         assert flow.outputs() == before
@@ -335,11 +309,8 @@ def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
     tmp_path: Path,
 ) -> None:
     flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
-    flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("before-decision", "stop")
-    query = flow.start(first, transform="repartitioned", sink=SHORT, **IN_BATCHES)
-    first.faults.wait_taken("before-decision")
+    query = reach(first, flow, "before-decision", "stop", sink=SHORT, **STATELESS)
     time.sleep(TOO_LONG_S)  # an epoch that takes long, not a wait for something
     first.resume()
     error = query.wait_end().error
@@ -347,5 +318,5 @@ def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
     assert "[EOSKAFKA_EPOCH_TOO_LONG]" in error, error
     flow.assert_nothing_is_open()
     assert flow.outputs() == []
-    flow.start(application, transform="repartitioned", sink=SHORT, **IN_BATCHES).wait_done()
+    flow.start(application, sink=SHORT, **STATELESS).wait_done()
     flow.assert_exactly_once()

@@ -25,22 +25,6 @@ PER_BATCH = 500
 FENCED = r"EOSKAFKA_(ATTEMPT_FENCED|FENCED_BY_GROUP|FENCED_BY_DRIVER)"
 
 
-@pytest.fixture(scope="module")
-def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    """Two executors of one core each; use `application`."""
-    folder = tmp_path_factory.mktemp("application")
-    with Application(folder, "local-cluster[2,1,1024]") as application:
-        yield application
-
-
-@pytest.fixture
-def application(shared_application: Application, keep_logs: list[Path]) -> Iterator[Application]:
-    """Shared, with both executors there and nothing armed."""
-    with shared_application.lent(keep_logs) as lent:
-        lent.wait_executors(2)
-        yield lent
-
-
 @pytest.mark.parametrize("point", ["before-flush", "after-flush", "after-offsets", "after-commit"])
 def test_an_executor_killed_at_any_point_of_its_commit_leaves_no_duplicate(
     application: Application, flow: Flow, point: Point

@@ -14,12 +14,13 @@
 from __future__ import annotations
 
 from harness.application import Application, Query, StartApplication
-from harness.faults import Faults, Point
+from harness.faults import Action, Faults, Point
 from harness.flow import Flow
 from harness.javac import compile_to_jar
 from harness.waiting import until
 
 __all__ = [
+    "Action",
     "Application",
     "Faults",
     "Flow",

@@ -78,10 +78,7 @@ final class DecisionLog implements AutoCloseable {
     try {
       State found = new State();
       topic.readToEnd(
-          topic.decisionPartition(queryId),
-          -1,
-          READ_TIMEOUT,
-          record -> take(record, queryId, found));
+          topic.decisionPartition(queryId), READ_TIMEOUT, record -> take(record, queryId, found));
       if (found.run == 0 && known) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISIONS_GONE",

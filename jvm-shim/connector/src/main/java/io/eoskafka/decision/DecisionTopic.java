@@ -6,7 +6,6 @@ import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -20,7 +19,6 @@ import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
@@ -59,6 +57,9 @@ final class DecisionTopic {
   private final ClientSettings client;
   private final String name;
   private int partitions;
+
+  /** Of any broker; asked once. */
+  private Config broker;
 
   DecisionTopic(Admin admin, ClientSettings client, String name) {
     this.admin = admin;
@@ -119,12 +120,11 @@ final class DecisionTopic {
   }
 
   private void create() {
-    Config broker = brokerConfig();
     NewTopic topic =
         new NewTopic(
                 name,
                 PARTITIONS,
-                Short.parseShort(broker.get("transaction.state.log.replication.factor").value()))
+                Short.parseShort(value(brokerConfig(), "transaction.state.log.replication.factor")))
             .configs(
                 Map.of(
                     TopicConfig.CLEANUP_POLICY_CONFIG,
@@ -132,7 +132,7 @@ final class DecisionTopic {
                     TopicConfig.UNCLEAN_LEADER_ELECTION_ENABLE_CONFIG,
                     "false",
                     TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG,
-                    broker.get("transaction.state.log.min.isr").value(),
+                    value(brokerConfig(), "transaction.state.log.min.isr"),
                     TopicConfig.SEGMENT_BYTES_CONFIG,
                     SEGMENT_BYTES,
                     TopicConfig.MIN_CLEANABLE_DIRTY_RATIO_CONFIG,
@@ -145,7 +145,6 @@ final class DecisionTopic {
   }
 
   private void check(TopicDescription topic) {
-    Config broker = brokerConfig();
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, name);
     Config config = KafkaCalls.get(admin.describeConfigs(List.of(resource)).all()).get(resource);
     int replicas = topic.partitions().get(0).replicas().size();
@@ -155,17 +154,15 @@ final class DecisionTopic {
     require(
         value(config, TopicConfig.UNCLEAN_LEADER_ELECTION_ENABLE_CONFIG).equals("false"),
         "its unclean.leader.election.enable is not false");
-    requireAtLeast(
-        replicas, "replication factor", broker, "transaction.state.log.replication.factor");
+    requireAtLeast(replicas, "replication factor", "transaction.state.log.replication.factor");
     requireAtLeast(
         Integer.parseInt(value(config, TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG)),
         TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG,
-        broker,
         "transaction.state.log.min.isr");
   }
 
-  private void requireAtLeast(int has, String what, Config broker, String setting) {
-    int wanted = Integer.parseInt(value(broker, setting));
+  private void requireAtLeast(int has, String what, String setting) {
+    int wanted = Integer.parseInt(value(brokerConfig(), setting));
     require(
         has >= wanted,
         "its " + what + " is " + has + ", and the broker's " + setting + " is " + wanted);
@@ -195,10 +192,14 @@ final class DecisionTopic {
   }
 
   private Config brokerConfig() {
+    if (broker != null) {
+      return broker;
+    }
     Collection<Node> nodes = KafkaCalls.reach(admin.describeCluster().nodes(), client);
-    ConfigResource broker =
+    ConfigResource any =
         new ConfigResource(ConfigResource.Type.BROKER, nodes.iterator().next().idString());
-    return KafkaCalls.get(admin.describeConfigs(List.of(broker)).all()).get(broker);
+    broker = KafkaCalls.get(admin.describeConfigs(List.of(any)).all()).get(any);
+    return broker;
   }
 
   /** Where a query's decisions are. */
@@ -221,24 +222,16 @@ final class DecisionTopic {
    *
    * @throws TimeoutException if a transaction stays open for longer than {@code timeout}
    */
-  void readToEnd(
-      int partition, long from, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
+  void readToEnd(int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
     TopicPartition of = new TopicPartition(name, partition);
     long end =
         KafkaCalls.get(admin.listOffsets(Map.of(of, OffsetSpec.latest())).all()).get(of).offset();
     long deadline = System.nanoTime() + timeout.toNanos();
     try (KafkaConsumer<byte[], byte[]> consumer = consumer()) {
       consumer.assign(List.of(of));
-      if (from < 0) {
-        consumer.seekToBeginning(List.of(of));
-      } else {
-        consumer.seek(of, from);
-      }
-      Map<TopicPartition, OffsetAndMetadata> reached = new HashMap<>();
+      consumer.seekToBeginning(List.of(of));
       while (consumer.position(of) < end) {
-        ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
-        polled.records(of).forEach(each);
-        reached.putAll(polled.nextOffsets());
+        consumer.poll(POLL).records(of).forEach(each);
         if (System.nanoTime() > deadline) {
           throw new TimeoutException(
               "an open transaction hides the end of "
@@ -246,7 +239,7 @@ final class DecisionTopic {
                   + " ("
                   + end
                   + ", read: "
-                  + reached
+                  + consumer.position(of)
                   + ")");
         }
       }

@@ -10,9 +10,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.clients.admin.DescribeTransactionsResult;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionState;
-import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -177,20 +177,16 @@ public final class EpochBatch {
 
   /** Each prepared transaction must be open, and the one that was reported. */
   private void requireOpen(List<PreparedTransaction> prepared) {
-    Map<String, KafkaFuture<TransactionDescription>> described = new HashMap<>();
-    var answer =
+    DescribeTransactionsResult described =
         session
             .admin()
             .describeTransactions(
                 prepared.stream().map(PreparedTransaction::transactionalId).toList());
-    prepared.forEach(
-        transaction ->
-            described.put(
-                transaction.transactionalId(), answer.description(transaction.transactionalId())));
     for (PreparedTransaction transaction : prepared) {
       String now;
       try {
-        TransactionDescription found = KafkaCalls.get(described.get(transaction.transactionalId()));
+        TransactionDescription found =
+            KafkaCalls.get(described.description(transaction.transactionalId()));
         if (found.state() == TransactionState.ONGOING
             && found.producerId() == transaction.producerId()
             && found.producerEpoch() == transaction.producerEpoch()) {

@@ -8,12 +8,8 @@ import org.apache.spark.sql.connector.write.DataWriter;
 
 /** Writes a task's rows into a transaction that the driver will decide on. */
 final class EpochScopeWriter implements DataWriter<InternalRow> {
-  /** How many rows may pass between two looks at the clock. */
-  private static final int ROWS_PER_TIME_CHECK = 256;
-
   private final RecordBuilder records;
   private final WriterTransaction transaction;
-  private int sinceTimeCheck;
 
   EpochScopeWriter(WriterTransaction transaction, OutputColumns columns) {
     this.transaction = transaction;
@@ -23,10 +19,6 @@ final class EpochScopeWriter implements DataWriter<InternalRow> {
   @Override
   public void write(InternalRow row) {
     transaction.send(records.build(row));
-    if (++sinceTimeCheck == ROWS_PER_TIME_CHECK) {
-      sinceTimeCheck = 0;
-      transaction.checkTime();
-    }
   }
 
   @Override

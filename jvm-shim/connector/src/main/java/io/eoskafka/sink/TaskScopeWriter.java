@@ -10,13 +10,9 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /** Writes a task's rows into the transaction that its reader has entered. */
 final class TaskScopeWriter implements DataWriter<InternalRow> {
-  /** How many rows may pass between two looks at the clock. */
-  private static final int ROWS_PER_TIME_CHECK = 256;
-
   private final String token;
   private final RecordBuilder records;
   private TaskTransaction transaction;
-  private int sinceTimeCheck;
 
   TaskScopeWriter(String token, OutputColumns columns) {
     this.token = token;
@@ -33,10 +29,6 @@ final class TaskScopeWriter implements DataWriter<InternalRow> {
       }
     }
     transaction.send(records.build(row));
-    if (++sinceTimeCheck == ROWS_PER_TIME_CHECK) {
-      sinceTimeCheck = 0;
-      transaction.checkTime();
-    }
   }
 
   private TaskTransaction entered() {

@@ -59,13 +59,6 @@ public final class WriterTransaction {
     producer.begin();
   }
 
-  /** Fails while there is time to, if the transaction nears its timeout. */
-  public void checkTime() {
-    if (producer != null) {
-      producer.checkTime();
-    }
-  }
-
   /** Everything has arrived; from here on the transaction is the driver's. */
   public WriterOutput prepare() {
     if (producer == null) {

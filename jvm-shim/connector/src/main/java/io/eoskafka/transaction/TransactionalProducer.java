@@ -37,6 +37,9 @@ import org.slf4j.LoggerFactory;
 public final class TransactionalProducer {
   private static final Logger LOG = LoggerFactory.getLogger(TransactionalProducer.class);
 
+  /** How many records may pass between two looks at the clock. */
+  private static final int RECORDS_PER_TIME_CHECK = 256;
+
   private final String transactionalId;
   private final ClientSettings settings;
   private final int transactionTimeoutMs;
@@ -54,6 +57,7 @@ public final class TransactionalProducer {
   private boolean open;
   private boolean ending;
   private long beganNanos;
+  private int sinceTimeCheck;
 
   private TransactionalProducer(
       String transactionalId, ClientSettings settings, int transactionTimeoutMs) {
@@ -89,6 +93,7 @@ public final class TransactionalProducer {
       throw explain(e);
     }
     open = true;
+    sinceTimeCheck = 0;
     beganNanos = System.nanoTime();
   }
 
@@ -101,17 +106,33 @@ public final class TransactionalProducer {
    * want of its topic, has waited {@code max.block.ms}: the next would too.
    */
   public void send(ProducerRecord<byte[], byte[]> record) {
+    submit(record);
+    if (++sinceTimeCheck == RECORDS_PER_TIME_CHECK) {
+      sinceTimeCheck = 0;
+      checkTime();
+    }
+  }
+
+  private Future<RecordMetadata> submit(ProducerRecord<byte[], byte[]> record) {
+    Future<RecordMetadata> sent;
     try {
-      Future<RecordMetadata> sent = producer.send(record, noteFailure);
-      if (sent.isDone()) {
-        sent.get();
-      }
+      sent = producer.send(record, noteFailure);
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+    if (sent.isDone()) {
+      arrived(sent);
+    }
+    return sent;
+  }
+
+  private RecordMetadata arrived(Future<RecordMetadata> sent) {
+    try {
+      return sent.get();
     } catch (ExecutionException e) {
       throw explain(new KafkaException(e.getCause()));
     } catch (InterruptedException e) {
       throw explain(new InterruptException(e));
-    } catch (RuntimeException e) {
-      throw explain(e);
     }
   }
 
@@ -150,17 +171,9 @@ public final class TransactionalProducer {
    * @return the record's offset
    */
   public long sendAndFlush(ProducerRecord<byte[], byte[]> record) {
-    try {
-      Future<RecordMetadata> sent = producer.send(record, noteFailure);
-      flush();
-      return sent.get().offset();
-    } catch (ExecutionException e) {
-      throw explain(new KafkaException(e.getCause()));
-    } catch (InterruptedException e) {
-      throw explain(new InterruptException(e));
-    } catch (RuntimeException e) {
-      throw explain(e);
-    }
+    Future<RecordMetadata> sent = submit(record);
+    flush();
+    return arrived(sent).offset();
   }
 
   /**
