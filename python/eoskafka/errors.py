@@ -3,6 +3,7 @@
     EosKafkaError
     ├── ConfigurationError        a setting is missing, wrong, or came too late
     ├── JarError                  the connector's jar is missing, stale, or cannot be built
+    ├── TransactionError          a transaction cannot be settled
     └── ClusterError              the local Kafka cluster cannot do what was asked
         └── ClusterNotFoundError  there is no cluster at that place
 
@@ -17,6 +18,7 @@ __all__ = [
     "ConfigurationError",
     "EosKafkaError",
     "JarError",
+    "TransactionError",
 ]
 
 
@@ -30,6 +32,18 @@ class ConfigurationError(EosKafkaError):
 
 class JarError(EosKafkaError):
     """The connector's jar is missing, does not belong to this package, or cannot be built."""
+
+
+class TransactionError(EosKafkaError):
+    """A transaction cannot be settled.
+
+    Attributes:
+        condition: the connector's error condition, or an empty text.
+    """
+
+    def __init__(self, message: str, condition: str = "") -> None:
+        super().__init__(message)
+        self.condition = condition
 
 
 class ClusterError(EosKafkaError):

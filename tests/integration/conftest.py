@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -35,12 +35,18 @@ def flow(cluster: LocalCluster, tmp_path: Path) -> Flow:
 
 @pytest.fixture
 def start_application(tmp_path: Path, keep_logs: list[Path]) -> Iterator[StartApplication]:
-    """Starts Spark applications that end with the test: master and further settings."""
+    """Starts Spark applications that end with the test: master and further settings.
+
+    Those by keyword have underscores for dots.
+    """
     started: list[Application] = []
 
-    def start(master: str, **settings: str) -> Application:
+    def start(
+        master: str, given: Mapping[str, str] | None = None, /, **settings: str
+    ) -> Application:
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        started.append(Application(tmp_path / f"app{len(started)}", master, dotted))
+        everything = {**(given or {}), **dotted}
+        started.append(Application(tmp_path / f"app{len(started)}", master, everything))
         return started[-1].start()
 
     yield start

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +93,57 @@ def test_a_name_is_for_batch_writes_only(streams: Streams) -> None:
     writer = streams.sink(kv(streams.source(streams.topic())), output, options={"writeId": "x"})
     with pytest.raises(Exception, match=r"EOSKAFKA_OPTION_INVALID.*writeId"):
         streams.run(writer)
+
+
+# ---- a job whose driver died
+
+
+def resolve(flow: Flow, *more: str) -> tuple[int, str]:
+    """Exit code of `eoskafka txn resolve` for the flow's job, and what it printed."""
+    command = ["txn", "resolve", flow.name, "--bootstrap-servers", flow.servers, *more]
+    prefix = ["--transactional-id-prefix", f"eoskafka-{flow.name}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "eoskafka", *command, *prefix],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("point", "said", "written"),
+    [
+        ("before-decision", "nothing of it has taken effect", 0),
+        ("half-rolled-forward", "all of it has taken effect, in 4 transactions", ROWS),
+    ],
+)
+def test_a_job_whose_driver_died_is_settled_from_outside(
+    application: Application, flow: Flow, point: Point, said: str, written: int
+) -> None:
+    application.faults.arm(point, "kill")
+    sink = {
+        "kafka.bootstrap.servers": flow.servers,
+        "topic": flow.output,
+        "transactionalIdPrefix": f"eoskafka-{flow.name}",
+        "writeId": flow.name,
+    }
+    with pytest.raises(RuntimeError):
+        application.write(ROWS, **sink)
+    application.kill()
+    assert flow.open_transactions()
+    for _ in range(2):
+        code, text = resolve(flow)
+        assert code == 0, text
+        assert said in text
+        assert len(flow.outputs()) == written
+        flow.assert_nothing_is_open()
+    code, text = resolve(flow, "--forget", "--format", "json")
+    assert code == 0, text
+    assert json.loads(text)["forgotten"]
+    code, text = resolve(flow)
+    assert code == 1
+    assert "no write of this name" in text
 
 
 # ---- inside foreachBatch

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
-from eoskafka.cluster import LocalCluster
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col, lit
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -365,20 +364,6 @@ def test_invariant_6_state_without_a_shuffle_is_refused(inputs: Inputs) -> None:
     assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
     assert "it keeps state" in error
     assert_untouched(inputs, output)
-
-
-def test_a_source_on_another_cluster_is_refused(inputs: Inputs, tmp_path: Path) -> None:
-    streams = inputs.streams
-    with LocalCluster(brokers=1, data_dir=tmp_path / "other") as other:
-        from_here = streams.sink(
-            kv(inputs.source),
-            "output",
-            options={"kafka.bootstrap.servers": other.bootstrap_servers},
-        )
-        error = streams.failure(from_here)
-        assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
-        assert f"and its sink on {other.cluster_id}" in error
-    assert set(streams.offsets(inputs.group, inputs.topic).values()) <= {0}
 
 
 def test_the_same_cluster_under_another_name_is_served(inputs: Inputs) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from eoskafka import __version__, _jar, jar_path
-from eoskafka.cli import bench, cluster, demo
+from eoskafka.cli import bench, cluster, demo, txn
 from eoskafka.cli.output import Exit, data, messages
 from eoskafka.errors import EosKafkaError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(bench.app, name="bench")
+app.add_typer(txn.app, name="txn")
 app.command(epilog="Example: eoskafka demo --seed 7 --keep")(demo.demo)
 
 

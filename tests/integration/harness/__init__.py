@@ -8,6 +8,7 @@
 | `faults.py`      | `Faults`: arms the connector's fault points                               |
 | `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
 | `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
+| `delta.py`       | Delta's jars, from Maven                                                  |
 | `waiting.py`     | `until`: waits on a condition with a deadline                             |
 """
 

@@ -143,6 +143,16 @@ class Application:
         self._queries.append(Query(self, name))
         return self._queries[-1]
 
+    def write(self, rows: int, *, start: int = 0, form: str = "eoskafka", **options: str) -> None:
+        """A batch write of so many numbers, in four partitions; RuntimeError if it fails.
+
+        Args:
+            start: the first number.
+            form: the format.
+            options: of the format.
+        """
+        self._ask({"do": "write", "rows": rows, "start": start, "format": form, "options": options})
+
     def driver(self) -> list[Process]:
         """The Python process and its JVM."""
         return [p for p in self._processes() if _EXECUTOR not in p.command and _is_main(p)]
@@ -332,8 +342,10 @@ class Query:
 class StartApplication(Protocol):
     """Starts an application that ends with the test."""
 
-    def __call__(self, master: str, **settings: str) -> Application:
-        """Further settings have `_` for `.` in their names."""
+    def __call__(
+        self, master: str, given: Mapping[str, str] | None = None, /, **settings: str
+    ) -> Application:
+        """With settings as they are, and further ones that have `_` for `.` in their names."""
 
 
 def _is_main(process: Process) -> bool:

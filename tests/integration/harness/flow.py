@@ -33,12 +33,19 @@ class Flow:
         checkpoint: the query's checkpoint folder.
         partitions: of the input topic; the output topic has at most four.
         replicas: of each partition.
+        sink_servers: the brokers of the output, where they are others.
     """
 
     def __init__(
-        self, servers: str, checkpoint: Path, partitions: int = 2, replicas: int = 1
+        self,
+        servers: str,
+        checkpoint: Path,
+        partitions: int = 2,
+        replicas: int = 1,
+        sink_servers: str | None = None,
     ) -> None:
         self.servers = servers
+        self.sink_servers = sink_servers or servers
         self.checkpoint = checkpoint
         self.name = f"t{uuid.uuid4().hex[:10]}"
         self.input = f"{self.name}-in"
@@ -47,19 +54,18 @@ class Flow:
         self.partitions = partitions
         self.produced = 0
         self._runs = itertools.count(1)
-        with self.admin() as admin:
-            admin.create_topics(
-                [
-                    NewTopic(self.input, partitions, replicas),
-                    NewTopic(self.output, min(partitions, 4), replicas),
-                ]
-            )
-            admin.wait_for_topics([self.input, self.output])
+        for servers_of, topic, count in (
+            (self.servers, self.input, partitions),
+            (self.sink_servers, self.output, min(partitions, 4)),
+        ):
+            with self.admin(servers_of) as admin:
+                admin.create_topics([NewTopic(topic, count, replicas)])
+                admin.wait_for_topics([topic])
 
     @contextmanager
-    def admin(self) -> Iterator[KafkaAdminClient]:
+    def admin(self, servers: str | None = None) -> Iterator[KafkaAdminClient]:
         """A client for one question: one that has seen a broker die refuses to ask for a while."""
-        with closing(KafkaAdminClient(bootstrap_servers=self.servers)) as admin:
+        with closing(KafkaAdminClient(bootstrap_servers=servers or self.servers)) as admin:
             yield admin
 
     def produce(
@@ -104,6 +110,7 @@ class Flow:
         sink: dict[str, str] | None = None,
         form: str = "eoskafka",
         mode: str = "append",
+        origin: str = "eoskafka",
         **source: object,
     ) -> Query:
         """Start the query, by default until everything that is there now has been read.
@@ -114,25 +121,22 @@ class Flow:
             sink: further options of the sink.
             form: the sink's format, or `foreach_batch`: a batch write in each batch.
             mode: the output mode.
+            origin: the source's format; another one has the options of `source` alone.
             source: further options of the source; `kafka_x_y` for `kafka.x.y`.
         """
         options = {
-            "kafka.bootstrap.servers": self.servers,
-            "subscribe": self.input,
-            "kafka.group.id": self.group,
-            "startingOffsets": "earliest",
-            "slots": "2",
+            **(self._source() if origin == "eoskafka" else {}),
             **{k.replace("kafka_", "kafka.", 1): str(v) for k, v in source.items()},
         }
         target = {
-            "kafka.bootstrap.servers": self.servers,
+            "kafka.bootstrap.servers": self.sink_servers,
             "topic": self.output,
             "transactionalIdPrefix": f"eoskafka-{self.name}",
             **(sink or {}),
         }
         return application.query(
             f"{self.name}-{next(self._runs)}",
-            origin="eoskafka",
+            origin=origin,
             source=options,
             sink=target,
             format=form,
@@ -141,6 +145,15 @@ class Flow:
             interval=interval,
             checkpoint=str(self.checkpoint),
         )
+
+    def _source(self) -> dict[str, str]:
+        return {
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": self.input,
+            "kafka.group.id": self.group,
+            "startingOffsets": "earliest",
+            "slots": "2",
+        }
 
     def add_partitions(self, count: int) -> None:
         """Give the input topic `count` partitions."""
@@ -165,7 +178,7 @@ class Flow:
 
     def outputs(self) -> list[Record]:
         """The committed records of the output."""
-        return list(read_committed(self.servers, self.output))
+        return list(read_committed(self.sink_servers, self.output))
 
     def committed(self) -> dict[int, int]:
         """The group's offsets by input partition."""
@@ -182,7 +195,7 @@ class Flow:
 
     def transactional_ids(self, states: Iterable[str] | None = None) -> list[str]:
         """The ids of this query's producers that the brokers list, in these states or any."""
-        with self.admin() as admin:
+        with self.admin(self.sink_servers) as admin:
             listed = admin.list_transactions(state_filters=None if states is None else list(states))
         return sorted(
             t.transactional_id

@@ -46,6 +46,10 @@ def main() -> None:
     answer({"ready": True})
     for line in sys.stdin:
         command = json.loads(line)
+        if command["do"] == "write":
+            _write(spark, command)
+            answer({"written": command["rows"]})
+            continue
         name = command["name"]
         if command["do"] == "start":
             queries[name] = _start(spark, command)
@@ -112,6 +116,12 @@ def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
     if interval is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval).start()
+
+
+def _write(spark: SparkSession, command: dict[str, Any]) -> None:
+    numbers = spark.range(command["start"], command["start"] + command["rows"], 1, 4)
+    rows = numbers.selectExpr("concat('k', id) key", "cast(id as string) value")
+    rows.write.format(command["format"]).mode("append").options(**command["options"]).save()
 
 
 def _status(query: StreamingQuery) -> dict[str, Any]:

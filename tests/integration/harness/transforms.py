@@ -15,6 +15,9 @@ Frames = Iterator[Any]
 
 _ROWS = "key binary, value binary"
 
+# The setting of a session that says where the table of `in_table` is.
+TABLE = "spark.eoskafka.test.table"
+
 
 def exclaim(rows: DataFrame) -> DataFrame:
     """An exclamation mark after each value; null stays null."""
@@ -58,6 +61,13 @@ def exclaim_in_pandas(rows: DataFrame) -> DataFrame:
     return rows.select("key", "value").mapInPandas(each, _ROWS)
 
 
+def in_table(rows: DataFrame) -> DataFrame:
+    """As `exclaim`, of the rows whose key is in the Delta table that `TABLE` names."""
+    spark = rows.sparkSession
+    table = spark.read.format("delta").load(spark.conf.get(TABLE))
+    return exclaim(rows.join(table.select(col("key").cast("binary").alias("key")), "key"))
+
+
 def leave_early(rows: DataFrame) -> DataFrame:
     """One row of each task; the rest of its input is not read. Needs the jar of `javac.py`.
 
@@ -96,6 +106,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         random,
         grouped,
         drop_all,
+        in_table,
         exclaim_in_pandas,
         leave_early,
         slow_first_attempt,

@@ -4,20 +4,25 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.query.TransactionalSink;
 import io.eoskafka.sink.EosKafkaWriteBuilder;
+import io.eoskafka.sink.SinkMetrics;
 import io.eoskafka.source.EosKafkaScan;
+import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Topics as a table: a source and a sink of streams. */
-final class EosKafkaTable implements SupportsRead, SupportsWrite, TransactionalSink {
+final class EosKafkaTable
+    implements SupportsRead, SupportsWrite, TransactionalSink, ReportsSinkMetrics {
   private final StructType schema;
+  private final SinkMetrics metrics = new SinkMetrics();
 
   EosKafkaTable(StructType schema) {
     this.schema = schema;
@@ -49,6 +54,11 @@ final class EosKafkaTable implements SupportsRead, SupportsWrite, TransactionalS
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new EosKafkaWriteBuilder(SinkOptions.parse(info.options()), info.schema());
+    return new EosKafkaWriteBuilder(SinkOptions.parse(info.options()), info.schema(), metrics);
+  }
+
+  @Override
+  public Map<String, String> metrics() {
+    return metrics.values();
   }
 }

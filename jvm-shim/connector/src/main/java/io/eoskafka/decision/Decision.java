@@ -54,8 +54,15 @@ public record Decision(
     }
   }
 
-  /** The offsets that an epoch has read, by topic-partition: from the first to before the last. */
-  public record Input(Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {}
+  /**
+   * What an epoch has read of a source.
+   *
+   * @param slots how many shares its topic-partitions were put in
+   * @param starts the first offset of each
+   * @param ends the one after its last
+   */
+  public record Input(
+      int slots, Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {}
 
   /** Its records' values; one unless there are very many writers. */
   List<String> encode() {
@@ -70,7 +77,7 @@ public record Decision(
         ObjectNode all = node.putObject("sources");
         sources.forEach(
             (identity, input) -> {
-              ObjectNode source = all.putObject(identity);
+              ObjectNode source = all.putObject(identity).put("slots", input.slots);
               encode(input.starts, source.putObject("starts"));
               encode(input.ends, source.putObject("ends"));
             });
@@ -135,6 +142,7 @@ public record Decision(
                   sources.put(
                       source.getKey(),
                       new Input(
+                          source.getValue().get("slots").asInt(),
                           offsets(source.getValue().get("starts")),
                           offsets(source.getValue().get("ends")))));
       JsonNode plan = first.get("plan");

@@ -33,6 +33,7 @@ final class DecisionLog implements AutoCloseable {
   private final String queryId;
   private final String decisionId;
   private final TransactionalProducer producer;
+  private final boolean isNew;
   private final long run;
   private Optional<Decision> last;
   private boolean ended;
@@ -48,7 +49,8 @@ final class DecisionLog implements AutoCloseable {
     this.queryId = queryId;
     this.decisionId = decisionId;
     this.producer = producer;
-    this.run = found.run + 1;
+    this.isNew = found.run == 0;
+    this.run = isNew ? System.currentTimeMillis() : found.run + 1;
     this.last = Decision.decode(List.copyOf(found.parts.values()));
   }
 
@@ -64,7 +66,7 @@ final class DecisionLog implements AutoCloseable {
    *
    * @param timeoutMs of a decision's transaction
    * @param known whether the query has been here before: then there must be an entry
-   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_ATTEMPT_FENCED} if
+   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_DECISION_FENCED} if
    *     another driver starts at the same time
    */
   static DecisionLog open(
@@ -94,12 +96,27 @@ final class DecisionLog implements AutoCloseable {
       return log;
     } catch (RuntimeException e) {
       producer.abortAndClose();
-      throw e;
+      throw explain(e, decisionId);
     }
+  }
+
+  private static RuntimeException explain(RuntimeException e, String decisionId) {
+    return e instanceof EosKafkaException ours && ours.condition().equals("EOSKAFKA_ATTEMPT_FENCED")
+        ? EosKafkaException.of("EOSKAFKA_DECISION_FENCED", Map.of("decisionId", decisionId), e)
+        : e;
   }
 
   private static void take(ConsumerRecord<byte[], byte[]> record, String queryId, State state) {
     String key = new String(record.key(), StandardCharsets.UTF_8);
+    if (record.value() == null) {
+      // Only a whole query is forgotten, or markers are.
+      if (key.equals("run:" + queryId)) {
+        state.run = 0;
+        state.claimedBy = null;
+        state.parts.clear();
+      }
+      return;
+    }
     if (key.equals("run:" + queryId)) {
       try {
         JsonNode node = JSON.readTree(record.value());
@@ -135,7 +152,15 @@ final class DecisionLog implements AutoCloseable {
     producer.commit();
   }
 
-  /** The number of this run: higher than that of any former one. */
+  /** Whether the topic had nothing of the query. */
+  boolean isNew() {
+    return isNew;
+  }
+
+  /**
+   * The number of this run: higher than that of any former one. The first one's is the time, so
+   * that a query that was forgotten, or whose topic was lost, does not use names of writers again.
+   */
   long run() {
     return run;
   }
@@ -194,7 +219,7 @@ final class DecisionLog implements AutoCloseable {
             Map.of("epoch", decision.epoch(), "cause", e.getMessage()),
             e);
       }
-      throw e;
+      throw explain(e, decisionId);
     }
     last = Optional.of(decision);
   }

@@ -6,9 +6,12 @@ import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.Consumer;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.Config;
@@ -17,7 +20,6 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
@@ -50,6 +52,9 @@ final class DecisionTopic {
 
   /** Small, since only closed segments are compacted and every start reads what is left. */
   private static final String SEGMENT_BYTES = Integer.toString(4 << 20);
+
+  /** After the topic was created, or while brokers restart. */
+  private static final Duration LEADERS_TIMEOUT = Duration.ofSeconds(30);
 
   private static final Duration POLL = Duration.ofMillis(200);
 
@@ -93,30 +98,39 @@ final class DecisionTopic {
             "EOSKAFKA_DECISIONS_GONE", Map.of("topic", name, "what", "the topic does not exist"));
       }
       create();
-      long deadline = System.nanoTime() + Duration.ofSeconds(30).toNanos();
-      while ((found = describe()).isEmpty()) {
-        if (System.nanoTime() > deadline) {
-          throw new TimeoutException("topic " + name + " was created and does not appear");
-        }
-        sleep();
-      }
     }
-    int has = found.get().partitions().size();
+    TopicDescription topic = found.filter(DecisionTopic::hasLeaders).orElseGet(this::awaitLeaders);
+    int has = topic.partitions().size();
     require(has >= 2, "it has one partition; at least 2 are needed");
     require(has >= had, "it had " + had + " partitions and has " + has);
     partitions = had > 0 ? had : has;
-    check(found.get());
+    check(topic);
   }
 
   private Optional<TopicDescription> describe() {
     try {
-      TopicDescription found =
-          KafkaCalls.reach(admin.describeTopics(List.of(name)).topicNameValues().get(name), client);
-      boolean hasLeaders = found.partitions().stream().allMatch(p -> p.leader() != null);
-      return hasLeaders ? Optional.of(found) : Optional.empty();
+      return Optional.of(
+          KafkaCalls.reach(
+              admin.describeTopics(List.of(name)).topicNameValues().get(name), client));
     } catch (UnknownTopicOrPartitionException e) {
       return Optional.empty();
     }
+  }
+
+  private static boolean hasLeaders(TopicDescription topic) {
+    return topic.partitions().stream().allMatch(partition -> partition.leader() != null);
+  }
+
+  private TopicDescription awaitLeaders() {
+    long deadline = System.nanoTime() + LEADERS_TIMEOUT.toNanos();
+    while (System.nanoTime() < deadline) {
+      Optional<TopicDescription> found = describe();
+      if (found.isPresent() && hasLeaders(found.get())) {
+        return found.get();
+      }
+      sleep();
+    }
+    throw unreadable("not all of its partitions have a leader", null);
   }
 
   private void create() {
@@ -220,60 +234,91 @@ final class DecisionTopic {
    * Reads one of its partitions up to the high watermark of now, open transactions waited for: what
    * is not among the records then was not committed before.
    *
-   * @throws TimeoutException if a transaction stays open for longer than {@code timeout}
+   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_UNREADABLE}, also if a transaction stays
+   *     open for longer than {@code timeout}
    */
   void readToEnd(int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
     TopicPartition of = new TopicPartition(name, partition);
-    long end =
-        KafkaCalls.get(admin.listOffsets(Map.of(of, OffsetSpec.latest())).all()).get(of).offset();
+    try {
+      long start = offset(of, OffsetSpec.earliest());
+      long end = offset(of, OffsetSpec.latest());
+      read(Map.of(of, start), Map.of(of, end), timeout, each);
+    } catch (TimeoutException e) {
+      throw unreadable(e.getMessage(), e);
+    }
+  }
+
+  private long offset(TopicPartition of, OffsetSpec which) {
+    return KafkaCalls.get(admin.listOffsets(Map.of(of, which)).all()).get(of).offset();
+  }
+
+  /**
+   * Which of some markers are not there for a {@code read_committed} reader, once their
+   * transactions have ended: those transactions were aborted.
+   *
+   * @return the numbers of their writers
+   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_UNREADABLE}
+   */
+  Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout) {
+    Map<TopicPartition, Map<Long, Integer>> writers = new HashMap<>();
+    Map<TopicPartition, Long> from = new HashMap<>();
+    Map<TopicPartition, Long> until = new HashMap<>();
+    Set<Integer> lost = new TreeSet<>();
+    if (outputs.isEmpty()) {
+      return lost;
+    }
+    for (WriterOutput output : outputs) {
+      TopicPartition of = new TopicPartition(name, output.markerPartition());
+      writers.computeIfAbsent(of, p -> new HashMap<>()).put(output.markerOffset(), output.writer());
+      from.merge(of, output.markerOffset(), Math::min);
+      until.merge(of, output.markerOffset() + 1, Math::max);
+      lost.add(output.writer());
+    }
+    try {
+      read(
+          from,
+          until,
+          timeout,
+          record ->
+              lost.remove(
+                  writers
+                      .get(new TopicPartition(record.topic(), record.partition()))
+                      .get(record.offset())));
+    } catch (TimeoutException e) {
+      throw unreadable(e.getMessage(), e);
+    }
+    return lost;
+  }
+
+  /** Hands over what is committed between these offsets, and may hand over more. */
+  private void read(
+      Map<TopicPartition, Long> from,
+      Map<TopicPartition, Long> until,
+      Duration timeout,
+      Consumer<ConsumerRecord<byte[], byte[]>> each) {
+    Map<TopicPartition, Long> left = new HashMap<>(until);
     long deadline = System.nanoTime() + timeout.toNanos();
     try (KafkaConsumer<byte[], byte[]> consumer = consumer()) {
-      consumer.assign(List.of(of));
-      consumer.seekToBeginning(List.of(of));
-      while (consumer.position(of) < end) {
-        consumer.poll(POLL).records(of).forEach(each);
-        if (System.nanoTime() > deadline) {
-          throw new TimeoutException(
-              "an open transaction hides the end of "
-                  + of
-                  + " ("
-                  + end
-                  + ", read: "
-                  + consumer.position(of)
-                  + ")");
+      consumer.assign(from.keySet());
+      from.forEach(consumer::seek);
+      while (true) {
+        left.entrySet().removeIf(end -> consumer.position(end.getKey()) >= end.getValue());
+        if (left.isEmpty()) {
+          return;
         }
+        if (System.nanoTime() > deadline) {
+          throw new TimeoutException("an open transaction hides " + left);
+        }
+        consumer.poll(POLL).forEach(each);
       }
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }
   }
 
-  /**
-   * Whether the record at an offset is committed, once its transaction has ended.
-   *
-   * @return false where its transaction was aborted
-   */
-  boolean isCommitted(int partition, long offset, Duration timeout) {
-    TopicPartition of = new TopicPartition(name, partition);
-    long deadline = System.nanoTime() + timeout.toNanos();
-    try (KafkaConsumer<byte[], byte[]> consumer = consumer()) {
-      consumer.assign(List.of(of));
-      consumer.seek(of, offset);
-      while (true) {
-        ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
-        for (ConsumerRecord<byte[], byte[]> record : polled.records(of)) {
-          return record.offset() == offset;
-        }
-        if (consumer.position(of) > offset) {
-          return false;
-        }
-        if (System.nanoTime() > deadline) {
-          throw new TimeoutException("an open transaction hides offset " + offset + " of " + of);
-        }
-      }
-    } catch (InterruptException e) {
-      throw KafkaCalls.asJava(e);
-    }
+  private EosKafkaException unreadable(String problem, RuntimeException cause) {
+    return EosKafkaException.of(
+        "EOSKAFKA_DECISIONS_UNREADABLE", Map.of("topic", name, "problem", problem), cause);
   }
 
   private KafkaConsumer<byte[], byte[]> consumer() {

@@ -62,10 +62,12 @@ public final class EpochBatch {
    * waits until everything has ended: readers would wait for what it leaves open.
    *
    * @param sources those of ours that the epoch reads
+   * @return how many transactions were committed
    */
-  public void commit(List<WriterReport> reports, List<? extends EpochSource> sources) {
+  public int commit(List<WriterReport> reports, List<? extends EpochSource> sources) {
     Uninterrupted.run(() -> decideAndCommit(reports, sources));
     FaultPoint.BEFORE_LOG.reach();
+    return EpochSession.transactions(reports.stream().map(WriterReport::output).toList()).size();
   }
 
   private void decideAndCommit(List<WriterReport> reports, List<? extends EpochSource> sources) {
@@ -93,7 +95,7 @@ public final class EpochBatch {
       heal(outputs);
     }
     session.finish(scope.epoch());
-    sources.forEach(EpochSource::epochCommitted);
+    sources.forEach(source -> source.epochCommitted(scope.epoch()));
     endOthers(!reports.stream().allMatch(WriterReport::isFirstAttempt));
   }
 
@@ -236,6 +238,7 @@ public final class EpochBatch {
       LOG.warn("Epoch {} may be decided; the next start settles it", scope.epoch());
       return;
     }
+    session.giveUp();
     Uninterrupted.run(() -> endOthers(true));
   }
 }

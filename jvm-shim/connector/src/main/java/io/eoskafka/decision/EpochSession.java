@@ -15,8 +15,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
@@ -59,6 +59,7 @@ public final class EpochSession {
   private final long timeoutCheckMs;
   private long generation;
   private long finished = -1;
+  private boolean givenUp;
   private Decision unlogged;
   private Set<Integer> lost = Set.of();
 
@@ -89,10 +90,6 @@ public final class EpochSession {
             TransactionalId.ofDecisions(options.transactionalIdPrefix(), identity.id()),
             decisionTimeoutMs(),
             kept.isPresent());
-    if (kept.isEmpty()) {
-      // After the topic's first entry, which this file promises.
-      owner.keep(identity);
-    }
   }
 
   private void requireKept(String what, String kept, String now) {
@@ -126,6 +123,10 @@ public final class EpochSession {
     EpochSession opened = null;
     try {
       opened = new EpochSession(owner, options, admin);
+      if (owner.kept().isEmpty()) {
+        // After the topic's first entry, which this file promises.
+        owner.keep(opened.identity);
+      }
       opened.resolve();
       return opened;
     } catch (RuntimeException e) {
@@ -157,8 +158,18 @@ public final class EpochSession {
     return Optional.ofNullable(SESSIONS.get(new Key(query.runId(), EpochOwner.ofSink(query).id())));
   }
 
-  /** Ends nothing: what is prepared is the next start's. */
+  /**
+   * Ends what attempts of an epoch that was given up have opened since. Otherwise ends nothing:
+   * what is prepared may be decided, and is the next start's.
+   */
   public void close() {
+    try {
+      if (givenUp) {
+        endWriters(true);
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("Transactions of lost attempts stay open until the next start", e);
+    }
     log.close();
     admin.close(Duration.ZERO);
   }
@@ -218,15 +229,10 @@ public final class EpochSession {
     Set<PreparedTransaction> gone =
         new TransactionEnds(admin, options.client())
             .commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
-    Set<Integer> missing = new TreeSet<>();
-    for (PreparedTransaction transaction : gone) {
-      WriterOutput output = prepared.get(transaction);
-      Duration longest = Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT);
-      if (!topic.isCommitted(output.markerPartition(), output.markerOffset(), longest)) {
-        missing.add(output.writer());
-      }
-    }
-    return missing;
+    // An answer that got lost looks the same as a timeout: the marker tells.
+    return topic.lost(
+        gone.stream().map(prepared::get).toList(),
+        Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT));
   }
 
   /**
@@ -239,6 +245,7 @@ public final class EpochSession {
       throw EosKafkaException.of(
           "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
     }
+    givenUp = false;
     boolean again = isDecided(epoch);
     WriterScope scope =
         new WriterScope(
@@ -253,6 +260,11 @@ public final class EpochSession {
             topic.markerPartitions(),
             again ? lost : null);
     return new EpochBatch(this, scope, owner.plan(epoch), again ? unlogged : null, lost);
+  }
+
+  /** An epoch is undecided and stays so. */
+  void giveUp() {
+    givenUp = true;
   }
 
   /** An epoch is decided, and all of it committed. */
@@ -272,6 +284,20 @@ public final class EpochSession {
   public Long decidedStart(String identityId, TopicPartition partition) {
     Decision.Input input = unlogged == null ? null : unlogged.sources().get(identityId);
     return input == null ? null : input.starts().get(partition);
+  }
+
+  /**
+   * How many slots a source had in a decided epoch that Spark runs again, or empty as {@link
+   * #decidedStart}: only with as many do its writers make the same rows.
+   */
+  public OptionalInt decidedSlots(String identityId) {
+    Decision.Input input = unlogged == null ? null : unlogged.sources().get(identityId);
+    return input == null ? OptionalInt.empty() : OptionalInt.of(input.slots());
+  }
+
+  /** The writers of a decided epoch whose transactions were aborted. */
+  Set<Integer> lost() {
+    return lost;
   }
 
   /** The last epoch that was decided, or -1. */

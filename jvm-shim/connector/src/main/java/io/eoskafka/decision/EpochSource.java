@@ -10,9 +10,12 @@ public interface EpochSource {
   /** What the epoch reads of it. */
   Decision.Input input();
 
-  /** Adds its offsets, stamped and fenced, to the decision's transaction. */
-  void addOffsets(TransactionalProducer producer, long epoch);
+  /**
+   * Adds its offsets, stamped and fenced, to the decision's transaction, if both are on one
+   * cluster.
+   */
+  void addOffsets(TransactionalProducer decision, long epoch);
 
   /** The epoch is decided, and all of it committed. */
-  void epochCommitted();
+  void epochCommitted(long epoch);
 }

@@ -10,14 +10,12 @@ import io.eoskafka.decision.WriterReport;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.task.SlotCommit;
-import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.stream.Stream;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -35,14 +33,16 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
 
   private final SinkOptions options;
   private final OutputColumns columns;
+  private final SinkMetrics metrics;
   private List<EosKafkaMicroBatchStream> sources = List.of();
 
   /** Null in task scope. */
   private EpochBatch epoch;
 
-  EosKafkaStreamingWrite(SinkOptions options, OutputColumns columns) {
+  EosKafkaStreamingWrite(SinkOptions options, OutputColumns columns, SinkMetrics metrics) {
     this.options = options;
     this.columns = columns;
+    this.metrics = metrics;
   }
 
   @Override
@@ -51,13 +51,10 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     BatchPlan plan = BatchPlan.ofRunningBatch(SparkContext.getOrCreate(), info.numPartitions());
     sources = new ArrayList<>(plan.sources());
     Optional<String> unread = addUnread(query);
-    Optional<String> reason = plan.notTaskScope().or(() -> unread);
-    for (EosKafkaMicroBatchStream source : sources) {
-      Optional<String> elsewhere = otherCluster(source);
-      if (elsewhere.isPresent()) {
-        throw refused(elsewhere.get());
-      }
-    }
+    Optional<String> reason =
+        plan.notTaskScope()
+            .or(() -> unread)
+            .or(() -> sources.stream().flatMap(source -> source.elsewhere().stream()).findFirst());
     // An epoch that was decided is run again as what it was.
     boolean decided =
         EpochSession.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
@@ -103,22 +100,6 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     return reason;
   }
 
-  private Optional<String> otherCluster(EosKafkaMicroBatchStream source) {
-    if (source.isOn(options.client())) {
-      return Optional.empty();
-    }
-    String cluster;
-    try (Admin admin = Admin.create(options.client().admin("eoskafka-driver-sink"))) {
-      cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
-    }
-    if (!cluster.equals(source.clusterId())) {
-      return Optional.of(
-          "its source is on cluster " + source.clusterId() + " and its sink on " + cluster);
-    }
-    source.isAlsoOn(options.client());
-    return Optional.empty();
-  }
-
   private static EosKafkaException refused(String reason) {
     return EosKafkaException.of("EOSKAFKA_SCOPE_REFUSED", Map.of("reason", reason));
   }
@@ -132,11 +113,13 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   @Override
   public void commit(long epochId, WriterCommitMessage[] messages) {
     if (epoch != null) {
-      epoch.commit(
+      List<WriterReport> reports =
           Stream.of(messages)
               .map(message -> ((TaskReport) message).as(WriterReport.class))
-              .toList(),
-          sources);
+              .toList();
+      long began = System.nanoTime();
+      int transactions = epoch.commit(reports, sources);
+      metrics.epochScope(transactions, (System.nanoTime() - began) / 1_000_000);
       return;
     }
     List<SlotCommit> commits = new ArrayList<>();
@@ -144,6 +127,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       commits.addAll(List.of(((TaskReport) message).as(SlotCommit[].class)));
     }
     sources.forEach(source -> source.taskScopeCommitted(epochId, commits));
+    metrics.taskScope();
   }
 
   /**

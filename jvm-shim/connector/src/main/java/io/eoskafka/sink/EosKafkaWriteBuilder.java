@@ -18,10 +18,12 @@ public final class EosKafkaWriteBuilder
     implements WriteBuilder, SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final SinkOptions options;
   private final StructType schema;
+  private final SinkMetrics metrics;
 
-  public EosKafkaWriteBuilder(SinkOptions options, StructType schema) {
+  public EosKafkaWriteBuilder(SinkOptions options, StructType schema, SinkMetrics metrics) {
     this.options = options;
     this.schema = schema;
+    this.metrics = metrics;
   }
 
   @Override
@@ -48,7 +50,7 @@ public final class EosKafkaWriteBuilder
                   "value", options.writeId().get(),
                   "takes", "nothing here: it names batch writes, and this is a streaming query"));
         }
-        return new EosKafkaStreamingWrite(options, columns);
+        return new EosKafkaStreamingWrite(options, columns, metrics);
       }
     };
   }

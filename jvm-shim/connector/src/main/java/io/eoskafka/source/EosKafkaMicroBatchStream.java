@@ -8,25 +8,24 @@ import io.eoskafka.decision.Decision;
 import io.eoskafka.decision.EpochSource;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.query.RunningQuery;
-import io.eoskafka.stamp.Stamp;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.transaction.TransactionalProducer;
-import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -57,9 +56,11 @@ public final class EosKafkaMicroBatchStream
   private Topics topics;
   private GroupProgress progress;
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
-  private final Set<ClientSettings> onCluster = new HashSet<>();
   private Map<TopicPartition, Long> availableNow;
   private Map<Integer, SlotWork> planned = Map.of();
+
+  /** Of the planned batch; some may have nothing to read. */
+  private int slots;
 
   /** Partitions whose batch starts elsewhere than Spark's log says, and where it says. */
   private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
@@ -193,7 +194,7 @@ public final class EosKafkaMicroBatchStream
       ends.putAll(progress.keepEndsWithinLog(ends));
     }
     otherStarts.clear();
-    int slots = slots(ends.size());
+    slots = slots(ends.size());
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
     int index = 0;
     // The offsets are sorted, so a partition stays in its slot from batch to batch.
@@ -241,7 +242,10 @@ public final class EosKafkaMicroBatchStream
   }
 
   private int slots(int partitions) {
-    int wanted = options.slots().orElseGet(() -> SparkContext.getOrCreate().defaultParallelism());
+    OptionalInt decided = ownBatch ? OptionalInt.empty() : progress.decidedSlots();
+    int wanted =
+        decided.orElseGet(
+            () -> options.slots().orElseGet(() -> SparkContext.getOrCreate().defaultParallelism()));
     return Math.max(1, Math.min(wanted, partitions));
   }
 
@@ -274,19 +278,11 @@ public final class EosKafkaMicroBatchStream
         sink.client());
   }
 
-  /** The source's cluster, to compare with the sink's. */
-  public String clusterId() {
-    open();
-    return KafkaCalls.get(admin.describeCluster().clusterId());
-  }
-
-  /** Whether clients with these settings were found to reach the source's cluster. */
-  public boolean isOn(ClientSettings other) {
-    return onCluster.contains(other) || client.bootstrapServers().equals(other.bootstrapServers());
-  }
-
-  public void isAlsoOn(ClientSettings other) {
-    onCluster.add(other);
+  /** Why its offsets cannot be in a transaction with the sink's records, or empty. */
+  public Optional<String> elsewhere() {
+    return progress.sinkIsHere()
+        ? Optional.empty()
+        : Optional.of("its source is on another cluster than its sink");
   }
 
   /**
@@ -356,34 +352,17 @@ public final class EosKafkaMicroBatchStream
               starts.put(range.topicPartition(), range.epochStart());
               ends.put(range.topicPartition(), range.end());
             });
-    return new Decision.Input(starts, ends);
+    return new Decision.Input(slots, starts, ends);
   }
 
   @Override
-  public void addOffsets(TransactionalProducer producer, long epoch) {
-    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-    ranges()
-        .forEach(
-            range ->
-                offsets.put(
-                    range.topicPartition(),
-                    new OffsetAndMetadata(
-                        range.end(),
-                        new Stamp(
-                                Stamp.Scope.EPOCH,
-                                identityId(),
-                                range.topicId(),
-                                Stamp.SAME_CLUSTER,
-                                epoch)
-                            .encode())));
-    if (!offsets.isEmpty()) {
-      producer.sendOffsets(offsets, progress.fence(), progress.members());
-    }
+  public void addOffsets(TransactionalProducer decision, long epoch) {
+    progress.addEpoch(decision, input().ends(), epoch);
   }
 
   @Override
-  public void epochCommitted() {
-    progress.batchCommitted(input().ends());
+  public void epochCommitted(long epoch) {
+    progress.epochCommitted(input().ends(), epoch);
   }
 
   private Stream<SlotRange> ranges() {

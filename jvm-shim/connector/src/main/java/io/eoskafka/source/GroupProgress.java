@@ -1,5 +1,6 @@
 package io.eoskafka.source;
 
+import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.EpochSession;
@@ -11,12 +12,15 @@ import io.eoskafka.group.Identity;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.transaction.OpenTransactions;
+import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -61,6 +65,7 @@ final class GroupProgress {
   private EpochSession epochs;
   private Fence fence;
   private boolean groupIsTheTruth;
+  private String sinkCluster;
   private boolean settled;
   private boolean batchOpen;
   private long discoveredNanos;
@@ -108,6 +113,7 @@ final class GroupProgress {
           Map.of("given", wanted, "kept", identity.group(), "checkpoint", sourcePath));
     }
     groupIsTheTruth = query.sinkIsTransactional();
+    sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     offsets = new GroupOffsets(admin, identity.group());
     topicIds = discover();
     if (topicIds.isEmpty()) {
@@ -118,6 +124,7 @@ final class GroupProgress {
     StartingPoint rule =
         new StartingPoint(
             identity,
+            sinkCluster,
             existing.isPresent(),
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
@@ -136,6 +143,18 @@ final class GroupProgress {
       files.writeIdentity(identity);
     }
     return reached;
+  }
+
+  /** The sink's cluster as stamps have it. */
+  private String sinkCluster(ClientSettings sink) {
+    if (sink.bootstrapServers().equals(options.client().bootstrapServers())) {
+      return Stamp.SAME_CLUSTER;
+    }
+    try (Admin other = Admin.create(sink.admin("eoskafka-driver-sink"))) {
+      String id = KafkaCalls.reach(other.describeCluster().clusterId(), sink);
+      String own = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
+      return id.equals(own) ? Stamp.SAME_CLUSTER : Stamp.clusterOf(id);
+    }
   }
 
   /**
@@ -196,7 +215,7 @@ final class GroupProgress {
     }
     Fence before = fence;
     fence = member.poll(topicNames());
-    StartingPoint rule = new StartingPoint(identity, true, true, true);
+    StartingPoint rule = new StartingPoint(identity, sinkCluster, true, true, true);
     if (!fence.equals(before)) {
       LOG.info("Group {} has a new generation, {}", identity.group(), fence.generation());
       settle(topicIds.keySet(), sparkStart, rule);
@@ -315,6 +334,11 @@ final class GroupProgress {
     return epochs == null ? null : epochs.decidedStart(identity.id(), partition);
   }
 
+  /** How many slots the batch has that Spark runs again after it was decided, or empty. */
+  OptionalInt decidedSlots() {
+    return epochs == null ? OptionalInt.empty() : epochs.decidedSlots(identity.id());
+  }
+
   /**
    * So that a topic that is deleted, and its offsets with it, is known when it is created again.
    */
@@ -362,16 +386,45 @@ final class GroupProgress {
       return;
     }
     Stamp.Scope scope = groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
+    member.commit(stamped(starts, scope, -1));
+  }
+
+  private Map<TopicPartition, OffsetAndMetadata> stamped(
+      Map<TopicPartition, Long> offsets, Stamp.Scope scope, long epoch) {
     Map<TopicPartition, OffsetAndMetadata> stamped = new HashMap<>();
-    starts.forEach(
+    offsets.forEach(
         (partition, offset) ->
             stamped.put(
                 partition,
                 new OffsetAndMetadata(
                     offset,
-                    new Stamp(scope, identity.id(), topicIds.get(partition), Stamp.SAME_CLUSTER, -1)
+                    new Stamp(scope, identity.id(), topicIds.get(partition), sinkCluster, epoch)
                         .encode())));
-    member.commit(stamped);
+    return stamped;
+  }
+
+  /**
+   * Adds what an epoch has read to the transaction of its decision. Not where that is on another
+   * cluster: there the decision itself has the offsets, and {@link #epochCommitted} tells the
+   * group.
+   */
+  void addEpoch(TransactionalProducer decision, Map<TopicPartition, Long> ends, long epoch) {
+    if (!ends.isEmpty() && sinkIsHere()) {
+      decision.sendOffsets(stamped(ends, Stamp.Scope.EPOCH, epoch), fence, members());
+    }
+  }
+
+  /** An epoch has taken effect. */
+  void epochCommitted(Map<TopicPartition, Long> ends, long epoch) {
+    if (!ends.isEmpty() && !sinkIsHere()) {
+      member.commit(stamped(ends, Stamp.Scope.EPOCH, epoch));
+    }
+    batchCommitted(ends);
+  }
+
+  /** Whether the sink is on the source's cluster. */
+  boolean sinkIsHere() {
+    return sinkCluster.equals(Stamp.SAME_CLUSTER);
   }
 
   /**
@@ -456,7 +509,7 @@ final class GroupProgress {
     batchOpen = true;
   }
 
-  GroupMembers members() {
+  private GroupMembers members() {
     return new GroupMembers(admin, identity.group());
   }
 

@@ -12,12 +12,18 @@ import org.apache.kafka.common.TopicPartition;
  * pure function of what was found, so that every row of the table is a test.
  *
  * @param identity ours
+ * @param sinkCluster of the query's sink, as in a stamp
  * @param ownLog whether the checkpoint held our identity before this run
  * @param resolved whether {@code startingOffsets} were resolved before: what they did not cover
  *     then came later
  * @param sparkHasBatches whether Spark has logged a batch
  */
-record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolean sparkHasBatches) {
+record StartingPoint(
+    Identity identity,
+    String sinkCluster,
+    boolean ownLog,
+    boolean resolved,
+    boolean sparkHasBatches) {
 
   /** Where the answer comes from. */
   enum Source {
@@ -59,10 +65,23 @@ record StartingPoint(Identity identity, boolean ownLog, boolean resolved, boolea
       case OURS -> {}
     }
     Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-    if (!stamp.identity().equals(identity.id())
-        || !stamp.sinkCluster().equals(Stamp.SAME_CLUSTER)) {
+    if (!stamp.identity().equals(identity.id())) {
       throw EosKafkaException.of("EOSKAFKA_FOREIGN_STAMP", values);
     }
+    // Without a sink of ours Spark's log is the truth, wherever the next sink is.
+    if (stamp.scope() != Stamp.Scope.SOURCE_ONLY && !stamp.sinkCluster().equals(sinkCluster)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SINK_MOVED",
+          Map.of(
+              "group", identity.group(),
+              "partition", partition,
+              "kept", name(stamp.sinkCluster()),
+              "given", name(sinkCluster)));
+    }
+  }
+
+  private static String name(String cluster) {
+    return cluster.equals(Stamp.SAME_CLUSTER) ? "the source's cluster" : "cluster " + cluster;
   }
 
   /**

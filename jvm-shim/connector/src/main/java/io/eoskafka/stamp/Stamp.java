@@ -1,5 +1,6 @@
 package io.eoskafka.stamp;
 
+import io.eoskafka.group.Identity;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -13,9 +14,9 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
  * <pre>{@code eoskafka:<version>:<scope>:<identity>:<topicId>:<sinkCluster>:<epoch>}</pre>
  *
  * @param scope which log is the truth after a restart
- * @param identity 22 characters, of {@link io.eoskafka.group.Identity}
+ * @param identity 22 characters, of {@link Identity}
  * @param topicId the topic's id when the offset was committed; another one means it was recreated
- * @param sinkCluster the cluster id of the sink, or {@code -} where it is the source's own
+ * @param sinkCluster the sink's, by {@link #clusterOf}, or {@code -} where it is the source's own
  * @param epoch the micro-batch, or -1 before the first
  */
 public record Stamp(Scope scope, String identity, String topicId, String sinkCluster, long epoch) {
@@ -47,11 +48,17 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
     NEWER_PROTOCOL
   }
 
+  private static final Pattern SHORT_CLUSTER = Pattern.compile("[A-Za-z0-9_-]{2,32}");
   private static final String MARK = "eoskafka:";
   private static final Pattern FORM =
       Pattern.compile(
           "eoskafka:(\\d{1,9}):([tes]):([A-Za-z0-9_-]{22}):([A-Za-z0-9_-]{1,22}):"
               + "([A-Za-z0-9_-]{1,32}):(-?\\d{1,18})");
+
+  /** What a stamp has for a sink's cluster: its id, or a digest of one that is not so simple. */
+  public static String clusterOf(String clusterId) {
+    return SHORT_CLUSTER.matcher(clusterId).matches() ? clusterId : Identity.digest(clusterId);
+  }
 
   public String encode() {
     return MARK

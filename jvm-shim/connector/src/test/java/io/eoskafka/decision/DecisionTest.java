@@ -31,7 +31,7 @@ class DecisionTest {
         9,
         PLAN,
         outputs,
-        Map.of("source", new Decision.Input(Map.of(partition, 5L), Map.of(partition, 7L))));
+        Map.of("source", new Decision.Input(2, Map.of(partition, 5L), Map.of(partition, 7L))));
   }
 
   @Test

@@ -68,7 +68,8 @@ class StartingPointTest {
       Long initial,
       boolean recreated,
       Source expected) {
-    StartingPoint rule = new StartingPoint(OURS, ownLog, resolved, sparkHasBatches);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches);
     assertThat(rule.of(PARTITION, committed(scope), sparkStart, initial, null, recreated))
         .isEqualTo(expected);
   }
@@ -76,7 +77,7 @@ class StartingPointTest {
   @ParameterizedTest
   @CsvSource({"5, 0", "5, ", ", 4"})
   void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
-    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
     assertThatThrownBy(() -> rule.of(PARTITION, null, sparkStart, initial, null, false))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]")
@@ -86,7 +87,7 @@ class StartingPointTest {
 
   @Test
   void aDecidedEpochThatRunsAgainStartsAPartitionThatSparkHasNotLoggedWhereItDid() {
-    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
     assertThat(rule.of(PARTITION, committed("EPOCH"), null, 0L, 3L, false))
         .isEqualTo(Source.DECISION);
     assertThat(rule.of(PARTITION, committed("EPOCH"), 5L, 0L, 3L, false))
@@ -95,13 +96,13 @@ class StartingPointTest {
 
   @Test
   void aTopicThatWasCreatedAgainIsNoLostOffset() {
-    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
     assertThat(rule.of(PARTITION, null, 5L, 0L, null, true)).isEqualTo(Source.RECREATED);
   }
 
   @Test
   void anOffsetOfNobodyOrOfOursIsNotRefused() {
-    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
     assertThatCode(
             () -> {
               rule.refuseForeign(PARTITION, null);
@@ -120,11 +121,27 @@ class StartingPointTest {
     refuses("EOSKAFKA_NEWER_PROTOCOL", new OffsetAndMetadata(7, "eoskafka:2:t:x"));
     refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.TASK, other, Stamp.SAME_CLUSTER));
     refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.EPOCH, other, Stamp.SAME_CLUSTER));
-    refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.TASK, OURS.id(), "another-cluster"));
+    refuses("EOSKAFKA_SINK_MOVED", committed(Stamp.Scope.TASK, OURS.id(), "another-cluster"));
+    refuses("EOSKAFKA_SINK_MOVED", committed(Stamp.Scope.EPOCH, OURS.id(), "another-cluster"));
+  }
+
+  @Test
+  void theSinksClusterIsTheStamps() {
+    StartingPoint rule = new StartingPoint(OURS, "sinks", true, true, true);
+    assertThatCode(
+            () -> {
+              rule.refuseForeign(PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"));
+              rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"));
+            })
+        .doesNotThrowAnyException();
+    assertThatThrownBy(() -> rule.refuseForeign(PARTITION, committed("EPOCH")))
+        .hasMessageContaining("[EOSKAFKA_SINK_MOVED]")
+        .hasMessageContaining("took effect on the source's cluster")
+        .hasMessageContaining("now on cluster sinks");
   }
 
   private static void refuses(String condition, OffsetAndMetadata offset) {
-    StartingPoint rule = new StartingPoint(OURS, true, true, true);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
     assertThatThrownBy(() -> rule.refuseForeign(PARTITION, offset))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[" + condition + "]")

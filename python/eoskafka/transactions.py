@@ -1,0 +1,95 @@
+"""What is left of transactions whose owner died, and how to settle it."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from eoskafka.cluster.jars import java
+from eoskafka.errors import ConfigurationError, TransactionError
+from eoskafka.session import jar_path
+
+_PROGRAM = "io.eoskafka.decision.ResolveJob"
+# The connector waits for brokers and for transactions that time out, the longest for 15 minutes
+# where nobody has changed the broker's maximum.
+_TIMEOUT_S = 1_000
+
+
+class Outcome(str, enum.Enum):
+    """What became of a batch job's write."""
+
+    UNKNOWN = "unknown"
+    UNDECIDED = "undecided"
+    COMMITTED = "committed"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What `resolve` has found and done.
+
+    Attributes:
+        outcome: UNKNOWN if no job of this name has ever begun; UNDECIDED if nothing of the job has
+            taken effect, and nothing of it is left open; COMMITTED if all of it has; INCOMPLETE if
+            it was decided and some of its transactions had timed out before.
+        committed: how many transactions are committed.
+        lost: how many had timed out. The same job, run again with the same rows, writes them.
+        forgotten: whether the job's entry was removed.
+    """
+
+    outcome: Outcome
+    committed: int
+    lost: int
+    forgotten: bool
+
+
+def resolve(write_id: str, options: Mapping[str, str], forget: bool = False) -> Resolution:
+    """Settle a batch write whose driver died: commit all of it if it was decided, else end it.
+
+    A job that still runs is fenced by this: it fails, and nothing of it takes effect.
+
+    Args:
+        write_id: the job's `writeId`.
+        options: the sink's options, with `kafka.` before those of the client, as the job had them.
+        forget: remove the job's entry from the decision topic afterwards, so that the name can be
+            used anew. Not done for one that is INCOMPLETE.
+
+    Raises:
+        ConfigurationError: pyspark is not installed, whose jars this needs.
+        JarError: the connector's jar is missing or stale.
+        TransactionError: the cluster cannot be reached, or refused.
+    """
+    spec = find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigurationError(
+            "pyspark is not installed, and its jars are needed here: pip install 'eoskafka[local]'"
+        )
+    spark = Path(spec.submodule_search_locations[0]) / "jars" / "*"
+    jar = os.environ.get("EOSKAFKA_JAR") or str(jar_path())
+    command = [
+        *(java(), "-cp", os.pathsep.join((jar, str(spark)))),
+        *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", _PROGRAM),
+    ]
+    asked = {"options": {**options, "writeId": write_id}, "forget": forget}
+    done = subprocess.run(
+        command,
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise TransactionError(f"'{write_id}' was not settled:\n{done.stdout}{done.stderr}")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if "error" in answer:
+        raise TransactionError(answer["error"], answer["condition"])
+    return Resolution(
+        Outcome(answer["outcome"]), answer["committed"], answer["lost"], answer["forgotten"]
+    )

@@ -1,0 +1,172 @@
+"""Epoch scope where a broker dies, or its answer is lost, while the driver decides or commits.
+
+Three brokers behind proxies. The driver stops at a point, the fault is made, and the driver goes
+on: it has to finish by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from eoskafka.cluster import LocalCluster
+from faults.cluster import FaultyCluster
+from faults.proxy import Api
+from harness import Application, Flow, Point, StartApplication, until
+
+RECORDS = 600
+STATELESS = {"transform": "repartitioned", "maxOffsetsPerTrigger": 200}
+
+
+@pytest.fixture(scope="module")
+def shared_faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
+    """Three brokers; use `faulty`."""
+    with FaultyCluster(tmp_path_factory.mktemp("faulty")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def faulty(shared_faulty: FaultyCluster, keep_logs: list[Path]) -> Iterator[FaultyCluster]:
+    """Healthy, before and after."""
+    keep_logs += [broker.log_file for broker in shared_faulty.brokers.values()]
+    yield shared_faulty
+    for proxy in shared_faulty.proxies.values():
+        proxy.mend()
+    for broker in shared_faulty.brokers.values():
+        if broker.pid is None:
+            broker.start()
+
+
+@pytest.fixture
+def flow(faulty: FaultyCluster, tmp_path: Path) -> Flow:
+    return Flow(faulty.bootstrap_servers, tmp_path / "checkpoint", replicas=3)
+
+
+@pytest.fixture(scope="module")
+def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """Its driver is its executor; use `application`."""
+    with Application(tmp_path_factory.mktemp("application"), "local[2]") as application:
+        yield application
+
+
+@pytest.fixture
+def application(shared_application: Application, keep_logs: list[Path]) -> Iterator[Application]:
+    """Shared, with nothing armed."""
+    with shared_application.lent(keep_logs) as lent:
+        yield lent
+
+
+def decision_id(flow: Flow) -> str:
+    """Of the producer that decides."""
+    (name,) = (name for name in flow.transactional_ids() if name.endswith("-decisions"))
+    return name
+
+
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+def test_the_coordinator_dies(
+    application: Application, flow: Flow, faulty: FaultyCluster, point: Point
+) -> None:
+    flow.produce(RECORDS)
+    application.faults.arm(point, "stop")
+    query = flow.start(application, **STATELESS)
+    application.faults.wait_taken(point)
+    name = decision_id(flow) if point == "before-decision" else flow.open_transactions()[0]
+    faulty.brokers[faulty.transaction_coordinator(name)].kill()
+    application.resume()
+    query.wait_done()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+def test_the_answer_to_the_end_of_a_transaction_is_lost(
+    application: Application, flow: Flow, faulty: FaultyCluster, point: Point
+) -> None:
+    flow.produce(RECORDS)
+    application.faults.arm(point, "stop")
+    query = flow.start(application, **STATELESS)
+    application.faults.wait_taken(point)
+    name = decision_id(flow) if point == "before-decision" else flow.open_transactions()[0]
+    proxy = faulty.proxies[faulty.transaction_coordinator(name)]
+    lost = proxy.drop_reply(Api.END_TXN)
+    application.resume()
+    query.wait_done()
+    assert lost.happened.is_set()
+    flow.assert_exactly_once()
+
+
+# ---- producer epochs
+
+# A producer's epoch ends there, and its id with it.
+LAST_EPOCH = 32767
+
+
+def initialise(port: int, transactional_id: str, until_epoch: int) -> None:
+    """Let the coordinator count a transactional id's epoch up, by the same request again and again.
+
+    By hand, since no client sends it more than once: InitProducerId, version 1.
+    """
+    name = transactional_id.encode()
+    body = struct.pack(f">hhihh{len(name)}si", 22, 1, 0, -1, len(name), name, 60_000)
+    request = struct.pack(">i", len(body)) + body
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        epoch = -1
+        while epoch < until_epoch:
+            connection.sendall(request)
+            _, _, error, _, epoch = struct.unpack(">iihqh", frame(connection))
+            assert error in (0, CONCURRENT_TRANSACTIONS), error
+
+
+CONCURRENT_TRANSACTIONS = 51
+
+
+def frame(connection: socket.socket) -> bytes:
+    """The next frame, without its size."""
+    (size,) = struct.unpack(">i", read(connection, 4))
+    return read(connection, size)
+
+
+def read(connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = connection.recv(size - len(found))
+        assert part, "the broker has closed the connection"
+        found += part
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("left", [2, 3, 4])
+def test_a_producers_epochs_come_to_their_end(
+    cluster: LocalCluster,
+    start_application: StartApplication,
+    application: Application,
+    tmp_path: Path,
+    left: int,
+) -> None:
+    flow = Flow(cluster.bootstrap_servers, tmp_path / "checkpoint")
+    flow.produce(RECORDS)
+    flow.start(application, **STATELESS).wait_done()
+    used = flow.transactional_ids()
+    # The second run's writers, and the producer that decides.
+    ids = [re.sub(r"-w(\d+)\.", lambda run: f"-w{int(run[1]) + 1}.", name) for name in used]
+    assert len(ids) == 3, ids
+    (broker,) = cluster.brokers
+    with ThreadPoolExecutor(len(ids)) as pool:
+        list(pool.map(lambda name: initialise(broker.port, name, LAST_EPOCH - left), ids))
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("half-rolled-forward", "kill")
+    flow.start(first, **STATELESS)
+    first.faults.wait_taken("half-rolled-forward")
+    first.kill()
+    flow.start(application, **STATELESS).wait_done()
+    flow.produce(RECORDS)
+    flow.start(application, **STATELESS).wait_done()
+    until(lambda: not flow.open_transactions(), "the end of all transactions", 10)
+    flow.assert_exactly_once()

@@ -1,0 +1,122 @@
+"""A source on another cluster than its sink: the decision has its offsets, the group follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from eoskafka.audit import read_committed
+from eoskafka.cluster import LocalCluster
+from harness import Application, Flow, Point, StartApplication
+from kafka.admin import KafkaAdminClient, NewTopic
+from streams import Streams, kv
+
+INPUT = 20
+RECORDS = 600
+IN_BATCHES = {"maxOffsetsPerTrigger": 200}
+
+
+@pytest.fixture(scope="module")
+def shared_other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One more broker; use `other`."""
+    with LocalCluster(brokers=1, data_dir=tmp_path_factory.mktemp("other")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def other(shared_other: LocalCluster, keep_logs: list[Path]) -> LocalCluster:
+    """The sink's cluster."""
+    keep_logs += [broker.log_file for broker in shared_other.brokers]
+    return shared_other
+
+
+@pytest.fixture
+def flow(cluster: LocalCluster, other: LocalCluster, tmp_path: Path) -> Flow:
+    """Input and group on one cluster, output and decisions on the other."""
+    return Flow(
+        cluster.bootstrap_servers, tmp_path / "checkpoint", sink_servers=other.bootstrap_servers
+    )
+
+
+def test_a_narrow_plan_over_several_runs(streams: Streams, other: LocalCluster) -> None:
+    topic, output, group = streams.topic(records=INPUT), "narrow", streams.group()
+    checkpoint = streams.checkpoint()
+    with closing(KafkaAdminClient(bootstrap_servers=other.bootstrap_servers)) as admin:
+        admin.create_topics([NewTopic(output, 2, 1)])
+        admin.wait_for_topics([output])
+
+    def run() -> None:
+        rows = streams.source(topic, {"kafka.group.id": group, "maxOffsetsPerTrigger": 8})
+        sink = {"kafka.bootstrap.servers": other.bootstrap_servers}
+        streams.run(streams.sink(kv(rows), output, checkpoint, options=sink))
+
+    run()
+    streams.send(topic, *range(INPUT, INPUT + 15))
+    run()
+    run()
+    written = [int(r.value or b"-1") for r in read_committed(other.bootstrap_servers, output)]
+    assert sorted(written) == [*range(INPUT + 15)]
+    committed = streams.committed(group, topic)
+    assert {p: offset.offset for p, offset in committed.items()} == streams.ends(topic)
+    assert all(f":{other.cluster_id}:" in offset.metadata for offset in committed.values())
+
+
+def test_task_scope_is_refused(streams: Streams, other: LocalCluster) -> None:
+    topic, group = streams.topic(records=INPUT), streams.group()
+    rows = kv(streams.source(topic, {"kafka.group.id": group}))
+    sink = {"kafka.bootstrap.servers": other.bootstrap_servers, "transactionScope": "task"}
+    error = streams.failure(streams.sink(rows, "refused", options=sink))
+    assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
+    assert "its source is on another cluster than its sink" in error
+    assert set(streams.offsets(group, topic).values()) <= {0}
+
+
+def test_a_sink_that_has_moved_to_another_cluster_is_refused(
+    streams: Streams, other: LocalCluster
+) -> None:
+    topic, output, group = streams.topic(records=INPUT), streams.topic(), streams.group()
+    checkpoint = streams.checkpoint()
+    rows = kv(streams.source(topic, {"kafka.group.id": group}))
+    streams.run(streams.sink(rows, output, checkpoint))
+    streams.send(topic, INPUT)
+    moved = {"kafka.bootstrap.servers": other.bootstrap_servers}
+    error = streams.failure(streams.sink(rows, output, checkpoint, options=moved))
+    assert "[EOSKAFKA_SINK_MOVED]" in error, error
+    assert f"cluster {other.cluster_id}" in error
+    streams.run(streams.sink(rows, output, checkpoint))
+    assert streams.numbers(output) == [*range(INPUT + 1)]
+
+
+@pytest.mark.parametrize(
+    "point", ["before-decision", "after-decision", "half-rolled-forward", "before-log"]
+)
+def test_a_driver_killed_at_any_step(
+    start_application: StartApplication, application: Application, flow: Flow, point: Point
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm(point, "kill")
+    flow.start(first, **IN_BATCHES)
+    first.faults.wait_taken(point)
+    first.kill()
+    flow.start(application, **IN_BATCHES).wait_done()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
+    start_application: StartApplication, application: Application, flow: Flow, point: Point
+) -> None:
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm(point, "stop")
+    query = flow.start(first, **IN_BATCHES)
+    first.faults.wait_taken(point)
+    flow.start(application, **IN_BATCHES).wait_done()
+    flow.produce(RECORDS)
+    first.resume()
+    assert query.wait_end().error is not None
+    flow.start(application, **IN_BATCHES).wait_done()
+    flow.assert_exactly_once()
