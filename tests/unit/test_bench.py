@@ -12,7 +12,8 @@ from eoskafka.bench import throughput
 from eoskafka.bench.count import Count, Tally
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
 from eoskafka.bench.report import Report
-from eoskafka.bench.throughput import Machine, Result, Run, Settings
+from eoskafka.bench.stage import Machine
+from eoskafka.bench.throughput import Result, Run, Settings
 from eoskafka.bench.values import numbers, values
 from eoskafka.cli import app
 

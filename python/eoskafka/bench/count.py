@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 import kafka.errors
 import numpy as np
@@ -62,13 +63,16 @@ def count(
         UndecidedError: an open transaction hides records, the broker does not answer, or reading
             stalls.
     """
-    try:
-        ends = stable_ends(bootstrap_servers, topic, STALL_TIMEOUT_S)
-    except kafka.errors.KafkaError as error:
-        raise UndecidedError(f"the ends of {topic} are not known: {error}") from error
     tally = Tally(record_bytes, keyed)
-    _read(bootstrap_servers, topic, {p.partition for p, end in ends.items() if end > 0}, tally)
+    read(bootstrap_servers, topic, tally)
     return tally.against(records)
+
+
+class Taker(Protocol):
+    """Is given what a reader finds."""
+
+    def take(self, keys: list[bytes | None], found: list[bytes]) -> None:
+        """Take records: their keys and, in the same order, their values."""
 
 
 class Tally:
@@ -135,8 +139,17 @@ class Tally:
         )
 
 
-def _read(bootstrap_servers: str, topic: str, unread: set[int], tally: Tally) -> None:
-    """Hand every committed record of these partitions to the tally."""
+def read(bootstrap_servers: str, topic: str, taker: Taker) -> None:
+    """Hand over every committed record of a topic.
+
+    Raises:
+        UndecidedError: as `count`.
+    """
+    try:
+        ends = stable_ends(bootstrap_servers, topic, STALL_TIMEOUT_S)
+    except kafka.errors.KafkaError as error:
+        raise UndecidedError(f"the ends of {topic} are not known: {error}") from error
+    unread = {partition.partition for partition, end in ends.items() if end > 0}
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -165,7 +178,7 @@ def _read(bootstrap_servers: str, topic: str, unread: set[int], tally: Tally) ->
                 elif not problem.retriable():
                     raise UndecidedError(f"topic {topic} cannot be read: {problem}")
             if found:
-                tally.take(keys, found)
+                taker.take(keys, found)
                 deadline = time.monotonic() + STALL_TIMEOUT_S
             elif unread and time.monotonic() > deadline:
                 raise UndecidedError(

@@ -9,41 +9,33 @@ before its time is believed.
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kafka.admin import KafkaAdminClient, NewTopic
-from pyspark.errors import StreamingQueryException
+from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import eoskafka
 from eoskafka.bench.count import Count, count
-from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import load
-from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer, peer_jars
+from eoskafka.bench.peers import Peer, peer_jars
+from eoskafka.bench.stage import (
+    BROKER_PROPERTIES,
+    PEERS,
+    Machine,
+    Phases,
+    create_topic,
+    machine,
+    run_to_end,
+    session,
+)
 from eoskafka.cluster import LocalCluster
 
-PEERS = (BUILT_IN, EOSKAFKA)
 INPUT_TOPIC = "bench-input"
-
-# Deleted output would stay on the disk for a minute more, and a round is over sooner.
-_BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}
-_SESSION = {
-    "spark.app.name": "eoskafka-bench",
-    "spark.driver.memory": "2g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-_MASTER = "local[2]"
 
 
 @dataclass(frozen=True)
@@ -98,21 +90,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """Where it was measured.
-
-    Attributes:
-        cores: that this process may use.
-        java: version of Spark's JVM.
-        spark: version.
-    """
-
-    cores: int
-    java: str
-    spark: str
-
-
-@dataclass(frozen=True)
 class Result:
     """All runs, in their order, and what they were made with."""
 
@@ -121,11 +98,8 @@ class Result:
     runs: tuple[Run, ...]
 
 
-class Watcher(Protocol):
+class Watcher(Phases, Protocol):
     """Hears what happens."""
-
-    def phase(self, text: str) -> None:
-        """The next thing begins."""
 
     def ran(self, run: Run) -> None:
         """A run has ended and its output is counted."""
@@ -146,12 +120,12 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
     peer_jars()
     watcher.phase("starting a broker")
     with (
-        LocalCluster(properties=_BROKER_PROPERTIES) as cluster,
+        LocalCluster(properties=BROKER_PROPERTIES) as cluster,
         closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin,
         tempfile.TemporaryDirectory(prefix="eoskafka-bench-") as folder,
     ):
         watcher.phase(f"loading {settings.records:,} records of {settings.record_bytes} bytes")
-        _create_topic(admin, INPUT_TOPIC, settings.partitions)
+        create_topic(admin, INPUT_TOPIC, settings.partitions)
         load(
             cluster.bootstrap_servers,
             INPUT_TOPIC,
@@ -161,15 +135,15 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
             keyed=settings.keyed,
         )
         watcher.phase("starting Spark")
-        with _session(Path(folder)) as spark:
+        with session(Path(folder)) as spark:
             bench = _Bench(settings, cluster.bootstrap_servers, admin, spark, Path(folder))
             runs = []
             for number in range(settings.rounds + 1):
                 for peer in PEERS:
                     runs.append(bench.run(peer, number))
                     watcher.ran(runs[-1])
-            machine = _machine(spark)
-    return Result(settings, machine, tuple(runs))
+            where = machine(spark)
+    return Result(settings, where, tuple(runs))
 
 
 class _Bench:
@@ -189,7 +163,7 @@ class _Bench:
 
     def run(self, peer: Peer, number: int) -> Run:
         name = f"bench-{peer.format}-{number}"
-        _create_topic(self._admin, name, self._settings.partitions)
+        create_topic(self._admin, name, self._settings.partitions)
         try:
             query, query_ms = self._copy(peer, name)
             counted = count(
@@ -229,48 +203,4 @@ class _Bench:
             .option("checkpointLocation", str(self._folder / topic))
             .trigger(availableNow=True)
         )
-        # What the run before has left in the heap is not this one's to clear away.
-        self._spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
-        began = time.monotonic()
-        query = writer.start()
-        try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
-            raise BenchError(f"the query of {peer.name} failed: {error}") from error
-        finally:
-            query.stop()
-        return query, round((time.monotonic() - began) * 1_000)
-
-
-@contextmanager
-def _session(folder: Path) -> Iterator[SparkSession]:
-    """A session with every peer in it."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(_MASTER)
-    for key, value in _SESSION.items():
-        builder = builder.config(key, value)
-    builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-    builder = builder.config("spark.jars", ",".join(str(jar) for jar in peer_jars()))
-    spark = eoskafka.configure(builder).getOrCreate()
-    # Spark repeats for each query what has no bearing on it.
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-def _create_topic(admin: KafkaAdminClient, name: str, partitions: int) -> None:
-    admin.create_topics([NewTopic(name, partitions, 1)])
-    admin.wait_for_topics([name])
-
-
-def _machine(spark: SparkSession) -> Machine:
-    system = spark.sparkContext._jvm.System  # type: ignore[union-attr]
-    return Machine(
-        cores=len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1,
-        java=system.getProperty("java.version"),
-        spark=spark.version,
-    )
+        return run_to_end(self._spark, peer, writer)

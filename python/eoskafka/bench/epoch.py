@@ -1,0 +1,290 @@
+"""What an epoch costs: batch times of plans that shuffle, and the commit of very many writers.
+
+Two plans, on one broker in one Spark session:
+
+- *windows*: a windowed count with a watermark, in update mode, of each peer in turn. The event time
+  follows from a record's number, so every batch opens and closes windows of its own.
+- *writers*: eoskafka alone, records spread over many writers, as small as can be: what is measured
+  is the time from the last writer's report until all transactions have ended.
+
+Each run's output is read and compared before its time is believed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kafka.admin import KafkaAdminClient
+from pyspark.sql import DataFrame, SparkSession, functions
+
+import eoskafka
+from eoskafka.audit import Fault
+from eoskafka.bench.count import Count, count, read
+from eoskafka.bench.load import load
+from eoskafka.bench.peers import EOSKAFKA, Peer, peer_jars
+from eoskafka.bench.stage import (
+    BROKER_PROPERTIES,
+    PEERS,
+    Machine,
+    Phases,
+    create_topic,
+    machine,
+    run_to_end,
+    session,
+)
+from eoskafka.cluster import LocalCluster
+
+PARTITIONS = 8
+RECORD_BYTES = 100
+# Of one window, and so of its keys together.
+WINDOW_RECORDS = 10_000
+KEYS = 500
+# A batch of the plan `writers` has so many for each of them.
+RECORDS_PER_WRITER = 100
+
+_WINDOWS, _WRITERS = "bench-windows", "bench-writers"
+_NUMBER = "cast(conv(hex(substring(value, 1, 8)), 16, 10) as long) as n"
+# Numbers of wrong results that are named.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure.
+
+    Attributes:
+        batch_records: input records of one batch of the plan `windows`; a multiple of 80,000, so
+            that all partitions have the same share and windows end with their batch.
+        batches: of each query. The first is not timed: it has the query's start.
+        shuffle_partitions: writers of a batch of the plan `windows`.
+        writers: of a batch of the plan `writers`.
+        rounds: timed runs, after one untimed run each.
+    """
+
+    batch_records: int
+    batches: int
+    shuffle_partitions: int
+    writers: int
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One query.
+
+    Attributes:
+        plan: `windows` or `writers`.
+        peer: whose.
+        round: 0 is the warm-up.
+        batch_ms: Spark's `durationMs.triggerExecution` of each timed batch.
+        commit_ms: `commitLatencyMs` of each timed batch, as the sink reports it; empty for a peer
+            that has no commit.
+        count: what the output topic holds: results of the plan `windows`, records of `writers`.
+    """
+
+    plan: str
+    peer: Peer
+    round: int
+    batch_ms: tuple[int, ...]
+    commit_ms: tuple[int, ...]
+    count: Count
+
+
+@dataclass(frozen=True)
+class Result:
+    """All runs, in their order, and what they were made with."""
+
+    settings: Settings
+    machine: Machine
+    runs: tuple[Run, ...]
+
+
+class Watcher(Phases, Protocol):
+    """Hears what happens."""
+
+    def ran(self, run: Run) -> None:
+        """A run has ended and its output is compared."""
+
+
+class WindowTally:
+    """Takes results of the plan `windows`: text of window, key and count."""
+
+    def __init__(self) -> None:
+        self._results: Counter[bytes] = Counter()
+
+    def take(self, keys: list[bytes | None], found: list[bytes]) -> None:
+        """Take records; the keys say nothing."""
+        self._results.update(found)
+
+    def against(self, records: int) -> Count:
+        """The comparison with the counts of records 0 to `records` - 1.
+
+        In update mode a window that two batches have seen comes out twice, with another count each
+        time: the greatest one must be right, and none may come twice.
+        """
+        greatest: dict[tuple[int, int], int] = {}
+        for result in self._results:
+            window, key, number = map(int, result.split(b","))
+            greatest[window, key] = max(number, greatest.get((window, key), 0))
+        expected = Counter(
+            (n // WINDOW_RECORDS * WINDOW_RECORDS // 1_000, n % KEYS) for n in range(records)
+        )
+        doubled = [result for result, times in self._results.items() if times > 1]
+        lost = [each for each in expected if each not in greatest]
+        altered = [each for each, n in greatest.items() if each in expected and n != expected[each]]
+        unexpected = [each for each in greatest if each not in expected]
+        return Count(
+            records=self._results.total(),
+            faults={
+                Fault.LOST: len(lost),
+                Fault.DUPLICATED: sum(self._results[result] - 1 for result in doubled),
+                Fault.ALTERED: len(altered),
+                Fault.UNEXPECTED: len(unexpected),
+            },
+            examples=(
+                *(f"window and key {each} never came out" for each in lost[:_NAMED]),
+                *(f"{each.decode()} came out more than once" for each in doubled[:_NAMED]),
+                *(f"window and key {each} has {greatest[each]}" for each in altered[:_NAMED]),
+                *(f"window and key {each} was never there" for each in unexpected[:_NAMED]),
+            ),
+        )
+
+
+def measure(settings: Settings, watcher: Watcher) -> Result:
+    """Run the benchmark; whatever happens, nothing that it started is left running.
+
+    Raises:
+        JarError: the connector's jar is missing or stale.
+        BenchError: a peer cannot be built or run.
+        ConfigurationError: a Spark session runs already in this process.
+        ClusterError: the broker does not start.
+        UndecidedError: an output topic cannot be read to its end.
+    """
+    eoskafka.jar_path()
+    watcher.phase("building the peers")
+    peer_jars()
+    watcher.phase("starting a broker")
+    with (
+        LocalCluster(properties=BROKER_PROPERTIES) as cluster,
+        closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin,
+        tempfile.TemporaryDirectory(prefix="eoskafka-bench-") as folder,
+    ):
+        for topic, records in _inputs(settings).items():
+            watcher.phase(f"loading {records:,} records of {RECORD_BYTES} bytes")
+            create_topic(admin, topic, PARTITIONS)
+            load(
+                cluster.bootstrap_servers,
+                topic,
+                partitions=PARTITIONS,
+                records=records,
+                record_bytes=RECORD_BYTES,
+                keyed=False,
+            )
+        watcher.phase("starting Spark")
+        with session(Path(folder)) as spark:
+            spark.conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
+            bench = _Bench(settings, cluster.bootstrap_servers, admin, spark, Path(folder))
+            runs = []
+            for number in range(settings.rounds + 1):
+                for plan, peer in [*(("windows", peer) for peer in PEERS), ("writers", EOSKAFKA)]:
+                    runs.append(bench.run(plan, peer, number))
+                    watcher.ran(runs[-1])
+            where = machine(spark)
+    return Result(settings, where, tuple(runs))
+
+
+def _inputs(settings: Settings) -> dict[str, int]:
+    """Input topics and how many records they have."""
+    return {
+        _WINDOWS: settings.batches * settings.batch_records,
+        _WRITERS: settings.batches * settings.writers * RECORDS_PER_WRITER,
+    }
+
+
+class _Bench:
+    def __init__(
+        self,
+        settings: Settings,
+        bootstrap_servers: str,
+        admin: KafkaAdminClient,
+        spark: SparkSession,
+        folder: Path,
+    ) -> None:
+        self._settings = settings
+        self._bootstrap_servers = bootstrap_servers
+        self._admin = admin
+        self._spark = spark
+        self._folder = folder
+
+    def run(self, plan: str, peer: Peer, number: int) -> Run:
+        name = f"{plan}-{peer.format}-{number}"
+        create_topic(self._admin, name, PARTITIONS)
+        try:
+            rows = self._windows(peer) if plan == "windows" else self._writers(peer)
+            writer = (
+                rows.writeStream.format(peer.format)
+                .option("kafka.bootstrap.servers", self._bootstrap_servers)
+                .option("topic", name)
+                .option("checkpointLocation", str(self._folder / name))
+                .outputMode("update" if plan == "windows" else "append")
+                .trigger(availableNow=True)
+            )
+            query, _ = run_to_end(self._spark, peer, writer)
+            counted = self._count(plan, name)
+        finally:
+            self._admin.delete_topics([name])
+        timed = [p for p in query.recentProgress if p.numInputRows > 0][1:]
+        latencies = [p.sink.metrics.get("commitLatencyMs") for p in timed]
+        return Run(
+            plan=plan,
+            peer=peer,
+            round=number,
+            batch_ms=tuple(p.durationMs["triggerExecution"] for p in timed),
+            commit_ms=tuple(int(latency) for latency in latencies if latency is not None),
+            count=counted,
+        )
+
+    def _source(self, peer: Peer, topic: str, batch_records: int) -> DataFrame:
+        return (
+            self._spark.readStream.format(peer.format)
+            .option("kafka.bootstrap.servers", self._bootstrap_servers)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", batch_records)
+            .load()
+        )
+
+    def _windows(self, peer: Peer) -> DataFrame:
+        return (
+            self._source(peer, _WINDOWS, self._settings.batch_records)
+            .selectExpr(_NUMBER)
+            .selectExpr("timestamp_seconds(n div 1000) as time", f"n % {KEYS} as k")
+            .withWatermark("time", "10 seconds")
+            .groupBy(functions.window("time", f"{WINDOW_RECORDS // 1_000} seconds"), "k")
+            .count()
+            .selectExpr("concat(cast(window.start as long), ',', k, ',', count) as value")
+        )
+
+    def _writers(self, peer: Peer) -> DataFrame:
+        batch_records = self._settings.writers * RECORDS_PER_WRITER
+        rows = self._source(peer, _WRITERS, batch_records).select("key", "value")
+        return rows.repartition(self._settings.writers)
+
+    def _count(self, plan: str, topic: str) -> Count:
+        records = _inputs(self._settings)[_WINDOWS if plan == "windows" else _WRITERS]
+        if plan == "windows":
+            tally = WindowTally()
+            read(self._bootstrap_servers, topic, tally)
+            return tally.against(records)
+        return count(
+            self._bootstrap_servers,
+            topic,
+            records=records,
+            record_bytes=RECORD_BYTES,
+            keyed=False,
+        )
