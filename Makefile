@@ -30,8 +30,9 @@ test-all: build ## all tests, slow ones included, and the mutations
 	$(BIN)/pytest
 	$(BIN)/python tests/mutations/run.py
 
-bench: build ## throughput against the built-in connector
+bench: build ## throughput against the built-in connector, and the cost of epochs
 	$(BIN)/eoskafka bench throughput
+	$(BIN)/eoskafka bench epoch
 
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py
@@ -39,8 +40,8 @@ model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 chaos: build ## half an hour of faults, and the report on them (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos
 
-soak: ## (not there yet)
-	@echo "$@: not there yet" >&2; exit 1
+soak: build ## ten thousand epochs, and what they leave behind (resumable)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak
 
 check: $(VENV) ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Generic, Protocol, TypeVar
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from eoskafka.audit import UndecidedError
 from eoskafka.cli.output import Exit, Format, data, messages, print_json
 from eoskafka.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from eoskafka.bench.report import Report
-    from eoskafka.bench.throughput import Run
+Run = TypeVar("Run")
 
 app = typer.Typer(
     help="Benchmarks against other Kafka connectors, on a broker of their own.",
@@ -52,13 +52,52 @@ def throughput(
     Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
     """
     _require_extras()
-    from eoskafka.bench.report import Report
+    from eoskafka.bench.report import Report, describe
     from eoskafka.bench.throughput import Settings, measure
 
-    signal.signal(signal.SIGTERM, _interrupt)
     settings = Settings(records, record_bytes, partitions, rounds, keyed)
+    _report(lambda: Report(measure(settings, _Messages(describe))), output, file)
+
+
+@app.command(epilog="Example: eoskafka bench epoch --rounds 3 --output result.json --format json")
+def epoch(
+    batch_records: Annotated[
+        int, typer.Option(help="Input records of a batch of windows.", min=80_000)
+    ] = 240_000,
+    batches: Annotated[int, typer.Option(help="Of a query; the first is not timed.", min=2)] = 8,
+    shuffle_partitions: Annotated[
+        int, typer.Option(help="Writers of a batch of windows.", min=1)
+    ] = 8,
+    writers: Annotated[
+        int, typer.Option(help="Writers of a batch of the other plan.", min=1)
+    ] = 200,
+    rounds: Annotated[int, typer.Option(help="Timed runs.", min=1)] = 5,
+    output: Annotated[Format, typer.Option("--format", help="Form of the output.")] = Format.TEXT,
+    file: Annotated[
+        Path | None,
+        typer.Option("--output", help="Write the result to this file too.", dir_okay=False),
+    ] = None,
+) -> None:
+    """Batch time of a windowed aggregation against the built-in connector, and the commit of an
+    epoch of very many writers.
+
+    Ends with 1 if a run lost, doubled or altered something: such a run has no time.
+    """
+    _require_extras()
+    from eoskafka.bench.epoch import Settings, measure
+    from eoskafka.bench.epoch_report import EpochReport, describe
+
+    if batch_records % 80_000:
+        raise typer.BadParameter("must be a multiple of 80,000", param_hint="--batch-records")
+    settings = Settings(batch_records, batches, shuffle_partitions, writers, rounds)
+    _report(lambda: EpochReport(measure(settings, _Messages(describe))), output, file)
+
+
+def _report(measured: Callable[[], _Report], output: Format, file: Path | None) -> None:
+    """Print what a benchmark says, and end as it says."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        report = Report(measure(settings, _Messages()))
+        report = measured()
     except UndecidedError as error:
         messages.print(f"undecided: {error}", markup=False)
         raise typer.Exit(Exit.UNREACHABLE) from error
@@ -72,26 +111,38 @@ def throughput(
         raise typer.Exit(Exit.REFUSED)
 
 
-class _Messages:
+class _Report(Protocol):
+    """What a benchmark says in the end."""
+
+    @property
+    def holds(self) -> bool: ...
+    def heading(self) -> str: ...
+    def table(self) -> Table: ...
+    def lines(self) -> list[str]: ...
+    def as_json(self) -> dict[str, object]: ...
+
+
+class _Messages(Generic[Run]):
     """Tells on standard error what happens."""
+
+    def __init__(self, describe: Callable[[Run], str]) -> None:
+        self._describe = describe
 
     def phase(self, text: str) -> None:
         messages.print(f"{text} ...", markup=False)
 
     def ran(self, run: Run) -> None:
-        from eoskafka.bench.report import describe
-
-        messages.print(describe(run), markup=False)
+        messages.print(self._describe(run), markup=False)
 
 
-def _print_text(report: Report, console: Console) -> None:
+def _print_text(report: _Report, console: Console) -> None:
     console.print(report.heading())
     console.print(report.table())
     for line in report.lines():
         console.print(line, markup=False)
 
 
-def _write(report: Report, output: Format, file: Path) -> None:
+def _write(report: _Report, output: Format, file: Path) -> None:
     with file.open("w", encoding="utf-8") as out:
         if output is Format.JSON:
             json.dump(report.as_json(), out, indent=2)

@@ -34,6 +34,7 @@ class Flow:
         partitions: of the input topic; the output topic has at most four.
         replicas: of each partition.
         sink_servers: the brokers of the output, where they are others.
+        name: of a flow that is there already, to go on with it.
     """
 
     def __init__(
@@ -43,17 +44,21 @@ class Flow:
         partitions: int = 2,
         replicas: int = 1,
         sink_servers: str | None = None,
+        name: str | None = None,
     ) -> None:
         self.servers = servers
         self.sink_servers = sink_servers or servers
         self.checkpoint = checkpoint
-        self.name = f"t{uuid.uuid4().hex[:10]}"
+        self.name = name or f"t{uuid.uuid4().hex[:10]}"
         self.input = f"{self.name}-in"
         self.output = f"{self.name}-out"
         self.group = f"{self.name}-group"
         self.partitions = partitions
         self.produced = 0
         self._runs = itertools.count(1)
+        if name:
+            self.produced = len(self.inputs())
+            return
         for servers_of, topic, count in (
             (self.servers, self.input, partitions),
             (self.sink_servers, self.output, min(partitions, 4)),

@@ -53,6 +53,12 @@ final class DecisionTopic {
   /** Small, since only closed segments are compacted and every start reads what is left. */
   private static final String SEGMENT_BYTES = Integer.toString(4 << 20);
 
+  /**
+   * Each epoch leaves a tombstone for each of its writers; Kafka would keep them for a day. Nobody
+   * needs them for longer than it takes to read the topic.
+   */
+  private static final String DELETE_RETENTION_MS = "60000";
+
   /** After the topic was created, or while brokers restart. */
   private static final Duration LEADERS_TIMEOUT = Duration.ofSeconds(30);
 
@@ -149,6 +155,8 @@ final class DecisionTopic {
                     value(brokerConfig(), "transaction.state.log.min.isr"),
                     TopicConfig.SEGMENT_BYTES_CONFIG,
                     SEGMENT_BYTES,
+                    TopicConfig.DELETE_RETENTION_MS_CONFIG,
+                    DELETE_RETENTION_MS,
                     TopicConfig.MIN_CLEANABLE_DIRTY_RATIO_CONFIG,
                     "0.1"));
     try {

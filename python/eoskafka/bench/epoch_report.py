@@ -1,0 +1,137 @@
+"""What the benchmark of epochs says in the end: batch times of both peers, and commit latencies."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict
+
+from rich.table import Table
+
+from eoskafka import __version__
+from eoskafka.bench.epoch import Result, Run
+from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.report import Spread
+from eoskafka.cluster.jars import KAFKA_VERSION
+
+
+class EpochReport:
+    """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.wrong = [run for run in result.runs if not run.count.is_right]
+
+    @property
+    def holds(self) -> bool:
+        """True if no run, the warm-ups included, lost, doubled or altered anything."""
+        return not self.wrong
+
+    def batch_ms(self, plan: str, peer: Peer) -> Spread | None:
+        """Of the medians of a peer's timed runs that were right."""
+        return Spread.of(_median(run.batch_ms) for run in self._timed(plan, peer))
+
+    def commit_ms(self, plan: str) -> Spread | None:
+        """Of every timed batch of eoskafka."""
+        return Spread.of(ms for run in self._timed(plan, EOSKAFKA) for ms in run.commit_ms)
+
+    def ratio(self) -> Spread | None:
+        """eoskafka's batch time over the built-in's, of the plan `windows`.
+
+        The median is that of the medians; the spread is that of the rounds. None unless both peers
+        have a time in each round.
+        """
+        ours, theirs = self._timed("windows", EOSKAFKA), self._timed("windows", BUILT_IN)
+        if not ours or len(ours) != len(theirs):
+            return None
+        rounds = [
+            _median(a.batch_ms) / _median(b.batch_ms) for a, b in zip(ours, theirs, strict=True)
+        ]
+        medians = [statistics.median(_median(r.batch_ms) for r in runs) for runs in (ours, theirs)]
+        return Spread(medians[0] / medians[1], min(rounds), max(rounds))
+
+    def heading(self) -> str:
+        """What was run."""
+        s = self.result.settings
+        return (
+            f"{s.rounds} rounds of {s.batches - 1} timed batches; windows: {s.batch_records:,} "
+            f"records a batch, {s.shuffle_partitions} writers; writers: {s.writers}"
+        )
+
+    def table(self) -> Table:
+        """One row per plan and peer."""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("plan, peer", no_wrap=True)
+        for heading in ("batch", "least", "greatest", "commit", "least", "greatest"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for plan, peer in dict.fromkeys((run.plan, run.peer) for run in self.result.runs):
+            commit = self.commit_ms(plan) if peer == EOSKAFKA else None
+            cells = [*_cells(self.batch_ms(plan, peer)), *_cells(commit)]
+            table.add_row(f"{plan}, {peer.name}", *cells)
+        return table
+
+    def lines(self) -> list[str]:
+        """What follows the table."""
+        ratio = self.ratio()
+        wrong = [f"no time: {describe(run)}" for run in self.wrong]
+        if ratio is None:
+            return [*wrong, "ratio: none, since a peer has no time"]
+        return [
+            *wrong,
+            f"windows, eoskafka / built-in: {ratio.median:.2f} "
+            f"(in single rounds {ratio.least:.2f} to {ratio.greatest:.2f})",
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        """Everything, for a file."""
+        ratio = self.ratio()
+        writers = self.commit_ms("writers")
+        return {
+            "benchmark": "epoch",
+            "holds": self.holds,
+            "settings": asdict(self.result.settings),
+            "machine": asdict(self.result.machine),
+            "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
+            "ratio": asdict(ratio) if ratio else None,
+            "commit_ms": asdict(writers) if writers else None,
+            "runs": [
+                {
+                    "plan": run.plan,
+                    "peer": run.peer.name,
+                    "round": run.round,
+                    "batch_ms": list(run.batch_ms),
+                    "commit_ms": list(run.commit_ms),
+                    "out": run.count.records,
+                    **{fault.value: number for fault, number in run.count.faults.items()},
+                    "examples": list(run.count.examples),
+                }
+                for run in self.result.runs
+            ],
+        }
+
+    def _timed(self, plan: str, peer: Peer) -> list[Run]:
+        return [
+            run
+            for run in self.result.runs
+            if (run.plan, run.peer) == (plan, peer) and run.round > 0 and run.count.is_right
+        ]
+
+
+def describe(run: Run) -> str:
+    """A run in one line."""
+    name = f"round {run.round}" if run.round else "warm-up"
+    text = f"{name}, {run.plan}, {run.peer.name}: {run.count.records:,} out"
+    if run.count.is_right:
+        commit = f", commit {_median(run.commit_ms):,.0f} ms" if run.commit_ms else ""
+        return f"{text}, batch {_median(run.batch_ms):,.0f} ms{commit}"
+    faults = ", ".join(f"{number:,} {fault.value}" for fault, number in run.count.faults.items())
+    return f"{text}, {faults}; {'; '.join(run.count.examples)}"
+
+
+def _median(milliseconds: tuple[int, ...]) -> float:
+    return float(statistics.median(milliseconds))
+
+
+def _cells(spread: Spread | None) -> list[str]:
+    if spread is None:
+        return ["-"] * 3
+    return [f"{ms:,.0f} ms" for ms in (spread.median, spread.least, spread.greatest)]
