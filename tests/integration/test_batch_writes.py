@@ -114,7 +114,9 @@ def resolve(flow: Flow, *more: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("point", "said", "written"),
     [
-        ("before-decision", "nothing of it has taken effect", 0),
+        pytest.param(
+            "before-decision", "nothing of it has taken effect", 0, marks=pytest.mark.slow
+        ),
         ("half-rolled-forward", "all of it has taken effect, in 4 transactions", ROWS),
     ],
 )

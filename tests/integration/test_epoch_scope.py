@@ -182,7 +182,12 @@ def test_epoch_scope_serves(inputs: Inputs, name: str) -> None:
 def test_epoch_scope_may_be_asked_for(inputs: Inputs) -> None:
     streams, output = inputs.streams, inputs.streams.topic()
     epoch = {"transactionScope": "epoch"}
-    streams.run(streams.sink(kv(inputs.source), output, options=epoch))
+    query = streams.run(streams.sink(kv(inputs.source), output, options=epoch))
+    metrics = [p.sink.metrics for p in query.recentProgress if p.numInputRows > 0]
+    assert {(m["transactionScope"], m["transactionsCommitted"]) for m in metrics} == {
+        ("epoch", "2")
+    }
+    assert all(int(m["commitLatencyMs"]) >= 0 for m in metrics)
     assert streams.numbers(output) == [*range(INPUT)]
     stamps = streams.committed(inputs.group, inputs.topic).values()
     assert all(":e:" in offset.metadata for offset in stamps)

@@ -22,6 +22,8 @@ from harness import Application, Flow, Point, StartApplication
 RECORDS = 600
 STATELESS = {"transform": "repartitioned", "maxOffsetsPerTrigger": 200}
 
+SLOW = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
@@ -67,7 +69,7 @@ def decision_id(flow: Flow) -> str:
     return name
 
 
-@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+@pytest.mark.parametrize("point", ["before-decision", pytest.param("after-decision", marks=SLOW)])
 def test_the_coordinator_dies(
     application: Application, flow: Flow, faulty: FaultyCluster, point: Point
 ) -> None:
@@ -82,7 +84,7 @@ def test_the_coordinator_dies(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+@pytest.mark.parametrize("point", [pytest.param("before-decision", marks=SLOW), "after-decision"])
 def test_the_answer_to_the_end_of_a_transaction_is_lost(
     application: Application, flow: Flow, faulty: FaultyCluster, point: Point
 ) -> None:
@@ -145,7 +147,7 @@ def read(connection: socket.socket, size: int) -> bytes:
     return found
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("last", [LAST_EPOCH - 1, LAST_EPOCH], ids=["at the end", "at the start"])
 def test_a_producers_epochs_come_to_their_end(

@@ -17,6 +17,8 @@ INPUT = 20
 RECORDS = 600
 IN_BATCHES = {"maxOffsetsPerTrigger": 200}
 
+SLOW = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
@@ -90,7 +92,13 @@ def test_a_sink_that_has_moved_to_another_cluster_is_refused(
 
 
 @pytest.mark.parametrize(
-    "point", ["before-decision", "after-decision", "half-rolled-forward", "before-log"]
+    "point",
+    [
+        pytest.param("before-decision", marks=SLOW),
+        "after-decision",
+        pytest.param("half-rolled-forward", marks=SLOW),
+        pytest.param("before-log", marks=SLOW),
+    ],
 )
 def test_a_driver_killed_at_any_step(
     start_application: StartApplication, application: Application, flow: Flow, point: Point
@@ -105,7 +113,7 @@ def test_a_driver_killed_at_any_step(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+@pytest.mark.parametrize("point", ["before-decision", pytest.param("after-decision", marks=SLOW)])
 def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     start_application: StartApplication, application: Application, flow: Flow, point: Point
 ) -> None:

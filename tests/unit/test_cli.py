@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 from eoskafka import JarError, __version__
-from eoskafka.cli import app
+from eoskafka.cli import app, txn
+from eoskafka.errors import TransactionError
+from eoskafka.transactions import Outcome, Resolution
 
 
 def run(*arguments: str) -> int:
@@ -82,3 +84,57 @@ def test_every_help_text_has_an_example(
 ) -> None:
     assert run(*arguments, "--help") == 0
     assert "Example: " in capsys.readouterr().out
+
+
+def resolved(outcome: Outcome, lost: int = 0) -> Resolution:
+    return Resolution(outcome, committed=4 - lost, lost=lost, forgotten=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "said"),
+    [
+        (resolved(Outcome.COMMITTED), 0, "nightly: all of it has taken effect"),
+        (resolved(Outcome.UNDECIDED), 0, "nightly: nothing of it has taken effect"),
+        (resolved(Outcome.INCOMPLETE, 1), 1, "1 of 4 transactions had timed out"),
+        (resolved(Outcome.UNKNOWN), 1, "no write of this name"),
+    ],
+)
+def test_txn_resolve_says_what_became_of_a_write(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    found: Resolution,
+    code: int,
+    said: str,
+) -> None:
+    asked: list[dict[str, str]] = []
+
+    def resolve(write_id: str, options: dict[str, str], forget: bool) -> Resolution:
+        asked.append(options)
+        return found
+
+    monkeypatch.setattr(txn, "resolve", resolve)
+    command = ["txn", "resolve", "nightly", "--bootstrap-servers", "b:9", "-X", "ssl.x=a=b"]
+    assert run(*command) == code
+    assert said in capsys.readouterr().out
+    assert asked[0]["kafka.ssl.x"] == "a=b"
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"), [("EOSKAFKA_UNREACHABLE", 3), ("EOSKAFKA_DECISION_ID_CHANGED", 1)]
+)
+def test_txn_resolve_tells_a_refusal_from_brokers_that_do_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    condition: str,
+    code: int,
+) -> None:
+    def resolve(*_: object) -> Resolution:
+        raise TransactionError(f"[{condition}] why", condition)
+
+    monkeypatch.setattr(txn, "resolve", resolve)
+    assert run("txn", "resolve", "nightly", "--bootstrap-servers", "b:9") == code
+    assert f"[{condition}] why" in capsys.readouterr().err
+
+
+def test_txn_resolve_takes_properties_as_key_and_value() -> None:
+    assert run("txn", "resolve", "nightly", "--bootstrap-servers", "b:9", "-X", "nothing") == 2
