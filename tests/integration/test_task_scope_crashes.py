@@ -465,3 +465,25 @@ def test_a_fenced_driver_that_retries_its_tasks_does_not_end_the_query_that_took
     flow.wait_committed()
     assert second.stop().error is None
     flow.assert_exactly_once()
+
+
+def test_an_executor_of_a_former_driver_cannot_commit_what_another_slot_has_now(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    # With another number of slots a partition has another producer, so no producer's id stands in
+    # the way of the former driver's executor: the fence in its offsets does.
+    flow.produce(RECORDS, partitions=[1])
+    application.faults.arm("before-init", "stop")
+    flow.start(application, slots=2)
+    executor = application.faults.wait_taken("before-init")
+    application.pause_driver()
+    second = start_application("local[1]")
+    second.faults.arm("before-flush", "stop")
+    query = flow.start(second, slots=1)
+    second.faults.wait_taken("before-flush")
+    ended = application.ended_attempts()
+    application.resume(executor)
+    until(lambda: application.ended_attempts() > ended, "the end of its attempt", 30)
+    second.resume()
+    query.wait_done()
+    flow.assert_exactly_once()

@@ -117,5 +117,5 @@ def test_the_command_prints_the_result_and_ends_as_it_says(
     assert command() == 1
 
 
-def test_batches_that_windows_do_not_fit_are_a_wrong_command_line() -> None:
-    assert command("--batch-records", "200000") == 2
+def test_batches_that_partitions_do_not_share_evenly_are_a_wrong_command_line() -> None:
+    assert command("--batch-records", "100000") == 2

@@ -58,8 +58,9 @@ class Settings:
     """What to measure.
 
     Attributes:
-        batch_records: input records of one batch of the plan `windows`; a multiple of 80,000, so
-            that all partitions have the same share and windows end with their batch.
+        batch_records: input records of one batch of the plan `windows`; a multiple of 8,000, so
+            that batches follow the records' numbers: the loader turns to the next of the eight
+            partitions after each thousand.
         batches: of each query. The first is not timed: it has the query's start.
         shuffle_partitions: writers of a batch of the plan `windows`.
         writers: of a batch of the plan `writers`.

@@ -62,8 +62,8 @@ def throughput(
 @app.command(epilog="Example: eoskafka bench epoch --rounds 3 --output result.json --format json")
 def epoch(
     batch_records: Annotated[
-        int, typer.Option(help="Input records of a batch of windows.", min=80_000)
-    ] = 240_000,
+        int, typer.Option(help="Input records of a batch of windows.", min=8_000)
+    ] = 200_000,
     batches: Annotated[int, typer.Option(help="Of a query; the first is not timed.", min=2)] = 8,
     shuffle_partitions: Annotated[
         int, typer.Option(help="Writers of a batch of windows.", min=1)
@@ -87,8 +87,8 @@ def epoch(
     from eoskafka.bench.epoch import Settings, measure
     from eoskafka.bench.epoch_report import EpochReport, describe
 
-    if batch_records % 80_000:
-        raise typer.BadParameter("must be a multiple of 80,000", param_hint="--batch-records")
+    if batch_records % 8_000:
+        raise typer.BadParameter("must be a multiple of 8,000", param_hint="--batch-records")
     settings = Settings(batch_records, batches, shuffle_partitions, writers, rounds)
     _report(lambda: EpochReport(measure(settings, _Messages(describe))), output, file)
 
