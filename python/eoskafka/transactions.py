@@ -16,9 +16,6 @@ from eoskafka.errors import ConfigurationError, TransactionError
 from eoskafka.session import jar_path
 
 _PROGRAM = "io.eoskafka.decision.ResolveJob"
-# The connector waits for brokers and for transactions that time out, the longest for 15 minutes
-# where nobody has changed the broker's maximum.
-_TIMEOUT_S = 1_000
 
 
 class Outcome(str, enum.Enum):
@@ -77,13 +74,9 @@ def resolve(write_id: str, options: Mapping[str, str], forget: bool = False) -> 
         *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", _PROGRAM),
     ]
     asked = {"options": {**options, "writeId": write_id}, "forget": forget}
+    # Without a timeout: it waits for transactions that time out, as long as the brokers allow them.
     done = subprocess.run(
-        command,
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
+        command, input=json.dumps(asked), capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise TransactionError(f"'{write_id}' was not settled:\n{done.stdout}{done.stderr}")

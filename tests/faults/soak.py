@@ -41,7 +41,7 @@ DECISIONS_SETTINGS = {
     "delete.retention.ms": "60000",
     "segment.bytes": str(256 * 1024),
 }
-# Far above what a query of three writers may keep in eight partitions of such segments.
+# Far above what a query of five writers may keep in eight partitions of such segments.
 MOST_BYTES = 8 * 2 * 256 * 1024
 BROKER = {
     # Ids of former runs are forgotten after seven days; here while the soak goes on.
@@ -49,8 +49,8 @@ BROKER = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": "10000",
     "log.cleaner.backoff.ms": "5000",
 }
-# Three writers and the decision, of the present run and of those that are not forgotten yet.
-MOST_IDS = 40
+# Five writers and the decision, of the present run and of those that are not forgotten yet.
+MOST_IDS = 60
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _report(done: list[Stretch], records: int, faults: str) -> str:
     )
     return f"""# Soak: {done[-1].epochs:,} epochs
 
-`make soak`. One broker, one query in epoch scope (`repartition(3)`), {RECORDS_PER_EPOCH} records an
+`make soak`. One broker, one query in epoch scope (`repartition(5)`), {RECORDS_PER_EPOCH} records an
 epoch; after each row the driver was killed between a decision and the end of its transactions. A
 start has that to settle. Transactional ids expire after a minute here instead of seven days, and
 the decision topic's segments have 256 KiB instead of 4 MiB: to see in an hour what takes weeks.

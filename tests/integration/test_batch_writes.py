@@ -78,6 +78,20 @@ def test_a_batch_write_that_fails_leaves_nothing(streams: Streams) -> None:
     assert_nothing_is_open(streams.admin, output)
 
 
+def test_a_batch_write_that_fails_in_the_connector_leaves_nothing(streams: Streams) -> None:
+    # Such a failure comes as a checked exception of Spark's.
+    output = streams.topic()
+    topics = rows(streams).withColumn(
+        "topic", functions.when(functions.col("value") != "19", functions.lit(output))
+    )
+    with pytest.raises(Exception, match="EOSKAFKA_NULL_TOPIC"):
+        topics.write.format("eoskafka").mode("append").options(
+            **{"kafka.bootstrap.servers": streams.servers, "transactionalIdPrefix": output}
+        ).save()
+    assert streams.values(output) == []
+    assert_nothing_is_open(streams.admin, output)
+
+
 def test_a_named_write_takes_effect_once(streams: Streams) -> None:
     output = streams.topic()
     for _ in range(2):
@@ -133,7 +147,11 @@ def test_a_job_whose_driver_died_is_settled_from_outside(
     with pytest.raises(RuntimeError):
         application.write(ROWS, **sink)
     application.kill()
-    assert flow.open_transactions()
+    left = flow.open_transactions()
+    assert left
+    code, text = resolve(flow, "--decision-topic", "not-there")
+    assert (code, "[EOSKAFKA_NO_SUCH_TOPIC]" in text) == (1, True), text
+    assert flow.open_transactions() == left
     for _ in range(2):
         code, text = resolve(flow)
         assert code == 0, text

@@ -120,6 +120,27 @@ def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     flow.assert_exactly_once()
 
 
+def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    # The second one has chosen the batch to run again before it fences the first one.
+    first = start_application("local[2]")
+    running = reach(first, flow, "before-decision", "stop", interval="200 milliseconds", **STATEFUL)
+    second = start_application("local[2]")
+    second.faults.arm("before-run", "stop")
+    query = flow.start(second, **STATEFUL)
+    second.faults.wait_taken("before-run")
+    first.resume()
+    running.wait_batches(2)
+    second.resume()
+    status = query.wait_end()
+    assert status.error is not None
+    assert "[EOSKAFKA_EPOCH_TAKEN]" in status.error, status.error
+    first.kill()
+    flow.start(application, **STATEFUL).wait_done()
+    flow.assert_exactly_once()
+
+
 @SLOW
 def test_an_executor_that_wakes_up_after_its_epoch_was_decided_without_it_changes_nothing(
     start_application: StartApplication, flow: Flow
@@ -260,7 +281,9 @@ def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loca
 
 
 def time_out(first: Application, flow: Flow, point: Point, **how: object) -> None:
-    """Decide an epoch, and die after its transactions have timed out."""
+    """Decide an epoch, not the first one, and die after its transactions have timed out."""
+    flow.produce(PER_BATCH)
+    flow.start(first, sink=SHORT, **how).wait_done()
     reach(first, flow, point, "stop", sink=SHORT, **how)
     until(lambda: not flow.open_transactions(), "the timeout of the transactions", 60)
     first.kill()

@@ -14,6 +14,7 @@ Point = Literal[
     "after-flush",
     "after-offsets",
     "after-commit",
+    "before-run",
     "before-decision",
     "after-decision",
     "half-rolled-forward",

@@ -30,13 +30,13 @@ def as_is(rows: DataFrame) -> DataFrame:
 
 
 def repartitioned(rows: DataFrame) -> DataFrame:
-    """As `exclaim`, with a shuffle and no state."""
-    return exclaim(rows).repartition(3, "key")
+    """As `exclaim`, with a shuffle and no state; more writers than markers have partitions."""
+    return exclaim(rows).repartition(5, "key")
 
 
 def random(rows: DataFrame) -> DataFrame:
     """As `repartitioned`, with another value each time it runs."""
-    return rows.select("key", rand().cast("string").alias("value")).repartition(3, "key")
+    return rows.select("key", rand().cast("string").alias("value")).repartition(5, "key")
 
 
 def grouped(rows: DataFrame) -> DataFrame:

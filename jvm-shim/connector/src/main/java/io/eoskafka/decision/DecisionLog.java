@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
@@ -44,13 +45,14 @@ final class DecisionLog implements AutoCloseable {
       String queryId,
       String decisionId,
       TransactionalProducer producer,
-      State found) {
+      State found,
+      long firstRun) {
     this.topic = topic;
     this.queryId = queryId;
     this.decisionId = decisionId;
     this.producer = producer;
     this.isNew = found.run == 0;
-    this.run = isNew ? System.currentTimeMillis() : found.run + 1;
+    this.run = isNew ? firstRun : found.run + 1;
     this.last = Decision.decode(List.copyOf(found.parts.values()));
   }
 
@@ -66,6 +68,8 @@ final class DecisionLog implements AutoCloseable {
    *
    * @param timeoutMs of a decision's transaction
    * @param known whether the query has been here before: then there must be an entry
+   * @param highestListed the highest run of writers of this query that the brokers know, or -1;
+   *     asked where there is no entry
    * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_DECISION_FENCED} if
    *     another driver starts at the same time
    */
@@ -75,7 +79,8 @@ final class DecisionLog implements AutoCloseable {
       String queryId,
       String decisionId,
       int timeoutMs,
-      boolean known) {
+      boolean known,
+      LongSupplier highestListed) {
     TransactionalProducer producer = TransactionalProducer.init(decisionId, client, timeoutMs);
     try {
       State found = new State();
@@ -91,7 +96,9 @@ final class DecisionLog implements AutoCloseable {
             "EOSKAFKA_DECISION_ID_CHANGED",
             Map.of("kept", found.claimedBy, "given", decisionId, "topic", topic.name()));
       }
-      DecisionLog log = new DecisionLog(topic, queryId, decisionId, producer, found);
+      long firstRun =
+          found.run > 0 ? 0 : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
+      DecisionLog log = new DecisionLog(topic, queryId, decisionId, producer, found, firstRun);
       log.claimRun();
       return log;
     } catch (RuntimeException e) {

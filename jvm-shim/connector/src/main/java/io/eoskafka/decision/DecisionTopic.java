@@ -91,14 +91,17 @@ final class DecisionTopic {
    * Creates the topic where it is missing, as safe as the cluster's own transaction log, and
    * refuses one that could lose a decision.
    *
-   * @param had how many partitions it had when the query first used it, or 0: then it may be
-   *     created
+   * @param had how many partitions it had when the query first used it, or 0
+   * @param mayCreate whether it may be made, if the query has not used it
    * @throws EosKafkaException {@code EOSKAFKA_DECISION_TOPIC_UNFIT}, {@code
-   *     EOSKAFKA_DECISIONS_GONE}
+   *     EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_NO_SUCH_TOPIC}
    */
-  void require(int had) {
+  void require(int had, boolean mayCreate) {
     Optional<TopicDescription> found = describe();
     if (found.isEmpty()) {
+      if (!mayCreate) {
+        throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", name));
+      }
       if (had > 0) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISIONS_GONE", Map.of("topic", name, "what", "the topic does not exist"));
@@ -224,9 +227,12 @@ final class DecisionTopic {
     return broker;
   }
 
-  /** Where a query's decisions are. */
+  /**
+   * Where a query's decisions are. The same where a topic of ours was given more partitions: a
+   * batch job keeps no file that says how many there were.
+   */
   int decisionPartition(String queryId) {
-    return Math.floorMod(queryId.hashCode(), partitions / 2);
+    return Math.floorMod(queryId.hashCode(), Math.min(partitions, PARTITIONS) / 2);
   }
 
   /** Where markers may be. */
@@ -265,7 +271,7 @@ final class DecisionTopic {
    * transactions have ended: those transactions were aborted.
    *
    * @return the numbers of their writers
-   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_UNREADABLE}
+   * @throws EosKafkaException {@code EOSKAFKA_EPOCH_UNSETTLED}
    */
   Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout) {
     Map<TopicPartition, Map<Long, Integer>> writers = new HashMap<>();
@@ -287,13 +293,18 @@ final class DecisionTopic {
           from,
           until,
           timeout,
-          record ->
-              lost.remove(
-                  writers
-                      .get(new TopicPartition(record.topic(), record.partition()))
-                      .get(record.offset())));
+          record -> {
+            Integer writer =
+                writers
+                    .get(new TopicPartition(record.topic(), record.partition()))
+                    .get(record.offset());
+            if (writer != null) {
+              lost.remove(writer);
+            }
+          });
     } catch (TimeoutException e) {
-      throw unreadable(e.getMessage(), e);
+      throw EosKafkaException.of(
+          "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", name, "problem", e.getMessage()), e);
     }
     return lost;
   }

@@ -147,6 +147,7 @@ public final class EpochBatch {
       Decision decision, List<WriterOutput> written, List<? extends EpochSource> sources) {
     FaultPoint.BEFORE_DECISION.reach();
     List<PreparedTransaction> prepared = EpochSession.transactions(written);
+    decided = true; // unless an exception says that it was not sent
     try {
       session
           .log()
@@ -157,7 +158,6 @@ public final class EpochBatch {
                 requireTime();
               },
               producer -> sources.forEach(source -> source.addOffsets(producer, scope.epoch())));
-      decided = true;
     } catch (RuntimeException e) {
       decided = session.log().isUnclear();
       throw e;
@@ -230,6 +230,11 @@ public final class EpochBatch {
           allowedMs,
           scope.transactionTimeoutMs());
     }
+  }
+
+  /** Whether it has taken effect, or may have: then nothing of it is written again. */
+  public boolean mayBeDecided() {
+    return decided;
   }
 
   /** Ends what the epoch's writers have prepared, unless it may be decided. */

@@ -13,8 +13,10 @@ import java.util.Optional;
  * @param name for errors
  * @param file in the checkpoint, for its identity
  * @param query null for a batch job, which has no checkpoint and is one epoch, number 0
+ * @param mayBegin whether it may be here for the first time
  */
-public record EpochOwner(String id, String name, String file, RunningQuery query) {
+public record EpochOwner(
+    String id, String name, String file, RunningQuery query, boolean mayBegin) {
 
   /** The sink of a streaming query. */
   public static EpochOwner ofSink(RunningQuery query) {
@@ -23,7 +25,8 @@ public record EpochOwner(String id, String name, String file, RunningQuery query
         Identity.digest("sink:" + checkpoint),
         "the checkpoint " + checkpoint,
         "eoskafka-sink.json",
-        query);
+        query,
+        true);
   }
 
   /**
@@ -37,17 +40,29 @@ public record EpochOwner(String id, String name, String file, RunningQuery query
         id,
         "the checkpoint " + query.checkpoint() + ", writeId '" + writeId + "'",
         "eoskafka-write-" + Identity.digest(writeId) + ".json",
-        query);
+        query,
+        true);
   }
 
   /**
    * A batch job's write.
    *
    * @param writeId the same when the job is run again
+   * @param decisionTopic two jobs of one name have different ones, or are one job
    */
-  public static EpochOwner ofJob(String writeId) {
+  public static EpochOwner ofJob(String writeId, String decisionTopic) {
     return new EpochOwner(
-        Identity.digest("job:" + writeId), "the batch write '" + writeId + "'", "", null);
+        Identity.digest("job:" + decisionTopic.length() + ":" + decisionTopic + ":" + writeId),
+        "the batch write '" + writeId + "'",
+        "",
+        null,
+        true);
+  }
+
+  /** As {@link #ofJob}, to settle what it has left: it writes nothing, and makes no topic. */
+  static EpochOwner ofDeadJob(String writeId, String decisionTopic) {
+    EpochOwner job = ofJob(writeId, decisionTopic);
+    return new EpochOwner(job.id, job.name, job.file, null, false);
   }
 
   boolean isJob() {

@@ -3,6 +3,7 @@ package io.eoskafka.decision;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
@@ -75,7 +76,7 @@ public final class EpochSession {
       requireKept("decisionTopic", kept.get().topic(), options.decisionTopic());
     }
     topic = new DecisionTopic(admin, client, options.decisionTopic());
-    topic.require(kept.map(SinkIdentity::partitions).orElse(0));
+    topic.require(kept.map(SinkIdentity::partitions).orElse(0), owner.mayBegin());
     identity =
         kept.orElseGet(
             () ->
@@ -89,7 +90,8 @@ public final class EpochSession {
             identity.id(),
             TransactionalId.ofDecisions(options.transactionalIdPrefix(), identity.id()),
             decisionTimeoutMs(),
-            kept.isPresent());
+            kept.isPresent(),
+            () -> OpenTransactions.highestRun(admin, identity.id()));
   }
 
   private void requireKept(String what, String kept, String now) {
@@ -119,6 +121,7 @@ public final class EpochSession {
   }
 
   private static EpochSession open(EpochOwner owner, SinkOptions options) {
+    FaultPoint.BEFORE_RUN.reach();
     Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
     EpochSession opened = null;
     try {
@@ -176,6 +179,10 @@ public final class EpochSession {
 
   /** Settles what a former run has left: nothing of it stays open. */
   private void resolve() {
+    if (log.isNew()) {
+      // Nothing is known of writers that the brokers list under its id: they may be decided.
+      return;
+    }
     long planned = owner.planned();
     long done = owner.done();
     if (log.last().isPresent()) {
@@ -247,6 +254,13 @@ public final class EpochSession {
     }
     givenUp = false;
     boolean again = isDecided(epoch);
+    if (!again && epoch <= lastDecided()) {
+      // Spark has chosen the batch before this run's number was claimed; until then the former
+      // driver may have decided it, and logged it too.
+      throw EosKafkaException.of(
+          "EOSKAFKA_EPOCH_TAKEN",
+          Map.of("epoch", epoch, "decided", lastDecided(), "owner", owner.name()));
+    }
     WriterScope scope =
         new WriterScope(
             identity.id(),
@@ -323,7 +337,8 @@ public final class EpochSession {
     return owner.isJob();
   }
 
-  String ownerName() {
+  /** Whose session it is, for errors. */
+  public String ownerName() {
     return owner.name();
   }
 

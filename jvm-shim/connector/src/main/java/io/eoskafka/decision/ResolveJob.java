@@ -8,6 +8,7 @@ import io.eoskafka.config.SinkOptions;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -39,6 +40,9 @@ public final class ResolveJob {
               asked.get("forget").asBoolean());
     } catch (EosKafkaException e) {
       answer = JSON.createObjectNode().put("condition", e.condition()).put("error", e.getMessage());
+    } catch (RuntimeException e) {
+      String condition = e instanceof TimeoutException ? "EOSKAFKA_UNREACHABLE" : "";
+      answer = JSON.createObjectNode().put("condition", condition).put("error", e.toString());
     }
     System.out.println(answer);
     // Clients that could not be closed in time hold nothing up.
@@ -52,7 +56,8 @@ public final class ResolveJob {
    *     with {@code committed} and {@code lost} transactions; {@code forgotten}
    */
   private static ObjectNode resolve(SinkOptions options, boolean forget) {
-    EpochOwner owner = EpochOwner.ofJob(options.writeId().orElseThrow());
+    EpochOwner owner =
+        EpochOwner.ofDeadJob(options.writeId().orElseThrow(), options.decisionTopic());
     EpochSession session = EpochSession.of(owner, options);
     try {
       boolean decided = session.isDecided(0);

@@ -21,6 +21,9 @@ public enum FaultPoint {
   AFTER_OFFSETS("after-offsets"),
   AFTER_COMMIT("after-commit"),
 
+  /** On the driver: Spark has chosen its batch, and no run number is claimed. */
+  BEFORE_RUN("before-run"),
+
   /** On the driver, in epoch scope: every writer has prepared. */
   BEFORE_DECISION("before-decision"),
 

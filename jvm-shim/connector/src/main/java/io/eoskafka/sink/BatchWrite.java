@@ -20,12 +20,16 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A batch write: always epoch scope, so all of its rows are visible at once or none ever. Inside
  * {@code foreachBatch} it takes effect once per batch, however often Spark runs the batch.
  */
 public final class BatchWrite {
+  private static final Logger LOG = LoggerFactory.getLogger(BatchWrite.class);
+
   private BatchWrite() {}
 
   /**
@@ -44,26 +48,43 @@ public final class BatchWrite {
     Optional<RunningQuery> query = RunningQuery.onThisThread();
     if (query.isPresent()) {
       EpochOwner owner = EpochOwner.ofForeachBatch(query.get(), options.writeId().orElse(""));
-      write(rows, columns, EpochSession.of(owner, options), query.get().batch());
+      write(rows, columns, EpochSession.of(owner, options), query.get().batch(), false);
       return;
     }
     boolean comesAgain = options.writeId().isPresent();
-    EpochOwner owner =
-        EpochOwner.ofJob(options.writeId().orElseGet(() -> UUID.randomUUID().toString()));
-    EpochSession session = EpochSession.of(owner, options);
+    String name = options.writeId().orElseGet(() -> UUID.randomUUID().toString());
+    LOG.info("Batch write {} begins", name);
+    EpochSession session =
+        EpochSession.of(EpochOwner.ofJob(name, options.decisionTopic()), options);
     try {
-      write(rows, columns, session, 0);
+      write(rows, columns, session, 0, !comesAgain);
       if (!comesAgain) {
-        session.forget();
+        forget(session, name);
       }
     } finally {
       session.close();
     }
   }
 
+  private static void forget(EpochSession session, String name) {
+    try {
+      session.forget();
+    } catch (RuntimeException e) {
+      LOG.warn("Batch write {} has taken effect; its entry stays in the decision topic", name, e);
+    }
+  }
+
+  /**
+   * @param onlyOnce whether a repetition would not be known as one
+   */
   private static void write(
-      Dataset<Row> rows, OutputColumns columns, EpochSession session, long epoch) {
+      Dataset<Row> rows,
+      OutputColumns columns,
+      EpochSession session,
+      long epoch,
+      boolean onlyOnce) {
     EpochBatch batch = session.begin(epoch);
+    boolean done = false;
     try {
       List<TaskReport> reports =
           rows.queryExecution()
@@ -73,9 +94,20 @@ public final class BatchWrite {
               .collect();
       batch.commit(
           reports.stream().map(report -> report.as(WriterReport.class)).toList(), List.of());
+      done = true;
     } catch (RuntimeException e) {
-      batch.abort();
+      if (onlyOnce && batch.mayBeDecided()) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_JOB_UNSETTLED",
+            Map.of("owner", session.ownerName(), "cause", String.valueOf(e.getMessage())),
+            e);
+      }
       throw e;
+    } finally {
+      // Not in the catch: Spark throws checked exceptions that Java does not know of.
+      if (!done) {
+        batch.abort();
+      }
     }
   }
 

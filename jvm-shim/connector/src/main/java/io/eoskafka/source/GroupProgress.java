@@ -113,6 +113,11 @@ final class GroupProgress {
           Map.of("given", wanted, "kept", identity.group(), "checkpoint", sourcePath));
     }
     groupIsTheTruth = query.sinkIsTransactional();
+    if (groupIsTheTruth) {
+      // Before the source's cluster is asked anything: if that is down, what was decided on the
+      // sink's is committed all the same.
+      epochs = EpochSession.ifUsed(query, false).orElse(null);
+    }
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     offsets = new GroupOffsets(admin, identity.group());
     topicIds = discover();
@@ -124,7 +129,7 @@ final class GroupProgress {
     StartingPoint rule =
         new StartingPoint(
             identity,
-            sinkCluster,
+            groupIsTheTruth ? sinkCluster : null,
             existing.isPresent(),
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
@@ -169,7 +174,9 @@ final class GroupProgress {
             .mapToLong(Stamp::epoch)
             .max()
             .orElse(-1);
-    epochs = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
+    if (epochs == null) {
+      epochs = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
+    }
     if (epochs != null && epochs.lastDecided() < lastEpoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_DECISIONS_GONE",
@@ -215,7 +222,8 @@ final class GroupProgress {
     }
     Fence before = fence;
     fence = member.poll(topicNames());
-    StartingPoint rule = new StartingPoint(identity, sinkCluster, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(identity, groupIsTheTruth ? sinkCluster : null, true, true, true);
     if (!fence.equals(before)) {
       LOG.info("Group {} has a new generation, {}", identity.group(), fence.generation());
       settle(topicIds.keySet(), sparkStart, rule);
@@ -318,7 +326,10 @@ final class GroupProgress {
           source == StartingPoint.Source.GROUP
               || Stamp.isOf(committed, Stamp.Scope.EPOCH)
                   && source != StartingPoint.Source.RECREATED;
-      if (!isKnown || kept != start) {
+      boolean isHere =
+          committed == null
+              || Stamp.parse(committed.metadata()).orElseThrow().sinkCluster().equals(sinkCluster);
+      if (!isKnown || kept != start || groupIsTheTruth && !isHere) {
         news.put(partition, kept);
       }
     }

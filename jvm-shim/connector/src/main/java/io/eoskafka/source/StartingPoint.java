@@ -12,7 +12,7 @@ import org.apache.kafka.common.TopicPartition;
  * pure function of what was found, so that every row of the table is a test.
  *
  * @param identity ours
- * @param sinkCluster of the query's sink, as in a stamp
+ * @param sinkCluster of the query's sink, as in a stamp; null where the sink is not ours
  * @param ownLog whether the checkpoint held our identity before this run
  * @param resolved whether {@code startingOffsets} were resolved before: what they did not cover
  *     then came later
@@ -68,8 +68,11 @@ record StartingPoint(
     if (!stamp.identity().equals(identity.id())) {
       throw EosKafkaException.of("EOSKAFKA_FOREIGN_STAMP", values);
     }
-    // Without a sink of ours Spark's log is the truth, wherever the next sink is.
-    if (stamp.scope() != Stamp.Scope.SOURCE_ONLY && !stamp.sinkCluster().equals(sinkCluster)) {
+    // Without a sink of ours, now or then, Spark's log is the truth. A start (epoch -1) has taken
+    // no
+    // effect; where a batch has, and the group was not told, the checkpoint knows the cluster.
+    boolean tookEffect = stamp.scope() != Stamp.Scope.SOURCE_ONLY && stamp.epoch() >= 0;
+    if (sinkCluster != null && tookEffect && !stamp.sinkCluster().equals(sinkCluster)) {
       throw EosKafkaException.of(
           "EOSKAFKA_SINK_MOVED",
           Map.of(

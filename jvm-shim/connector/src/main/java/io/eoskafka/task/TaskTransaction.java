@@ -200,11 +200,11 @@ public final class TaskTransaction {
       return;
     }
     if (producer == null) {
-      FaultPoint.BEFORE_INIT.reach();
       if (!members().holds(scope.fence())) {
         // A former driver's task must not take the id from the new driver's.
         throw TransactionalProducer.fencedByGroup(scope.fence(), members(), null);
       }
+      FaultPoint.BEFORE_INIT.reach();
       producer =
           TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
       FaultPoint.AFTER_INIT.reach();

@@ -62,6 +62,15 @@ public final class OpenTransactions {
             .toList());
   }
 
+  /** The highest run of a query's writers that the brokers know, or -1. */
+  public static long highestRun(Admin admin, String queryId) {
+    return list(admin, TransactionalId.brokerPatternOfWriters(queryId), Set.of()).stream()
+        .map(listed -> TransactionalId.runOfWriter(listed.transactionalId(), queryId))
+        .flatMapToLong(OptionalLong::stream)
+        .max()
+        .orElse(-1);
+  }
+
   private static void fence(Admin admin, List<String> ids) {
     if (ids.isEmpty()) {
       return;

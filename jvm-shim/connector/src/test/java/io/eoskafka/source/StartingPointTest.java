@@ -132,6 +132,11 @@ class StartingPointTest {
             () -> {
               rule.refuseForeign(PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"));
               rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"));
+              // A start that was committed before anything took effect.
+              Stamp start = new Stamp(Stamp.Scope.TASK, OURS.id(), TOPIC_ID, "former", -1);
+              rule.refuseForeign(PARTITION, new OffsetAndMetadata(7, start.encode()));
+              new StartingPoint(OURS, null, true, true, true)
+                  .refuseForeign(PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"));
             })
         .doesNotThrowAnyException();
     assertThatThrownBy(() -> rule.refuseForeign(PARTITION, committed("EPOCH")))
