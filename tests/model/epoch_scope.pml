@@ -171,6 +171,7 @@ inline decideFor(rec) {
 
 proctype Driver(byte me) {
   byte epoch, known, ownPlanned, slot;
+  byte unlogged = NONE;                                 /* an epoch that is decided and not logged */
   byte own[RECORDS] = NONE;                             /* the entries it has read or written */
   byte ownEnd[2];                                       /* of the epochs that it knows as planned */
   bool need[RECORDS];
@@ -187,6 +188,9 @@ proctype Driver(byte me) {
     fi
   };
 
+  /* Spark reads its logs, and chooses what it will run. */
+  atomic { epoch = logged; ownPlanned = planned; ownEnd[0] = planEnd[0]; ownEnd[1] = planEnd[1] };
+
 #ifdef READ_FIRST
   READ;
 #endif
@@ -201,8 +205,7 @@ proctype Driver(byte me) {
   READ;                                                 /* the decision topic, to its end */
 #endif
 
-  atomic {
-    epoch = logged; ownPlanned = planned; ownEnd[0] = planEnd[0]; ownEnd[1] = planEnd[1];
+  atomic {                                              /* the connector reads them again */
     if
     :: logged > known -> goto stopped                   /* an entry is missing */
 #ifndef NO_NEWER_CHECK
@@ -211,11 +214,11 @@ proctype Driver(byte me) {
 #ifndef NO_HASH
     /* Another plan than the one decided. Its end alone would not do: two copies of a checkpoint
      * that a driver and a restore have mixed may agree in it. */
-    :: known == 1 && planned > 0 && decidedEnd[0] != ownEnd[0] -> goto stopped
+    :: known == 1 && planned > 0 && decidedEnd[0] != planEnd[0] -> goto stopped
     :: known == 2 && planned > 1 &&
-       (decidedEnd[1] != ownEnd[1] || decidedFrom[1] != ownEnd[0]) -> goto stopped
+       (decidedEnd[1] != planEnd[1] || decidedFrom[1] != planEnd[0]) -> goto stopped
 #endif
-    :: else
+    :: else -> unlogged = (known > logged -> known - 1 : NONE)
     fi
   };
   atomic { if :: own[0] != NONE -> rollForward(own[0]) :: else fi };
@@ -239,6 +242,13 @@ again:
      atomic {
        if
        :: known <= epoch -> need[0] = true; need[1] = true
+       :: known > epoch && unlogged != epoch ->
+#ifdef NO_TAKEN_CHECK
+          need[0] = true; need[1] = true
+#else
+          /* Decided after Spark had chosen it, by a driver that was not fenced yet. */
+          goto stopped
+#endif
        :: else ->
           need[0] = IN(0) && LOST(0); need[1] = IN(1) && LOST(1);
           /* Heal only what a timeout has ended; stop if it is not the same output again. */
@@ -288,7 +298,7 @@ again:
           assert(STILL_OPEN(0) && STILL_OPEN(1));
           decideFor(0); decideFor(1);
           if :: known <= epoch -> decisions = epoch + 1; SETTLE(epoch) :: else fi;
-          known = epoch + 1; deciding = NONE
+          known = epoch + 1; unlogged = epoch; deciding = NONE
        fi;
        if
        :: skip
@@ -324,7 +334,7 @@ aborting:
 #endif
 stopped:
   atomic {
-    epoch = 0; known = 0; ownPlanned = 0; ownEnd[0] = 0; ownEnd[1] = 0; slot = 0; own[0] = NONE; own[1] = NONE; need[0] = false; need[1] = false;
+    epoch = 0; known = 0; unlogged = NONE; ownPlanned = 0; ownEnd[0] = 0; ownEnd[1] = 0; slot = 0; own[0] = NONE; own[1] = NONE; need[0] = false; need[1] = false;
     wants[AT(me, 0)] = false; wants[AT(me, 1)] = false;
     prepared[AT(me, 0)] = NONE; prepared[AT(me, 1)] = NONE
   }

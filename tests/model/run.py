@@ -102,6 +102,7 @@ EPOCH_RULES = {
     "READ_FIRST": "6.4: it does so before it reads the decisions",
     "NO_NEWER_CHECK": "6.4: a decision newer than Spark's log stops the query",
     "NO_HASH": "6.4: so does one for another plan of the epoch",
+    "NO_TAKEN_CHECK": "6.4: so does one on a batch that Spark had chosen before",
     "NO_RUN_NUMBER": "6.3: only transactions of this and former runs are ended",
     "REUSED_IDS": "6.6: transactional ids are those of one run",
     "PLAIN_CLOSE": "6.1: a prepared producer is closed without an abort",
