@@ -34,6 +34,7 @@ final class DecisionLog implements AutoCloseable {
   private final String queryId;
   private final String decisionId;
   private final TransactionalProducer producer;
+  private final int partition;
   private final boolean isNew;
   private final long run;
   private Optional<Decision> last;
@@ -45,12 +46,14 @@ final class DecisionLog implements AutoCloseable {
       String queryId,
       String decisionId,
       TransactionalProducer producer,
+      int partition,
       State found,
       long firstRun) {
     this.topic = topic;
     this.queryId = queryId;
     this.decisionId = decisionId;
     this.producer = producer;
+    this.partition = partition;
     this.isNew = found.run == 0;
     this.run = isNew ? firstRun : found.run + 1;
     this.last = Decision.decode(List.copyOf(found.parts.values()));
@@ -67,6 +70,7 @@ final class DecisionLog implements AutoCloseable {
    * Fences the query's former driver, reads what it has decided, and claims a run number.
    *
    * @param timeoutMs of a decision's transaction
+   * @param partition of the topic, where its decisions are
    * @param known whether the query has been here before: then there must be an entry
    * @param highestListed the highest run of writers of this query that the brokers know, or -1;
    *     asked where there is no entry
@@ -79,13 +83,13 @@ final class DecisionLog implements AutoCloseable {
       String queryId,
       String decisionId,
       int timeoutMs,
+      int partition,
       boolean known,
       LongSupplier highestListed) {
     TransactionalProducer producer = TransactionalProducer.init(decisionId, client, timeoutMs);
     try {
       State found = new State();
-      topic.readToEnd(
-          topic.decisionPartition(queryId), READ_TIMEOUT, record -> take(record, queryId, found));
+      topic.readToEnd(partition, READ_TIMEOUT, record -> take(record, queryId, found));
       if (found.run == 0 && known) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISIONS_GONE",
@@ -98,7 +102,8 @@ final class DecisionLog implements AutoCloseable {
       }
       long firstRun =
           found.run > 0 ? 0 : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
-      DecisionLog log = new DecisionLog(topic, queryId, decisionId, producer, found, firstRun);
+      DecisionLog log =
+          new DecisionLog(topic, queryId, decisionId, producer, partition, found, firstRun);
       log.claimRun();
       return log;
     } catch (RuntimeException e) {
@@ -155,7 +160,7 @@ final class DecisionLog implements AutoCloseable {
             .put("run", run)
             .put("decisionId", decisionId)
             .toString();
-    producer.send(record(topic.decisionPartition(queryId), "run:" + queryId, value));
+    producer.send(record(partition, "run:" + queryId, value));
     producer.commit();
   }
 
@@ -175,6 +180,11 @@ final class DecisionLog implements AutoCloseable {
   /** The last decision; none before the query's first. */
   Optional<Decision> last() {
     return last;
+  }
+
+  /** Whether a decision has failed: this run can make no other. */
+  boolean hasEnded() {
+    return ended;
   }
 
   /**
@@ -199,7 +209,6 @@ final class DecisionLog implements AutoCloseable {
     boolean sent = false;
     try {
       producer.begin();
-      int partition = topic.decisionPartition(queryId);
       List<String> values = decision.encode();
       for (int part = 0; part < values.size(); part++) {
         producer.send(record(partition, "decision:" + queryId + ":" + part, values.get(part)));
@@ -234,7 +243,6 @@ final class DecisionLog implements AutoCloseable {
   /** Removes every entry of this query; only for one that will not come again. */
   void forget() {
     producer.begin();
-    int partition = topic.decisionPartition(queryId);
     producer.send(record(partition, "run:" + queryId, null));
     last.ifPresent(
         decision -> {

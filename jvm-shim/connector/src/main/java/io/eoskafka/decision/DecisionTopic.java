@@ -227,12 +227,9 @@ final class DecisionTopic {
     return broker;
   }
 
-  /**
-   * Where a query's decisions are. The same where a topic of ours was given more partitions: a
-   * batch job keeps no file that says how many there were.
-   */
+  /** Where a query's decisions are. */
   int decisionPartition(String queryId) {
-    return Math.floorMod(queryId.hashCode(), Math.min(partitions, PARTITIONS) / 2);
+    return Math.floorMod(queryId.hashCode(), partitions / 2);
   }
 
   /** Where markers may be. */

@@ -104,6 +104,7 @@ public final class EpochBatch {
       session.endWriters(attemptsLeft);
     } catch (RuntimeException e) {
       LOG.warn("Transactions of lost attempts stay open until the next epoch or start", e);
+      session.giveUp();
     }
   }
 
@@ -148,6 +149,7 @@ public final class EpochBatch {
     FaultPoint.BEFORE_DECISION.reach();
     List<PreparedTransaction> prepared = EpochSession.transactions(written);
     decided = true; // unless an exception says that it was not sent
+    session.setUnsettled(true);
     try {
       session
           .log()
@@ -160,6 +162,7 @@ public final class EpochBatch {
               producer -> sources.forEach(source -> source.addOffsets(producer, scope.epoch())));
     } catch (RuntimeException e) {
       decided = session.log().isUnclear();
+      session.setUnsettled(decided);
       throw e;
     }
     FaultPoint.AFTER_DECISION.reach();

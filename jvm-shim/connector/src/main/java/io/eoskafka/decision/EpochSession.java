@@ -61,6 +61,7 @@ public final class EpochSession {
   private long generation;
   private long finished = -1;
   private boolean givenUp;
+  private boolean unsettled;
   private Decision unlogged;
   private Set<Integer> lost = Set.of();
 
@@ -90,6 +91,7 @@ public final class EpochSession {
             identity.id(),
             TransactionalId.ofDecisions(options.transactionalIdPrefix(), identity.id()),
             decisionTimeoutMs(),
+            owner.isJob() ? 0 : topic.decisionPartition(identity.id()),
             kept.isPresent(),
             () -> OpenTransactions.highestRun(admin, identity.id()));
   }
@@ -252,6 +254,11 @@ public final class EpochSession {
       throw EosKafkaException.of(
           "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
     }
+    if (unsettled || log.hasEnded()) {
+      // Its transactional ids may be those of transactions that are decided on.
+      throw EosKafkaException.of(
+          "EOSKAFKA_RUN_ENDED", Map.of("epoch", epoch, "owner", owner.name()));
+    }
     givenUp = false;
     boolean again = isDecided(epoch);
     if (!again && epoch <= lastDecided()) {
@@ -281,8 +288,17 @@ public final class EpochSession {
     givenUp = true;
   }
 
+  /**
+   * Whether an epoch is decided, or may be, and not all of it is known to be committed: then this
+   * run writes no other.
+   */
+  void setUnsettled(boolean now) {
+    unsettled = now;
+  }
+
   /** An epoch is decided, and all of it committed. */
   void finish(long epoch) {
+    unsettled = false;
     finished = epoch;
   }
 
@@ -330,7 +346,13 @@ public final class EpochSession {
     if (attemptsLeft) {
       generation++;
     }
-    OpenTransactions.endWriters(admin, identity.id(), run -> run <= log.run(), true, Set.of());
+    // A run without forerunners in this topic knows nothing of others: they may be decided.
+    OpenTransactions.endWriters(
+        admin,
+        identity.id(),
+        run -> run == log.run() || !log.isNew() && run < log.run(),
+        true,
+        Set.of());
   }
 
   boolean isJob() {

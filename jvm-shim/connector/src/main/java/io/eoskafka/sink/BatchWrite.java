@@ -118,14 +118,18 @@ public final class BatchWrite {
     public Iterator<TaskReport> call(Integer partition, Iterator<InternalRow> rows) {
       EpochScopeWriter writer =
           new EpochScopeWriter(new WriterTransaction(scope, partition), columns);
+      boolean done = false;
       try {
         while (rows.hasNext()) {
           writer.write(rows.next());
         }
-        return List.of(writer.commit()).iterator();
-      } catch (RuntimeException | Error e) {
-        writer.abort();
-        throw e;
+        TaskReport report = writer.commit();
+        done = true;
+        return List.of(report).iterator();
+      } finally {
+        if (!done) {
+          writer.abort();
+        }
       }
     }
   }

@@ -56,6 +56,7 @@ public final class EosKafkaMicroBatchStream
   private Topics topics;
   private GroupProgress progress;
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
+  private boolean isAvailableNow;
   private Map<TopicPartition, Long> availableNow;
   private Map<Integer, SlotWork> planned = Map.of();
 
@@ -122,8 +123,8 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public void prepareForTriggerAvailableNow() {
-    open();
-    availableNow = topics.readable(topics.discover().keySet());
+    // Not asked here: first of all, what a former run has decided is settled.
+    isAvailableNow = true;
   }
 
   @Override
@@ -137,6 +138,9 @@ public final class EosKafkaMicroBatchStream
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     progress.resume(sparkStart);
     ownBatch = true;
+    if (isAvailableNow && availableNow == null) {
+      availableNow = topics.readable(topics.discover().keySet());
+    }
     // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
     progress.commitSourceOnly(sparkStart.offsets());
     Map<TopicPartition, Long> from = progress.refresh(sparkStart, false);

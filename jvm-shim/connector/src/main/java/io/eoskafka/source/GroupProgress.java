@@ -113,14 +113,17 @@ final class GroupProgress {
           Map.of("given", wanted, "kept", identity.group(), "checkpoint", sourcePath));
     }
     groupIsTheTruth = query.sinkIsTransactional();
-    if (groupIsTheTruth) {
-      // Before the source's cluster is asked anything: if that is down, what was decided on the
-      // sink's is committed all the same.
-      epochs = EpochSession.ifUsed(query, false).orElse(null);
+    offsets = new GroupOffsets(admin, identity.group());
+    try {
+      topicIds = discover();
+    } catch (EosKafkaException e) {
+      if (groupIsTheTruth && e.condition().equals("EOSKAFKA_UNREACHABLE")) {
+        // What was decided on the sink's cluster is committed though the source's is down.
+        EpochSession.ifUsed(query, false);
+      }
+      throw e;
     }
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
-    offsets = new GroupOffsets(admin, identity.group());
-    topicIds = discover();
     if (topicIds.isEmpty()) {
       throw EosKafkaException.of(
           "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
@@ -174,9 +177,7 @@ final class GroupProgress {
             .mapToLong(Stamp::epoch)
             .max()
             .orElse(-1);
-    if (epochs == null) {
-      epochs = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
-    }
+    epochs = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
     if (epochs != null && epochs.lastDecided() < lastEpoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_DECISIONS_GONE",
@@ -329,7 +330,13 @@ final class GroupProgress {
       boolean isHere =
           committed == null
               || Stamp.parse(committed.metadata()).orElseThrow().sinkCluster().equals(sinkCluster);
-      if (!isKnown || kept != start || groupIsTheTruth && !isHere) {
+      // Nor where records are gone that a decided batch had read: the group is past them.
+      boolean isPast =
+          Stamp.isOf(committed, Stamp.Scope.EPOCH)
+              && source != StartingPoint.Source.RECREATED
+              && isOfThisTopic(partition, committed)
+              && kept <= committed.offset();
+      if ((!isKnown || kept != start) && !isPast || groupIsTheTruth && !isHere) {
         news.put(partition, kept);
       }
     }
@@ -339,6 +346,12 @@ final class GroupProgress {
     commit(news);
     reached.putAll(starts);
     keepTopicIds(keptIds);
+  }
+
+  private boolean isOfThisTopic(TopicPartition partition, OffsetAndMetadata committed) {
+    return Stamp.parse(committed.metadata())
+        .filter(stamp -> stamp.topicId().equals(topicIds.get(partition)))
+        .isPresent();
   }
 
   private Long decidedStart(TopicPartition partition) {
