@@ -243,6 +243,22 @@ def test_a_driver_killed_in_a_write_of_foreach_batch(
     flow.assert_exactly_once()
 
 
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+def test_a_function_that_catches_the_error_of_a_write_cannot_write_again_in_this_run(
+    application: Application, flow: Flow, point: Point
+) -> None:
+    flow.produce(200)
+    application.faults.arm(point, "fail")
+    query = flow.start(application, form="foreach_batch_again", maxOffsetsPerTrigger=100)
+    error = query.wait_end().error
+    if point == "after-decision":
+        assert "[EOSKAFKA_RUN_ENDED]" in str(error), error
+    else:
+        assert error is None, error  # nothing was sent, so the second one is as good as the first
+    flow.start(application, form="foreach_batch_again", maxOffsetsPerTrigger=100).wait_done()
+    flow.assert_exactly_once()
+
+
 def test_a_deleted_checkpoint_stops_a_write_of_foreach_batch(streams: Streams) -> None:
     topic, output, checkpoint = streams.topic(records=ROWS), streams.topic(), streams.checkpoint()
 

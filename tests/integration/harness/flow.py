@@ -124,7 +124,8 @@ class Flow:
             transform: a name of `transforms.py`.
             interval: of processing-time batches, without end.
             sink: further options of the sink.
-            form: the sink's format, or `foreach_batch`: a batch write in each batch.
+            form: the sink's format, or `foreach_batch`: a batch write in each batch, or
+                `foreach_batch_again`, which writes again where that has failed.
             mode: the output mode.
             origin: the source's format; another one has the options of `source` alone.
             source: further options of the source; `kafka_x_y` for `kafka.x.y`.
