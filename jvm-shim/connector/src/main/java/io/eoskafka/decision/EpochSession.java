@@ -247,7 +247,8 @@ public final class EpochSession {
   /**
    * Begins to write an epoch.
    *
-   * @throws EosKafkaException {@code EOSKAFKA_SECOND_WRITE} if this run has written it before
+   * @throws EosKafkaException {@code EOSKAFKA_SECOND_WRITE} if this run has written it before,
+   *     {@code EOSKAFKA_RUN_ENDED} if it could not finish one, {@code EOSKAFKA_EPOCH_TAKEN}
    */
   public EpochBatch begin(long epoch) {
     if (finished == epoch) {
