@@ -397,7 +397,7 @@ def test_invariant_10_stamps_of_a_newer_protocol_are_refused(job: Job, name: str
     ("old", "new", "condition"),
     [
         (":t:", ":e:", "EOSKAFKA_DECISIONS_GONE"),
-        (":-:", ":another-cluster:", "EOSKAFKA_FOREIGN_STAMP"),
+        (":-:", ":another-cluster:", "EOSKAFKA_SINK_MOVED"),
     ],
     ids=["an epoch that nobody decided", "another sink cluster"],
 )
