@@ -19,7 +19,11 @@ from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
 from harness import until
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec
-from kafka.errors import CoordinatorNotAvailableError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+)
 from kafka.structs import OffsetAndMetadata
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +31,13 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 # A query of these tests takes one or two seconds; two busy cores may need ten times that.
 QUERY_S = 60
+
+# A new broker makes the offsets topic at the first request, and loads it.
+COORDINATOR_COMES = (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+)
 
 Options = Mapping[str, bool | float | int | str | None]
 
@@ -196,9 +207,11 @@ class Streams:
         def commit() -> bool:
             try:
                 self.admin.alter_group_offsets(group, wanted)
-            except CoordinatorNotAvailableError:
-                return False  # a new broker makes the offsets topic at the first request
-            return True
+                there = self.offsets(group, topic)
+            except COORDINATOR_COMES:
+                return False
+            # This client does not tell of a partition that the coordinator has refused.
+            return all(there.get(p) == offset for p, (offset, _) in offsets.items())
 
         until(commit, f"a coordinator for {group}", 30)
 
