@@ -32,17 +32,17 @@ PLAN = {"transform": "repartitioned", "maxOffsetsPerTrigger": RECORDS_PER_EPOCH}
 STRETCH_TIMEOUT_S = 1_800.0
 
 DECISIONS = "__eoskafka_decisions"
-# As the connector makes it, but for segments a sixteenth as long: only closed ones are compacted.
+# As the connector makes it, but for segments a quarter as long: only closed ones are compacted.
 DECISIONS_SETTINGS = {
     "cleanup.policy": "compact",
     "unclean.leader.election.enable": "false",
     "min.insync.replicas": "1",
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": "60000",
-    "segment.bytes": str(256 * 1024),
+    "segment.bytes": str(1024 * 1024),
 }
 # Far above what a query of five writers may keep in eight partitions of such segments.
-MOST_BYTES = 8 * 2 * 256 * 1024
+MOST_BYTES = 8 * 2 * 1024 * 1024
 BROKER = {
     # Ids of former runs are forgotten after seven days; here while the soak goes on.
     "transactional.id.expiration.ms": "60000",
@@ -161,7 +161,7 @@ def _report(done: list[Stretch], records: int, faults: str) -> str:
 `make soak`. One broker, one query in epoch scope (`repartition(5)`), {RECORDS_PER_EPOCH} records an
 epoch; after each row the driver was killed between a decision and the end of its transactions. A
 start has that to settle. Transactional ids expire after a minute here instead of seven days, and
-the decision topic's segments have 256 KiB instead of 4 MiB: to see in an hour what takes weeks.
+the decision topic's segments have 1 MiB instead of 4: to see in an hour what takes weeks.
 
 | epochs | first epoch after the start, s | epoch, ms | transactional ids | decision topic, bytes |
 |---|---|---|---|---|
