@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eoskafka.audit import UndecidedError
-from eoskafka.cli.output import Exit, Format, data, messages, print_json
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.errors import ConfigurationError
 
 Run = TypeVar("Run")
@@ -24,6 +24,11 @@ app = typer.Typer(
     epilog="Example: eoskafka bench throughput --rounds 3",
     no_args_is_help=True,
 )
+
+OutputFile = Annotated[
+    Path | None,
+    typer.Option("--output", help="Write the result to this file too.", dir_okay=False),
+]
 
 # Wide enough for the table, whatever the terminal.
 _FILE_WIDTH = 100
@@ -41,11 +46,8 @@ def throughput(
     partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
     rounds: Annotated[int, typer.Option(help="Timed runs of each peer.", min=1)] = 5,
     keyed: Annotated[bool, typer.Option("--keyed", help="Give records keys of 8 bytes.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="Form of the output.")] = Format.TEXT,
-    file: Annotated[
-        Path | None,
-        typer.Option("--output", help="Write the result to this file too.", dir_okay=False),
-    ] = None,
+    output: OutputFormat = Format.TEXT,
+    file: OutputFile = None,
 ) -> None:
     """Rows per second from topic to topic, against Spark's built-in connector.
 
@@ -72,11 +74,8 @@ def epoch(
         int, typer.Option(help="Writers of a batch of the other plan.", min=1)
     ] = 200,
     rounds: Annotated[int, typer.Option(help="Timed runs.", min=1)] = 5,
-    output: Annotated[Format, typer.Option("--format", help="Form of the output.")] = Format.TEXT,
-    file: Annotated[
-        Path | None,
-        typer.Option("--output", help="Write the result to this file too.", dir_okay=False),
-    ] = None,
+    output: OutputFormat = Format.TEXT,
+    file: OutputFile = None,
 ) -> None:
     """Batch time of a windowed aggregation against the built-in connector, and the commit of an
     epoch of very many writers.

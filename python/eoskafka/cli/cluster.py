@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from eoskafka.cli.output import Exit, Format, data, messages, print_json
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.cluster import LocalCluster
 from eoskafka.errors import ClusterNotFoundError
 
@@ -30,7 +30,6 @@ DataDir = Annotated[
     Path | None,
     typer.Option(help="Folder of data and logs.", show_default="the user's cache folder"),
 ]
-OutputFormat = Annotated[Format, typer.Option("--format", help="Form of the output.")]
 
 
 @app.command(epilog="Example: eoskafka cluster start --brokers 3 --format json")

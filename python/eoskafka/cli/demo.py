@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eoskafka.audit import UndecidedError
-from eoskafka.cli.output import Exit, Format, data, messages, print_json
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.demo import Outcome, Settings, run
 from eoskafka.demo.records import FEWEST_RECORDS
 
@@ -36,7 +36,7 @@ def demo(
         typer.Option(help="Decides whom to kill, and when.", show_default="a random one"),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep logs, checkpoint and topics.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="Form of the output.")] = Format.TEXT,
+    output: OutputFormat = Format.TEXT,
 ) -> None:
     """Kill a job again and again, and prove that each record came out exactly once.
 

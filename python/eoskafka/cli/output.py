@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 # Both respect NO_COLOR and print plain text into a pipe.
@@ -27,6 +29,10 @@ class Format(str, enum.Enum):
 
     TEXT = "text"
     JSON = "json"
+
+
+# The option of every command that prints data.
+OutputFormat = Annotated[Format, typer.Option("--format", help="Form of the output.")]
 
 
 def print_json(value: Mapping[str, object]) -> None:

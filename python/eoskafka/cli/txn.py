@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eoskafka.cli.output import Exit, Format, data, messages, print_json
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.errors import TransactionError
 from eoskafka.transactions import Outcome, Resolution, resolve
 
@@ -44,7 +44,7 @@ def resolve_write(
     forget: Annotated[
         bool, typer.Option("--forget", help="Then remove the job's entry from the decision topic.")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="Form of the output.")] = Format.TEXT,
+    output: OutputFormat = Format.TEXT,
 ) -> None:
     """Settle a batch write whose driver died: commit all of it if it was decided, else end it.
 
