@@ -12,32 +12,16 @@ Each run's output is read and compared before its time is believed.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from kafka.admin import KafkaAdminClient
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, functions
 
-import eoskafka
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count, count, read
-from eoskafka.bench.load import load
-from eoskafka.bench.peers import EOSKAFKA, Peer, peer_jars
-from eoskafka.bench.stage import (
-    BROKER_PROPERTIES,
-    PEERS,
-    Machine,
-    Phases,
-    create_topic,
-    machine,
-    run_to_end,
-    session,
-)
-from eoskafka.cluster import LocalCluster
+from eoskafka.bench.peers import EOSKAFKA, Peer
+from eoskafka.bench.stage import PEERS, Input, Machine, Phases, Stage, machine, stage
 
 PARTITIONS = 8
 RECORD_BYTES = 100
@@ -166,36 +150,18 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
         ClusterError: the broker does not start.
         UndecidedError: an output topic cannot be read to its end.
     """
-    eoskafka.jar_path()
-    watcher.phase("building the peers")
-    peer_jars()
-    watcher.phase("starting a broker")
-    with (
-        LocalCluster(properties=BROKER_PROPERTIES) as cluster,
-        closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin,
-        tempfile.TemporaryDirectory(prefix="eoskafka-bench-") as folder,
-    ):
-        for topic, records in _inputs(settings).items():
-            watcher.phase(f"loading {records:,} records of {RECORD_BYTES} bytes")
-            create_topic(admin, topic, PARTITIONS)
-            load(
-                cluster.bootstrap_servers,
-                topic,
-                partitions=PARTITIONS,
-                records=records,
-                record_bytes=RECORD_BYTES,
-                keyed=False,
-            )
-        watcher.phase("starting Spark")
-        with session(Path(folder)) as spark:
-            spark.conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
-            bench = _Bench(settings, cluster.bootstrap_servers, admin, spark, Path(folder))
-            runs = []
-            for number in range(settings.rounds + 1):
-                for plan, peer in [*(("windows", peer) for peer in PEERS), ("writers", EOSKAFKA)]:
-                    runs.append(bench.run(plan, peer, number))
-                    watcher.ran(runs[-1])
-            where = machine(spark)
+    inputs = [
+        Input(topic, PARTITIONS, records, RECORD_BYTES)
+        for topic, records in _inputs(settings).items()
+    ]
+    with stage(inputs, watcher) as there:
+        there.spark.conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
+        runs = []
+        for number in range(settings.rounds + 1):
+            for plan, peer in [*(("windows", peer) for peer in PEERS), ("writers", EOSKAFKA)]:
+                runs.append(_run(there, settings, plan, peer, number))
+                watcher.ran(runs[-1])
+        where = machine(there.spark)
     return Result(settings, where, tuple(runs))
 
 
@@ -207,85 +173,53 @@ def _inputs(settings: Settings) -> dict[str, int]:
     }
 
 
-class _Bench:
-    def __init__(
-        self,
-        settings: Settings,
-        bootstrap_servers: str,
-        admin: KafkaAdminClient,
-        spark: SparkSession,
-        folder: Path,
-    ) -> None:
-        self._settings = settings
-        self._bootstrap_servers = bootstrap_servers
-        self._admin = admin
-        self._spark = spark
-        self._folder = folder
-
-    def run(self, plan: str, peer: Peer, number: int) -> Run:
-        name = f"{plan}-{peer.format}-{number}"
-        create_topic(self._admin, name, PARTITIONS)
-        try:
-            rows = self._windows(peer) if plan == "windows" else self._writers(peer)
-            writer = (
-                rows.writeStream.format(peer.format)
-                .option("kafka.bootstrap.servers", self._bootstrap_servers)
-                .option("topic", name)
-                .option("checkpointLocation", str(self._folder / name))
-                .outputMode("update" if plan == "windows" else "append")
-                .trigger(availableNow=True)
-            )
-            query, _ = run_to_end(self._spark, peer, writer)
-            counted = self._count(plan, name)
-        finally:
-            self._admin.delete_topics([name])
-        timed = [p for p in query.recentProgress if p.numInputRows > 0][1:]
-        latencies = [p.sink.metrics.get("commitLatencyMs") for p in timed]
-        return Run(
-            plan=plan,
-            peer=peer,
-            round=number,
-            batch_ms=tuple(p.durationMs["triggerExecution"] for p in timed),
-            commit_ms=tuple(int(latency) for latency in latencies if latency is not None),
-            count=counted,
-        )
-
-    def _source(self, peer: Peer, topic: str, batch_records: int) -> DataFrame:
-        return (
-            self._spark.readStream.format(peer.format)
-            .option("kafka.bootstrap.servers", self._bootstrap_servers)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", batch_records)
-            .load()
-        )
-
-    def _windows(self, peer: Peer) -> DataFrame:
-        return (
-            self._source(peer, _WINDOWS, self._settings.batch_records)
-            .selectExpr(_NUMBER)
-            .selectExpr("timestamp_seconds(n div 1000) as time", f"n % {KEYS} as k")
-            .withWatermark("time", "10 seconds")
-            .groupBy(functions.window("time", f"{WINDOW_RECORDS // 1_000} seconds"), "k")
-            .count()
-            .selectExpr("concat(cast(window.start as long), ',', k, ',', count) as value")
-        )
-
-    def _writers(self, peer: Peer) -> DataFrame:
-        batch_records = self._settings.writers * RECORDS_PER_WRITER
-        rows = self._source(peer, _WRITERS, batch_records).select("key", "value")
-        return rows.repartition(self._settings.writers)
-
-    def _count(self, plan: str, topic: str) -> Count:
-        records = _inputs(self._settings)[_WINDOWS if plan == "windows" else _WRITERS]
+def _run(there: Stage, settings: Settings, plan: str, peer: Peer, number: int) -> Run:
+    name = f"{plan}-{peer.format}-{number}"
+    with there.output(name, PARTITIONS):
         if plan == "windows":
-            tally = WindowTally()
-            read(self._bootstrap_servers, topic, tally)
-            return tally.against(records)
-        return count(
-            self._bootstrap_servers,
-            topic,
-            records=records,
-            record_bytes=RECORD_BYTES,
-            keyed=False,
-        )
+            query, _ = there.run(peer, _windows(there, settings, peer), name, "update")
+        else:
+            query, _ = there.run(peer, _writers(there, settings, peer), name)
+        counted = _count(there, settings, plan, name)
+    timed = [p for p in query.recentProgress if p.numInputRows > 0][1:]
+    latencies = [p.sink.metrics.get("commitLatencyMs") for p in timed]
+    return Run(
+        plan=plan,
+        peer=peer,
+        round=number,
+        batch_ms=tuple(p.durationMs["triggerExecution"] for p in timed),
+        commit_ms=tuple(int(latency) for latency in latencies if latency is not None),
+        count=counted,
+    )
+
+
+def _windows(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
+    return (
+        there.source(peer, _WINDOWS, maxOffsetsPerTrigger=settings.batch_records)
+        .selectExpr(_NUMBER)
+        .selectExpr("timestamp_seconds(n div 1000) as time", f"n % {KEYS} as k")
+        .withWatermark("time", "10 seconds")
+        .groupBy(functions.window("time", f"{WINDOW_RECORDS // 1_000} seconds"), "k")
+        .count()
+        .selectExpr("concat(cast(window.start as long), ',', k, ',', count) as value")
+    )
+
+
+def _writers(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
+    batch_records = settings.writers * RECORDS_PER_WRITER
+    rows = there.source(peer, _WRITERS, maxOffsetsPerTrigger=batch_records)
+    return rows.select("key", "value").repartition(settings.writers)
+
+
+def _count(there: Stage, settings: Settings, plan: str, topic: str) -> Count:
+    if plan == "windows":
+        tally = WindowTally()
+        read(there.bootstrap_servers, topic, tally)
+        return tally.against(_inputs(settings)[_WINDOWS])
+    return count(
+        there.bootstrap_servers,
+        topic,
+        records=_inputs(settings)[_WRITERS],
+        record_bytes=RECORD_BYTES,
+        keyed=False,
+    )

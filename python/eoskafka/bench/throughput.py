@@ -9,31 +9,12 @@ before its time is believed.
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from kafka.admin import KafkaAdminClient
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
-
-import eoskafka
 from eoskafka.bench.count import Count, count
-from eoskafka.bench.load import load
-from eoskafka.bench.peers import Peer, peer_jars
-from eoskafka.bench.stage import (
-    BROKER_PROPERTIES,
-    PEERS,
-    Machine,
-    Phases,
-    create_topic,
-    machine,
-    run_to_end,
-    session,
-)
-from eoskafka.cluster import LocalCluster
+from eoskafka.bench.peers import Peer
+from eoskafka.bench.stage import PEERS, Input, Machine, Phases, Stage, machine, stage
 
 INPUT_TOPIC = "bench-input"
 
@@ -115,92 +96,38 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
         ClusterError: the broker does not start.
         UndecidedError: an output topic cannot be read to its end.
     """
-    eoskafka.jar_path()
-    watcher.phase("building the peers")
-    peer_jars()
-    watcher.phase("starting a broker")
-    with (
-        LocalCluster(properties=BROKER_PROPERTIES) as cluster,
-        closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin,
-        tempfile.TemporaryDirectory(prefix="eoskafka-bench-") as folder,
-    ):
-        watcher.phase(f"loading {settings.records:,} records of {settings.record_bytes} bytes")
-        create_topic(admin, INPUT_TOPIC, settings.partitions)
-        load(
-            cluster.bootstrap_servers,
-            INPUT_TOPIC,
-            partitions=settings.partitions,
+    given = Input(
+        INPUT_TOPIC, settings.partitions, settings.records, settings.record_bytes, settings.keyed
+    )
+    with stage([given], watcher) as there:
+        runs = []
+        for number in range(settings.rounds + 1):
+            for peer in PEERS:
+                runs.append(_run(there, settings, peer, number))
+                watcher.ran(runs[-1])
+        where = machine(there.spark)
+    return Result(settings, where, tuple(runs))
+
+
+def _run(there: Stage, settings: Settings, peer: Peer, number: int) -> Run:
+    name = f"bench-{peer.format}-{number}"
+    with there.output(name, settings.partitions):
+        rows = there.source(peer, INPUT_TOPIC).select("key", "value")
+        query, query_ms = there.run(peer, rows, name)
+        counted = count(
+            there.bootstrap_servers,
+            name,
             records=settings.records,
             record_bytes=settings.record_bytes,
             keyed=settings.keyed,
         )
-        watcher.phase("starting Spark")
-        with session(Path(folder)) as spark:
-            bench = _Bench(settings, cluster.bootstrap_servers, admin, spark, Path(folder))
-            runs = []
-            for number in range(settings.rounds + 1):
-                for peer in PEERS:
-                    runs.append(bench.run(peer, number))
-                    watcher.ran(runs[-1])
-            where = machine(spark)
-    return Result(settings, where, tuple(runs))
-
-
-class _Bench:
-    def __init__(
-        self,
-        settings: Settings,
-        bootstrap_servers: str,
-        admin: KafkaAdminClient,
-        spark: SparkSession,
-        folder: Path,
-    ) -> None:
-        self._settings = settings
-        self._bootstrap_servers = bootstrap_servers
-        self._admin = admin
-        self._spark = spark
-        self._folder = folder
-
-    def run(self, peer: Peer, number: int) -> Run:
-        name = f"bench-{peer.format}-{number}"
-        create_topic(self._admin, name, self._settings.partitions)
-        try:
-            query, query_ms = self._copy(peer, name)
-            counted = count(
-                self._bootstrap_servers,
-                name,
-                records=self._settings.records,
-                record_bytes=self._settings.record_bytes,
-                keyed=self._settings.keyed,
-            )
-        finally:
-            self._admin.delete_topics([name])
-        batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
-        return Run(
-            peer=peer,
-            round=number,
-            batches=len(batches),
-            trigger_ms=sum(batch["triggerExecution"] for batch in batches),
-            add_batch_ms=sum(batch["addBatch"] for batch in batches),
-            query_ms=query_ms,
-            count=counted,
-        )
-
-    def _copy(self, peer: Peer, topic: str) -> tuple[StreamingQuery, int]:
-        """Run one query over the whole input; the query and its time in milliseconds."""
-        rows = (
-            self._spark.readStream.format(peer.format)
-            .option("kafka.bootstrap.servers", self._bootstrap_servers)
-            .option("subscribe", INPUT_TOPIC)
-            .option("startingOffsets", "earliest")
-            .load()
-            .select("key", "value")
-        )
-        writer = (
-            rows.writeStream.format(peer.format)
-            .option("kafka.bootstrap.servers", self._bootstrap_servers)
-            .option("topic", topic)
-            .option("checkpointLocation", str(self._folder / topic))
-            .trigger(availableNow=True)
-        )
-        return run_to_end(self._spark, peer, writer)
+    batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
+    return Run(
+        peer=peer,
+        round=number,
+        batches=len(batches),
+        trigger_ms=sum(batch["triggerExecution"] for batch in batches),
+        add_batch_ms=sum(batch["addBatch"] for batch in batches),
+        query_ms=query_ms,
+        count=counted,
+    )
