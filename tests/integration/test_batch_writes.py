@@ -92,6 +92,23 @@ def test_a_batch_write_that_fails_in_the_connector_leaves_nothing(streams: Strea
     assert_nothing_is_open(streams.admin, output)
 
 
+def test_a_batch_write_whose_rows_cannot_be_made_leaves_nothing(streams: Streams) -> None:
+    # The writer's task sees a checked exception of Spark's.
+    output = streams.topic()
+    parsed = functions.from_json("value", "number int", {"mode": "FAILFAST"})
+    with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):
+        save(
+            rows(streams)
+            .withColumn("value", functions.expr("if(value = '19', '{', '{\"number\": 1}')"))
+            .select("key", parsed["number"].cast("string").alias("value")),
+            streams,
+            output,
+            transactionalIdPrefix=output,
+        )
+    assert streams.values(output) == []
+    assert_nothing_is_open(streams.admin, output)
+
+
 def test_a_named_write_takes_effect_once(streams: Streams) -> None:
     output = streams.topic()
     for _ in range(2):

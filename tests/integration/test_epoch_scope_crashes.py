@@ -120,6 +120,43 @@ def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     flow.assert_exactly_once()
 
 
+@SLOW
+def test_a_driver_that_wakes_up_and_does_not_know_the_new_partitions_changes_nothing(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    first = start_application("local[2]")
+    query = reach(first, flow, "before-decision", "stop", **STATELESS)
+    flow.add_partitions(4)
+    flow.produce(RECORDS)
+    flow.start(application, **STATELESS).wait_done()
+    first.resume()
+    assert query.wait_end().error is not None
+    flow.produce(RECORDS)
+    flow.start(application, **STATELESS).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_records_of_a_decided_epoch_that_are_gone_at_the_restart_are_not_read_again(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    first = start_application("local[2]")
+    reach(first, flow, "after-decision", "kill", **STATELESS)
+    first.kill()
+    decided = flow.committed()
+    assert sum(decided.values()) == PER_BATCH
+    wanted = sorted(f"{(r.value or b'').decode()}!" for r in flow.inputs())
+    flow.delete_records({p: offset + 10 for p, offset in decided.items()})
+    error = flow.start(application, **STATELESS).wait_end().error
+    assert "[EOSKAFKA_DATA_LOSS]" in str(error), error
+    assert len(flow.outputs()) == PER_BATCH  # what was decided is there for its readers
+    flow.start(application, failOnDataLoss="false", **STATELESS).wait_done()
+    flow.assert_nothing_is_open()
+    found = sorted((r.value or b"").decode() for r in flow.outputs())
+    gone = [f"v{number}!" for number in range(PER_BATCH, PER_BATCH + 20)]
+    assert found == sorted(set(wanted) - set(gone))
+    assert flow.committed() == flow.ends()
+
+
 def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:

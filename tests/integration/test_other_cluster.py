@@ -128,3 +128,30 @@ def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     assert query.wait_end().error is not None
     flow.start(application, **IN_BATCHES).wait_done()
     flow.assert_exactly_once()
+
+
+def test_what_was_decided_is_committed_though_the_source_cannot_be_reached(
+    start_application: StartApplication, cluster: LocalCluster, other: LocalCluster, tmp_path: Path
+) -> None:
+    flow = Flow(
+        other.bootstrap_servers, tmp_path / "checkpoint", sink_servers=cluster.bootstrap_servers
+    )
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("after-decision", "kill")
+    flow.start(first, **IN_BATCHES)
+    first.faults.wait_taken("after-decision")
+    first.kill()
+    assert flow.open_transactions()
+    other.stop()
+    second = start_application("local[2]")
+    try:
+        soon = {"kafka.default.api.timeout.ms": "5000", "kafka.request.timeout.ms": "4000"}
+        error = flow.start(second, **IN_BATCHES, **soon).wait_end().error
+    finally:
+        other.start()
+    assert "[EOSKAFKA_UNREACHABLE]" in str(error), error
+    flow.assert_nothing_is_open()
+    assert len(flow.outputs()) == IN_BATCHES["maxOffsetsPerTrigger"]
+    flow.start(second, **IN_BATCHES).wait_done()
+    flow.assert_exactly_once()

@@ -167,6 +167,11 @@ class Flow:
             admin.create_partitions({self.input: count})
         self.partitions = count
 
+    def delete_records(self, before: dict[int, int]) -> None:
+        """Remove the input's records before these offsets, by partition, as retention does."""
+        with self.admin() as admin:
+            admin.delete_records({TopicPartition(self.input, p): o for p, o in before.items()})
+
     def members(self) -> set[str]:
         """The ids of the group's members."""
         with self.admin() as admin:
