@@ -116,6 +116,7 @@ class Flow:
         form: str = "eoskafka",
         mode: str = "append",
         origin: str = "eoskafka",
+        driver: str = "",
         **source: object,
     ) -> Query:
         """Start the query, by default until everything that is there now has been read.
@@ -128,6 +129,7 @@ class Flow:
                 `foreach_batch_again`, which writes again where that has failed.
             mode: the output mode.
             origin: the source's format; another one has the options of `source` alone.
+            driver: which of several, each with a checkpoint of its own.
             source: further options of the source; `kafka_x_y` for `kafka.x.y`.
         """
         options = {
@@ -149,7 +151,7 @@ class Flow:
             mode=mode,
             transform=transform,
             interval=interval,
-            checkpoint=str(self.checkpoint),
+            checkpoint=f"{self.checkpoint}{driver}",
         )
 
     def _source(self) -> dict[str, str]:

@@ -69,16 +69,31 @@ public final class ClientSettings implements Serializable {
     return config;
   }
 
-  /** For the driver's membership: it joins and sends heartbeats, it never fetches. */
-  public Map<String, Object> memberConsumer(String clientId, String group, String instanceId) {
-    Map<String, Object> config = new HashMap<>(given);
+  /** For the driver's membership with {@code ownership=exclusive}. */
+  public Map<String, Object> exclusiveMember(String clientId, String group, String instanceId) {
+    Map<String, Object> config = member(Map.of(), clientId, group, instanceId);
+    // The driver polls between batches only, however long one takes; the heartbeat thread keeps
+    // the session.
+    config.put(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, Integer.MAX_VALUE);
+    return config;
+  }
+
+  /** The same with {@code ownership=shared}. */
+  public Map<String, Object> sharedMember(String clientId, String group, String instanceId) {
+    // A partition that moves waits twice for a heartbeat; Kafka's default is 3 s.
+    return member(
+        Map.of(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, 500), clientId, group, instanceId);
+  }
+
+  /** It joins and sends heartbeats, it never fetches. */
+  private Map<String, Object> member(
+      Map<String, Object> defaults, String clientId, String group, String instanceId) {
+    Map<String, Object> config = new HashMap<>(defaults);
+    config.putAll(given);
     bytesConsumer(config, clientId);
     config.put(ConsumerConfig.GROUP_ID_CONFIG, group);
     config.put(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, instanceId);
     config.put(ConsumerConfig.GROUP_PROTOCOL_CONFIG, "classic");
-    // The driver polls between batches only, however long one takes; the heartbeat thread keeps
-    // the session.
-    config.put(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, Integer.MAX_VALUE);
     config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_uncommitted");
     return config;
   }

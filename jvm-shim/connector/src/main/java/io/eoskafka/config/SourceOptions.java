@@ -14,6 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param groupId {@code kafka.group.id}, or null: then it is derived from the checkpoint
  * @param startingOffsets {@code earliest}, {@code latest} or the built-in connector's JSON
  * @param slots how many tasks share the partitions, or empty: default parallelism
+ * @param isShared {@code ownership=shared}: other drivers may be in the group
  * @param readCommitted whether records of open and aborted transactions are hidden (the default)
  * @param pollTimeoutMs how long a task waits for a record that must exist, in milliseconds
  */
@@ -28,6 +29,7 @@ public record SourceOptions(
     boolean failOnDataLoss,
     boolean readCommitted,
     OptionalInt slots,
+    boolean isShared,
     long pollTimeoutMs) {
 
   /** How the topics are chosen. */
@@ -63,9 +65,14 @@ public record SourceOptions(
           Map.of("option", "subscribe, subscribePattern or assign", "side", "source"));
     }
     values.required("kafka.bootstrap.servers", "source");
-    if (options.containsKey("ownership")
-        && !options.get("ownership").equalsIgnoreCase("exclusive")) {
-      throw values.invalid("ownership", "exclusive (shared is not there yet)");
+    String ownership = options.getOrDefault("ownership", "exclusive").toLowerCase(Locale.ROOT);
+    if (!ownership.equals("exclusive") && !ownership.equals("shared")) {
+      throw values.invalid("ownership", "exclusive or shared");
+    }
+    if (ownership.equals("shared") && !options.containsKey("kafka.group.id")) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_MISSING",
+          Map.of("option", "kafka.group.id, which its drivers share,", "side", "source"));
     }
     String isolation = options.getOrDefault("kafka.isolation.level", "read_committed");
     if (!isolation.equals("read_committed") && !isolation.equals("read_uncommitted")) {
@@ -88,6 +95,7 @@ public record SourceOptions(
         values.bool("failOnDataLoss", true),
         isolation.equals("read_committed"),
         slots.isPresent() ? OptionalInt.of((int) slots.getAsLong()) : OptionalInt.empty(),
+        ownership.equals("shared"),
         values.positive("kafkaConsumer.pollTimeoutMs").orElse(DEFAULT_POLL_TIMEOUT_MS));
   }
 

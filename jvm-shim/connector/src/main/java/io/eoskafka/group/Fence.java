@@ -7,6 +7,7 @@ import java.io.Serializable;
  * executors commit with it and are refused once another driver owns the group.
  *
  * @param generation never negative: the broker takes a negative one as "no fence wanted"
+ * @param instanceId null for a dynamic member
  */
 public record Fence(String group, int generation, String memberId, String instanceId)
     implements Serializable {

@@ -10,9 +10,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -37,7 +36,7 @@ import org.slf4j.LoggerFactory;
  * broker refuses the former driver from then on. Not thread safe: the query's thread polls it,
  * between batches only, so the generation cannot change under a running batch.
  */
-public final class GroupMember implements AutoCloseable {
+public final class GroupMember implements Membership {
   private static final Logger LOG = LoggerFactory.getLogger(GroupMember.class);
 
   /** A dead dynamic member of a foreign application leaves after its session, 45 s by default. */
@@ -61,31 +60,26 @@ public final class GroupMember implements AutoCloseable {
     this.identity = identity;
     this.members = new GroupMembers(admin, identity.group());
     Map<String, Object> config =
-        client.memberConsumer(
+        client.exclusiveMember(
             identity.instanceId() + "-driver", identity.group(), identity.instanceId());
     // Eager: partitions are given up before a join is sent, which tells us that one is under way.
     config.put(ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG, List.of(RangeAssignor.class));
     consumer = new KafkaConsumer<>(config);
   }
 
-  /**
-   * Refuses a group that somebody else is in, before joining: a join would disturb its owner. Our
-   * own instance id may be there; it is a former driver's, and taken over.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_FOREIGN_MEMBER}
-   */
+  /** Our own instance id may be there: it is a former driver's, and taken over. */
+  @Override
   public void refuseForeignMembers() {
-    refuseMembers(member -> !member.groupInstanceId().equals(Optional.of(identity.instanceId())));
+    members.refuse(
+        member ->
+            GroupMembers.isShared(member)
+                || !member.groupInstanceId().equals(Optional.of(identity.instanceId())));
   }
 
-  /**
-   * Joins, or finishes a join that is due, and returns the fence that holds until the next call.
-   *
-   * @param wanted all topics of the source; not empty
-   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER} if another driver owns the
-   *     identity, {@code EOSKAFKA_FOREIGN_MEMBER} if the group has another member
-   */
-  public Fence poll(Set<String> wanted) {
+  /** What it returns holds until the next call. */
+  @Override
+  public Ownership poll(Set<TopicPartition> known) {
+    Set<String> wanted = known.stream().map(TopicPartition::topic).collect(Collectors.toSet());
     try {
       if (!wanted.equals(topics)) {
         consumer.subscribe(wanted, new Assignment());
@@ -111,19 +105,18 @@ public final class GroupMember implements AutoCloseable {
     Fence current =
         new Fence(identity.group(), now.generationId(), now.memberId(), identity.instanceId());
     if (!current.equals(fence)) {
-      refuseMembers(member -> !member.consumerId().equals(current.memberId()));
+      members.refuse(member -> !member.consumerId().equals(current.memberId()));
       fence = current;
     }
-    return current;
+    long generation = current.generation();
+    return new Ownership(
+        current,
+        known.stream().collect(Collectors.toMap(partition -> partition, p -> generation)),
+        generation);
   }
 
-  /**
-   * Fails if another driver has taken over since the last {@link #poll}. To be called before Spark
-   * logs a batch: where two drivers write one log, Spark's own error names neither. A batch too
-   * short for a takeover costs no request.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
-   */
+  /** A batch too short for a takeover since the last {@link #poll} costs no request. */
+  @Override
   public void requireOwnership() {
     if (System.nanoTime() - polledNanos <= TAKEOVER.toNanos()) {
       return;
@@ -138,16 +131,12 @@ public final class GroupMember implements AutoCloseable {
     }
   }
 
-  /** Whether another driver has this member's instance id now. */
+  @Override
   public boolean isTakenOver() {
     return fence != null && members.isTakenOver(fence);
   }
 
-  /**
-   * Commits offsets outside a transaction, fenced by this member's generation.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
-   */
+  @Override
   public void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
     try {
       for (Map<TopicPartition, OffsetAndMetadata> part : parts(offsets)) {
@@ -178,26 +167,13 @@ public final class GroupMember implements AutoCloseable {
     return parts;
   }
 
-  private void refuseMembers(Predicate<MemberDescription> foreign) {
-    members.list().stream()
-        .filter(foreign)
-        .findFirst()
-        .ifPresent(
-            member -> {
-              throw EosKafkaException.of(
-                  "EOSKAFKA_FOREIGN_MEMBER",
-                  Map.of("group", identity.group(), "member", GroupMembers.describe(member)));
-            });
-  }
-
   private EosKafkaException fenced(RuntimeException cause) {
     return members.fenced("EOSKAFKA_FENCED_BY_DRIVER", identity.instanceId(), Map.of(), cause);
   }
 
   /**
-   * Leaves the group, so that tools may change its offsets at once. A driver that dies does not
-   * leave; its restart takes the place over. One that was fenced has no place to give up, and the
-   * broker refuses its leave.
+   * A driver that dies does not leave; its restart takes the place over. One that was fenced has no
+   * place to give up, and the broker refuses its leave.
    */
   @Override
   public void close() {

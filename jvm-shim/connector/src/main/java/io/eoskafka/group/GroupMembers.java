@@ -7,12 +7,19 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 
 /** Who is in a group. */
 public final class GroupMembers {
+  private static final Pattern SHARED = Pattern.compile("eoskafka-([A-Za-z0-9_-]{22})-shared");
+
   private final Admin admin;
   private final String group;
 
@@ -30,6 +37,40 @@ public final class GroupMembers {
     } catch (GroupIdNotFoundException e) {
       return List.of();
     }
+  }
+
+  /**
+   * Refuses a group with such a member.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FOREIGN_MEMBER}
+   */
+  void refuse(Predicate<MemberDescription> foreign) {
+    list().stream()
+        .filter(foreign)
+        .findFirst()
+        .ifPresent(
+            member -> {
+              throw EosKafkaException.of(
+                  "EOSKAFKA_FOREIGN_MEMBER", Map.of("group", group, "member", describe(member)));
+            });
+  }
+
+  /** The client id of a driver with {@code ownership=shared}. */
+  static String sharedClientId(String checkpointId) {
+    return "eoskafka-" + checkpointId + "-shared";
+  }
+
+  static boolean isShared(MemberDescription member) {
+    return SHARED.matcher(member.clientId()).matches();
+  }
+
+  /** The checkpoint ids of the drivers with {@code ownership=shared} that are in the group. */
+  public Set<String> sharedDrivers() {
+    return list().stream()
+        .map(member -> SHARED.matcher(member.clientId()))
+        .filter(Matcher::matches)
+        .map(matcher -> matcher.group(1))
+        .collect(Collectors.toSet());
   }
 
   /** Whether the member of this fence is still in the group. */

@@ -16,24 +16,42 @@ import java.util.Base64;
  * @param instanceId the driver's {@code group.instance.id}: a second driver takes it over, and the
  *     broker refuses what the first still commits
  * @param checkpointId made from the first checkpoint path and the source's index
+ * @param isShared whether the group's partitions go from driver to driver ({@code
+ *     ownership=shared}): then its offsets are the group's, whoever of them has committed them
  */
-public record Identity(String group, String instanceId, String checkpointId)
+public record Identity(String group, String instanceId, String checkpointId, boolean isShared)
     implements Serializable {
 
   /**
    * @param group the group the user named, or null for one derived from the checkpoint
    * @param sourcePath the source's folder in the checkpoint, {@code <checkpoint>/sources/<index>}
    */
-  public static Identity of(String group, String sourcePath) {
+  public static Identity of(String group, String sourcePath, boolean isShared) {
     String checkpointId = digest(sourcePath);
     return new Identity(
         group != null ? group : "eoskafka-" + checkpointId,
         "eoskafka-" + checkpointId,
-        checkpointId);
+        checkpointId,
+        isShared);
   }
 
-  /** The identity in 22 characters, for stamps and transactional ids. */
+  /** Whose its offsets are, in 22 characters, for stamps. */
   public String id() {
+    return isShared ? sharedId() : exclusiveId();
+  }
+
+  /** What its transactional ids have between the group and the slot: each driver has its own. */
+  public String producers() {
+    return isShared ? sharedId() + "-" + checkpointId : exclusiveId();
+  }
+
+  /** The stamps of this group's drivers with {@code ownership=shared}. */
+  public String sharedId() {
+    return digest("shared:" + group);
+  }
+
+  /** The stamps of this checkpoint's driver with {@code ownership=exclusive}. */
+  public String exclusiveId() {
     // Length prefixes: ("a", "bc") and ("ab", "c") must differ.
     return digest(
         group.length() + ":" + group + instanceId.length() + ":" + instanceId + checkpointId);

@@ -62,6 +62,8 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       throw refused(reason.orElse("its last batch was decided in epoch scope and is not logged"));
     }
     if (options.transactionScope() == TransactionScope.EPOCH || reason.isPresent() || decided) {
+      String why = reason.orElse("transactionScope=epoch");
+      sources.forEach(source -> source.requireExclusive(why));
       return inEpochScope(query, plan);
     }
     String token = UUID.randomUUID() + "/" + plan.epoch();

@@ -51,7 +51,8 @@ final class CheckpointFiles {
                 return new Identity(
                     node.get("group").asText(),
                     node.get("instanceId").asText(),
-                    node.get("checkpointId").asText());
+                    node.get("checkpointId").asText(),
+                    node.path("shared").asBoolean());
               } catch (IOException | NullPointerException e) {
                 throw EosKafkaException.of(
                     "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(IDENTITY)), e);
@@ -67,6 +68,7 @@ final class CheckpointFiles {
             .put("group", identity.group())
             .put("instanceId", identity.instanceId())
             .put("checkpointId", identity.checkpointId())
+            .put("shared", identity.isShared())
             .toString());
   }
 

@@ -8,12 +8,14 @@ import io.eoskafka.decision.Decision;
 import io.eoskafka.decision.EpochSource;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.query.RunningQuery;
+import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.transaction.TransactionalProducer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -62,6 +64,8 @@ public final class EosKafkaMicroBatchStream
 
   /** Of the planned batch; some may have nothing to read. */
   private int slots;
+
+  private final Map<TopicPartition, Integer> lastSlots = new TreeMap<>(PartitionOffsets.ORDER);
 
   /** Partitions whose batch starts elsewhere than Spark's log says, and where it says. */
   private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
@@ -156,7 +160,14 @@ public final class EosKafkaMicroBatchStream
     if (limit instanceof ReadMaxRows max) {
       until = RateLimit.apply(max.maxRows(), from, until);
     }
-    PartitionOffsets end = PartitionOffsets.of(until);
+    Map<TopicPartition, Long> ends = new HashMap<>();
+    if (options.isShared()) {
+      // Where other drivers have got to is not in this one's log; what it has of them stays.
+      ends.putAll(sparkStart.offsets());
+      ends.keySet().retainAll(progress.present());
+    }
+    ends.putAll(until);
+    PartitionOffsets end = PartitionOffsets.of(ends);
     if (!end.offsets().equals(sparkStart.offsets())) {
       return end;
     }
@@ -198,13 +209,15 @@ public final class EosKafkaMicroBatchStream
       ends.putAll(progress.keepEndsWithinLog(ends));
     }
     otherStarts.clear();
+    if (options.isShared()) {
+      ends.keySet().retainAll(group.keySet());
+    }
     slots = slots(ends.size());
+    Map<TopicPartition, Integer> slotOf = slotOf(ends.keySet());
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
-    int index = 0;
-    // The offsets are sorted, so a partition stays in its slot from batch to batch.
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
-      int slot = index++ % slots;
+      int slot = slotOf.get(partition);
       Long groupStart = group.get(partition);
       if (groupStart == null) {
         continue;
@@ -242,7 +255,46 @@ public final class EosKafkaMicroBatchStream
                       ? new String[0]
                       : new String[] {"executor_" + owner.host() + "_" + owner.executorId()}));
         });
+    if (options.isShared()) {
+      Map<Integer, Map<TopicPartition, Long>> used = new HashMap<>();
+      planned.forEach((slot, work) -> used.put(slot, progress.terms(partitions(work))));
+      progress.shared().begin(used);
+      FenceLeases.register(run, progress.shared());
+    }
     return partitions.toArray(InputPartition[]::new);
+  }
+
+  private static Set<TopicPartition> partitions(SlotWork work) {
+    return work.ranges().stream().map(SlotRange::topicPartition).collect(Collectors.toSet());
+  }
+
+  /**
+   * A slot for each partition, the same from batch to batch, so that a resting producer knows its
+   * partitions.
+   *
+   * @param partitions sorted
+   */
+  private Map<TopicPartition, Integer> slotOf(Set<TopicPartition> partitions) {
+    if (!options.isShared()) {
+      // By their order alone: an epoch that runs again has to have the same.
+      lastSlots.clear();
+    }
+    lastSlots.keySet().retainAll(partitions);
+    int[] load = new int[slots];
+    int most = (partitions.size() + slots - 1) / slots;
+    lastSlots.values().removeIf(slot -> slot >= slots || load[slot]++ >= most);
+    Arrays.setAll(load, slot -> Math.min(load[slot], most));
+    for (TopicPartition partition : partitions) {
+      if (!lastSlots.containsKey(partition)) {
+        int least = 0;
+        for (int slot = 1; slot < slots; slot++) {
+          least = load[slot] < load[least] ? slot : least;
+        }
+        load[least]++;
+        lastSlots.put(partition, least);
+      }
+    }
+    return lastSlots;
   }
 
   private int slots(int partitions) {
@@ -275,11 +327,29 @@ public final class EosKafkaMicroBatchStream
         token,
         epoch,
         progress.identity(),
+        run,
         progress.fence(),
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
         client,
         sink.client());
+  }
+
+  /**
+   * Called by the sink where a batch is not one for task scope.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_SHARED_REFUSED}
+   */
+  public void requireExclusive(String reason) {
+    if (options.isShared()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SHARED_REFUSED",
+          Map.of(
+              "reason",
+              "it is not one for task scope ("
+                  + reason
+                  + "), and what one batch has read must not be split between drivers"));
+    }
   }
 
   /** Why its offsets cannot be in a transaction with the sink's records, or empty. */
@@ -298,11 +368,16 @@ public final class EosKafkaMicroBatchStream
     progress.requireOwnership();
     Map<Integer, SlotCommit> bySlot =
         commits.stream()
-            .filter(commit -> commit.identityId().equals(progress.identity().id()))
+            .filter(commit -> commit.producers().equals(identityId()))
             .collect(Collectors.toMap(SlotCommit::slot, commit -> commit));
     Map<TopicPartition, Long> reached = new HashMap<>();
     for (SlotWork work : planned.values()) {
       SlotCommit commit = bySlot.get(work.slot());
+      if (commit != null && commit.offsets().isEmpty() && options.isShared()) {
+        // Aborted by the group's life: what is still ours comes with the next batch.
+        owners.remove(work.slot());
+        continue;
+      }
       for (SlotRange range : work.ranges()) {
         Long offset = commit == null ? null : commit.offsets().get(range.topicPartition());
         if (offset == null || offset < range.end()) {
@@ -343,7 +418,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public String identityId() {
-    return progress.identity().id();
+    return progress.identity().producers();
   }
 
   @Override
@@ -380,6 +455,7 @@ public final class EosKafkaMicroBatchStream
   @Override
   public void stop() {
     if (admin != null) {
+      FenceLeases.unregister(run);
       progress.close();
       admin.close(java.time.Duration.ofSeconds(5));
     }

@@ -9,8 +9,11 @@ import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Identity;
+import io.eoskafka.group.Membership;
+import io.eoskafka.group.SharedMember;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.stamp.Stamp;
+import io.eoskafka.task.FenceLeases;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
@@ -23,7 +26,6 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
@@ -61,9 +63,9 @@ final class GroupProgress {
   private CheckpointFiles files;
   private Identity identity;
   private GroupOffsets offsets;
-  private GroupMember member;
+  private Membership member;
   private EpochSession epochs;
-  private Fence fence;
+  private Membership.Ownership ownership;
   private boolean groupIsTheTruth;
   private String sinkCluster;
   private boolean settled;
@@ -71,6 +73,11 @@ final class GroupProgress {
   private long discoveredNanos;
   private Map<TopicPartition, String> topicIds = Map.of();
   private final Map<TopicPartition, Long> reached = new HashMap<>();
+
+  /** For those that have been reached, when they came to be owned. */
+  private final Map<TopicPartition, Long> terms = new HashMap<>();
+
+  private long settledUpheavals = -1;
 
   /** Partitions that a batch in task scope has moved last, by their stamps at start. */
   private final Set<TopicPartition> movedByTasks = new HashSet<>();
@@ -106,7 +113,10 @@ final class GroupProgress {
     files = new CheckpointFiles(sourcePath, query.hadoop());
     Optional<Identity> existing = files.readIdentity();
     String wanted = wantedGroup.get();
-    identity = existing.orElseGet(() -> Identity.of(wanted, sourcePath));
+    identity = existing.orElseGet(() -> Identity.of(wanted, sourcePath, options.isShared()));
+    if (existing.isPresent() && identity.isShared() != options.isShared()) {
+      identity = changeOwnership(identity);
+    }
     if (wanted != null && !wanted.equals(identity.group())) {
       throw EosKafkaException.of(
           "EOSKAFKA_GROUP_CHANGED",
@@ -139,18 +149,67 @@ final class GroupProgress {
             files.sparkHasBatches());
     // Before joining, so that a running owner is not disturbed.
     committed.forEach(rule::refuseForeign);
-    member = new GroupMember(options.client(), identity, admin);
+    if (options.isShared()) {
+      requireShareable(committed);
+    }
+    member = options.isShared() ? sharedMember() : exclusiveMember();
     member.refuseForeignMembers();
     if (groupIsTheTruth) {
       settleEpochs(query, committed.values());
     }
-    fence = member.poll(topicNames());
-    settle(topicIds.keySet(), sparkStart, rule);
-    if (existing.isEmpty()) {
+    settle(sparkStart, rule);
+    if (!existing.equals(Optional.of(identity))) {
       // After the group's offsets: a checkpoint with an identity promises that the group has some.
       files.writeIdentity(identity);
     }
     return reached;
+  }
+
+  /** A group may be shared from now on; once it is, another driver may join at any time. */
+  private Identity changeOwnership(Identity kept) {
+    if (kept.isShared()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OWNERSHIP_CHANGED", Map.of("group", kept.group(), "checkpoint", sourcePath));
+    }
+    return new Identity(kept.group(), kept.instanceId(), kept.checkpointId(), true);
+  }
+
+  private Membership exclusiveMember() {
+    return new GroupMember(options.client(), identity, admin);
+  }
+
+  private SharedMember sharedMember() {
+    return new SharedMember(
+        options.client(), identity, admin, ids -> OpenTransactions.fence(admin, ids));
+  }
+
+  /** In a shared group the group alone is the truth: whoever owns a partition next has no log. */
+  private void requireShareable(Map<TopicPartition, OffsetAndMetadata> committed) {
+    if (!groupIsTheTruth) {
+      throw refusedToShare("its sink is not eoskafka, so the group does not hold the truth");
+    }
+    if (!FenceLeases.isInstalled()) {
+      throw refusedToShare(
+          "tasks cannot ask their driver for the group's generation without the plugin: set"
+              + " spark.plugins=io.eoskafka.EosKafkaPlugin before the session starts, as"
+              + " eoskafka.configure does");
+    }
+    committed.forEach(
+        (partition, offset) -> {
+          Stamp.Scope scope = Stamp.parse(offset.metadata()).orElseThrow().scope();
+          if (scope != Stamp.Scope.TASK) {
+            throw refusedToShare(
+                "the offset of "
+                    + partition
+                    + " was not committed in task scope ("
+                    + offset.metadata()
+                    + "); run it once with ownership=exclusive and transactionScope=task");
+          }
+        });
+  }
+
+  private static EosKafkaException refusedToShare(String reason) {
+    return EosKafkaException.of("EOSKAFKA_SHARED_REFUSED", Map.of("reason", reason));
   }
 
   /** The sink's cluster as stamps have it. */
@@ -207,7 +266,6 @@ final class GroupProgress {
    * @return as {@link #resume}
    */
   Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
-    Set<TopicPartition> added = new HashSet<>();
     if (discover || System.nanoTime() - discoveredNanos > DISCOVERY_NANOS) {
       Map<TopicPartition, String> found = discover();
       reportMissing(found, reached.keySet());
@@ -217,20 +275,11 @@ final class GroupProgress {
               reached.remove(partition);
             }
           });
-      added.addAll(found.keySet());
-      added.removeAll(reached.keySet());
       topicIds = found;
     }
-    Fence before = fence;
-    fence = member.poll(topicNames());
-    StartingPoint rule =
-        new StartingPoint(identity, groupIsTheTruth ? sinkCluster : null, true, true, true);
-    if (!fence.equals(before)) {
-      LOG.info("Group {} has a new generation, {}", identity.group(), fence.generation());
-      settle(topicIds.keySet(), sparkStart, rule);
-    } else if (!added.isEmpty()) {
-      take(added, offsets.stable(added, STABLE_TIMEOUT), sparkStart, rule);
-    }
+    settle(
+        sparkStart,
+        new StartingPoint(identity, groupIsTheTruth ? sinkCluster : null, true, true, true));
     return reached;
   }
 
@@ -239,21 +288,51 @@ final class GroupProgress {
     return topics.discover();
   }
 
-  private Set<String> topicNames() {
-    return topicIds.keySet().stream().map(TopicPartition::topic).collect(Collectors.toSet());
+  /** Finds the starts of partitions that have come, and forgets those that have gone. */
+  private void settle(PartitionOffsets sparkStart, StartingPoint rule) {
+    ownership = member.poll(topicIds.keySet());
+    reached.keySet().retainAll(ownership.terms().keySet());
+    Map<TopicPartition, Long> gained = new HashMap<>(ownership.terms());
+    gained
+        .entrySet()
+        .removeIf(
+            e -> reached.containsKey(e.getKey()) && e.getValue().equals(terms.get(e.getKey())));
+    boolean upheaval = ownership.upheavals() != settledUpheavals;
+    if (gained.isEmpty() && !upheaval) {
+      return;
+    }
+    settled |= upheaval;
+    LOG.info(
+        "Group {}, generation {}: {} partitions are new to this driver",
+        identity.group(),
+        ownership.fence().generation(),
+        gained.size());
+    try {
+      take(gained.keySet(), stableOffsets(gained.keySet(), upheaval), sparkStart, rule);
+    } catch (Membership.MovedException e) {
+      LOG.info("Group {}: some of them have gone already", identity.group());
+      return;
+    }
+    terms.putAll(gained);
+    settledUpheavals = ownership.upheavals();
   }
 
-  private void settle(
-      Collection<TopicPartition> partitions, PartitionOffsets sparkStart, StartingPoint rule) {
-    take(partitions, stableOffsets(partitions), sparkStart, rule);
-    settled = true;
-  }
-
+  /**
+   * @param own whether this driver's own producers may hold offsets that it does not know of
+   */
   private Map<TopicPartition, OffsetAndMetadata> stableOffsets(
-      Collection<TopicPartition> partitions) {
+      Collection<TopicPartition> partitions, boolean own) {
     long deadline = System.nanoTime() + STABLE_TIMEOUT.toNanos();
     while (true) {
-      OpenTransactions.end(admin, identity.id());
+      if (own) {
+        OpenTransactions.end(admin, identity.producers());
+      }
+      if (identity.isShared()) {
+        OpenTransactions.endGone(admin, identity.sharedId(), members().sharedDrivers());
+      }
+      if (partitions.isEmpty()) {
+        return Map.of();
+      }
       try {
         return offsets.stable(partitions, STABLE_TRY);
       } catch (TimeoutException e) {
@@ -324,7 +403,7 @@ final class GroupProgress {
       }
       // What epoch scope has committed is not taken back: Spark's log has the batch's start.
       boolean isKnown =
-          source == StartingPoint.Source.GROUP
+          source == StartingPoint.Source.GROUP && isOurs(committed)
               || Stamp.isOf(committed, Stamp.Scope.EPOCH)
                   && source != StartingPoint.Source.RECREATED;
       boolean isHere =
@@ -348,6 +427,11 @@ final class GroupProgress {
     keepTopicIds(keptIds);
   }
 
+  /** Not where the group was not shared before, and is now. */
+  private boolean isOurs(OffsetAndMetadata committed) {
+    return Stamp.parse(committed.metadata()).orElseThrow().identity().equals(identity.id());
+  }
+
   private boolean isOfThisTopic(TopicPartition partition, OffsetAndMetadata committed) {
     return Stamp.parse(committed.metadata())
         .filter(stamp -> stamp.topicId().equals(topicIds.get(partition)))
@@ -355,12 +439,12 @@ final class GroupProgress {
   }
 
   private Long decidedStart(TopicPartition partition) {
-    return epochs == null ? null : epochs.decidedStart(identity.id(), partition);
+    return epochs == null ? null : epochs.decidedStart(identity.producers(), partition);
   }
 
   /** How many slots the batch has that Spark runs again after it was decided, or empty. */
   OptionalInt decidedSlots() {
-    return epochs == null ? OptionalInt.empty() : epochs.decidedSlots(identity.id());
+    return epochs == null ? OptionalInt.empty() : epochs.decidedSlots(identity.producers());
   }
 
   /**
@@ -434,7 +518,7 @@ final class GroupProgress {
    */
   void addEpoch(TransactionalProducer decision, Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && sinkIsHere()) {
-      decision.sendOffsets(stamped(ends, Stamp.Scope.EPOCH, epoch), fence, members());
+      decision.sendOffsets(stamped(ends, Stamp.Scope.EPOCH, epoch), ownership.fence(), members());
     }
   }
 
@@ -540,6 +624,9 @@ final class GroupProgress {
   void batchCommitted(Map<TopicPartition, Long> ends) {
     reached.putAll(ends);
     batchOpen = false;
+    if (shared() != null) {
+      shared().end();
+    }
   }
 
   /** Whether the sink commits source offsets with its output. */
@@ -564,11 +651,28 @@ final class GroupProgress {
   }
 
   Fence fence() {
-    return fence;
+    return ownership.fence();
+  }
+
+  /** Null unless the group is shared. */
+  SharedMember shared() {
+    return member instanceof SharedMember shared ? shared : null;
+  }
+
+  /** When partitions that have been reached came to be owned. */
+  Map<TopicPartition, Long> terms(Collection<TopicPartition> partitions) {
+    Map<TopicPartition, Long> found = new HashMap<>(terms);
+    found.keySet().retainAll(partitions);
+    return found;
   }
 
   String topicId(TopicPartition partition) {
     return topicIds.get(partition);
+  }
+
+  /** All partitions of the source's topics, whoever owns them. */
+  Set<TopicPartition> present() {
+    return topicIds.keySet();
   }
 
   Set<TopicPartition> known() {
@@ -581,7 +685,7 @@ final class GroupProgress {
     try {
       if (batchOpen && !member.isTakenOver()) {
         // Not another driver's: it has ended ours when it started.
-        OpenTransactions.end(admin, identity.id());
+        OpenTransactions.end(admin, identity.producers());
       }
     } catch (RuntimeException e) {
       LOG.warn("Transactions of {} stay open until its next start or their timeout", identity, e);

@@ -65,7 +65,12 @@ record StartingPoint(
       case OURS -> {}
     }
     Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-    if (!stamp.identity().equals(identity.id())) {
+    if (!identity.isShared() && stamp.identity().equals(identity.sharedId())) {
+      throw EosKafkaException.of("EOSKAFKA_GROUP_IS_SHARED", values);
+    }
+    // A checkpoint that had its group for itself may share it from now on.
+    if (!stamp.identity().equals(identity.id())
+        && !stamp.identity().equals(identity.exclusiveId())) {
       throw EosKafkaException.of("EOSKAFKA_FOREIGN_STAMP", values);
     }
     // Without a sink of ours, now or then, Spark's log is the truth. A start (epoch -1) has taken

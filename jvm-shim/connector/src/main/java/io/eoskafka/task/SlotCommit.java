@@ -7,13 +7,16 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * What a task tells the driver: how far its slot's offsets are committed.
  *
- * @param identityId the source's identity; a batch may have several sources
+ * @param producers of the source's {@link io.eoskafka.group.Identity}; a batch may have several
+ *     sources
  * @param jvm the JVM that keeps the slot's producer
  * @param executorId Spark's name of its executor
- * @param offsets by topic-partition, the first offset not yet taken effect
+ * @param offsets by topic-partition, the first offset not yet taken effect; none where the task was
+ *     given no fence, since partitions have gone to another driver of the group: then it has
+ *     aborted its transaction
  */
 public record SlotCommit(
-    String identityId,
+    String producers,
     int slot,
     String jvm,
     String executorId,

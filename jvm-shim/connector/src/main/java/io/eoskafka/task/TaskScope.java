@@ -11,7 +11,9 @@ import java.io.Serializable;
  *
  * @param token unique per batch and run
  * @param epoch the micro-batch
- * @param fence the driver's, from its last poll before the batch
+ * @param run of the source, unique: its driver's address for {@link FenceLeases}
+ * @param fence the driver's, from its last poll before the batch; in a shared group it may have
+ *     another one when the task commits
  * @param source client settings of the source, to read offsets with
  * @param sink client settings of the producers
  */
@@ -19,6 +21,7 @@ public record TaskScope(
     String token,
     long epoch,
     Identity identity,
+    String run,
     Fence fence,
     String transactionalIdPrefix,
     int transactionTimeoutMs,

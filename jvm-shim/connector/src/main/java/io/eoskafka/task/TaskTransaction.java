@@ -2,6 +2,7 @@ package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.stamp.Stamp;
@@ -14,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -87,13 +89,16 @@ public final class TaskTransaction {
 
   private boolean ended;
 
+  /** Whether the driver of a shared group has lost partitions of it: nothing is read or written. */
+  private boolean abandoned;
+
   private TaskTransaction(TaskScope scope, SlotWork first) {
     this.scope = scope;
     this.transactionalId =
         TransactionalId.ofSlot(
             scope.transactionalIdPrefix(),
             scope.identity().group(),
-            scope.identity().id(),
+            scope.identity().producers(),
             first.slot());
   }
 
@@ -143,7 +148,7 @@ public final class TaskTransaction {
    */
   public Map<TopicPartition, OffsetAndMetadata> start(SlotWork work) {
     Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
-    if (!isCommitted(work)) {
+    if (!abandoned && !isCommitted(work)) {
       work.ranges().forEach(r -> starts.put(r.topicPartition(), start.get(r.topicPartition())));
     }
     return starts;
@@ -153,14 +158,18 @@ public final class TaskTransaction {
     if (slots.isEmpty()) {
       takeResting(work);
     }
+    slots.add(new Entered(work));
+    if (abandoned) {
+      inputDrained(work, Map.of());
+      return;
+    }
     if (producer != null && follows(goingOnFrom, work)) {
       work.ranges()
           .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
     } else {
       findStart(work);
     }
-    slots.add(new Entered(work));
-    if (isCommitted(work)) {
+    if (abandoned || isCommitted(work)) {
       // Nothing will be read, so nothing is left to drain.
       inputDrained(work, Map.of());
     } else {
@@ -199,8 +208,12 @@ public final class TaskTransaction {
     if (isCommitted(work)) {
       return;
     }
+    if (scope.identity().isShared() && !FenceLeases.isOwned(scope.run(), slotNumbers())) {
+      abandoned = true;
+      return;
+    }
     if (producer == null) {
-      if (!members().holds(scope.fence())) {
+      if (!scope.identity().isShared() && !members().holds(scope.fence())) {
         // A former driver's task must not take the id from the new driver's.
         throw TransactionalProducer.fencedByGroup(scope.fence(), members(), null);
       }
@@ -272,7 +285,7 @@ public final class TaskTransaction {
   }
 
   public void send(ProducerRecord<byte[], byte[]> record) {
-    if (!hasWork) {
+    if (!hasWork || abandoned) {
       // An operator that makes rows from no input made this one again; its first form is committed.
       return;
     }
@@ -297,29 +310,50 @@ public final class TaskTransaction {
         : e;
   }
 
-  /** Commits records and offsets together; a batch whose records were all dropped too. */
+  /**
+   * Commits records and offsets together; a batch whose records were all dropped too. Where the
+   * driver of a shared group has lost partitions since they were planned it aborts: their new owner
+   * makes these records, and what was planned with them comes with the next batch.
+   */
   public List<SlotCommit> commit() {
-    if (hasWork) {
+    boolean committed = !abandoned;
+    if (hasWork && !abandoned) {
       Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
       try {
-        end(offsets);
+        committed = end(offsets);
       } catch (EosKafkaException e) {
         throw named(e);
       }
-      rest(offsets);
-      FaultPoint.AFTER_COMMIT.reach();
+      if (committed) {
+        rest(offsets);
+        FaultPoint.AFTER_COMMIT.reach();
+      }
     }
+    if (!committed) {
+      abort();
+    }
+    if (scope.identity().isShared()) {
+      FenceLeases.ended(scope.run(), slotNumbers());
+    }
+    return report(committed);
+  }
+
+  private List<Integer> slotNumbers() {
+    return slots.stream().map(entered -> entered.work.slot()).toList();
+  }
+
+  private List<SlotCommit> report(boolean committed) {
     SparkEnv env = SparkEnv.get();
     List<SlotCommit> commits = new ArrayList<>();
     for (Entered entered : slots) {
       Map<TopicPartition, Long> reached = new HashMap<>();
-      for (SlotRange range : entered.work.ranges()) {
+      for (SlotRange range : committed ? entered.work.ranges() : List.<SlotRange>of()) {
         TopicPartition partition = range.topicPartition();
         reached.put(partition, Math.max(range.end(), start.get(partition).offset()));
       }
       commits.add(
           new SlotCommit(
-              scope.identity().id(),
+              scope.identity().producers(),
               entered.work.slot(),
               JVM,
               env.executorId(),
@@ -329,14 +363,31 @@ public final class TaskTransaction {
     return commits;
   }
 
-  private void end(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  /** Whether it was committed; otherwise the driver has given no fence. */
+  private boolean end(Map<TopicPartition, OffsetAndMetadata> offsets) {
     begin();
     FaultPoint.BEFORE_FLUSH.reach();
     producer.flush();
     FaultPoint.AFTER_FLUSH.reach();
-    producer.sendOffsets(offsets, scope.fence(), members());
+    Optional<Fence> fence =
+        scope.identity().isShared()
+            ? FenceLeases.lease(scope.run(), slotNumbers(), transactionalId)
+            : Optional.of(scope.fence());
+    if (fence.isEmpty()) {
+      return false;
+    }
+    try {
+      producer.sendOffsets(offsets, fence.get(), members());
+    } catch (EosKafkaException e) {
+      if (scope.identity().isShared() && e.getCause() instanceof CommitFailedException) {
+        // The group has a new generation since the driver was asked.
+        return false;
+      }
+      throw e;
+    }
     FaultPoint.AFTER_OFFSETS.reach();
     producer.commit();
+    return true;
   }
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {

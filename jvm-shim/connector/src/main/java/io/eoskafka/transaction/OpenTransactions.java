@@ -23,16 +23,37 @@ public final class OpenTransactions {
   private OpenTransactions() {}
 
   /**
-   * Aborts every open transaction of the identity's task-scope producers and fences the producers
+   * Aborts every open transaction of a driver's task-scope producers and fences the producers
    * themselves, idle ones too: without it offsets stay unstable, and readers of the output wait,
    * until the transactions time out.
+   *
+   * @param producers see {@link io.eoskafka.group.Identity#producers}
    */
-  public static void end(Admin admin, String identityId) {
+  public static void end(Admin admin, String producers) {
     fence(
         admin,
-        list(admin, TransactionalId.brokerPattern(identityId), Set.of()).stream()
+        list(admin, TransactionalId.brokerPattern(producers), Set.of()).stream()
             .map(TransactionListing::transactionalId)
-            .filter(id -> TransactionalId.isOf(id, identityId))
+            .filter(id -> TransactionalId.isOf(id, producers))
+            .toList());
+  }
+
+  /**
+   * The same for the drivers of a shared group that are no longer in it.
+   *
+   * @param sharedId see {@link io.eoskafka.group.Identity#sharedId}
+   * @param present the checkpoint ids of those that are
+   */
+  public static void endGone(Admin admin, String sharedId, Set<String> present) {
+    fence(
+        admin,
+        list(admin, TransactionalId.brokerPatternOfShared(sharedId), Set.of()).stream()
+            .map(TransactionListing::transactionalId)
+            .filter(
+                id ->
+                    TransactionalId.driverOf(id, sharedId)
+                        .filter(driver -> !present.contains(driver))
+                        .isPresent())
             .toList());
   }
 
@@ -71,7 +92,8 @@ public final class OpenTransactions {
         .orElse(-1);
   }
 
-  private static void fence(Admin admin, List<String> ids) {
+  /** Aborts the open transactions of these ids, and fences their producers. */
+  public static void fence(Admin admin, List<String> ids) {
     if (ids.isEmpty()) {
       return;
     }

@@ -1,5 +1,6 @@
 package io.eoskafka.transaction;
 
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -9,7 +10,8 @@ import java.util.regex.Pattern;
  * follows them are: another identity's names never match, whatever is before.
  *
  * <ul>
- *   <li>task scope: {@code <prefix>-<group>-<identity>-<slot>};
+ *   <li>task scope: {@code <prefix>-<group>-<identity>-<slot>}, and in a shared group {@code
+ *       <prefix>-<group>-<identity>-<driver>-<slot>};
  *   <li>epoch scope, of a query: {@code <prefix>-<query>-decisions} and {@code
  *       <prefix>-<query>-w<run>.<number>...}, of which only the run is read.
  * </ul>
@@ -17,21 +19,37 @@ import java.util.regex.Pattern;
 public final class TransactionalId {
   private TransactionalId() {}
 
-  public static String ofSlot(String prefix, String group, String identityId, int slot) {
-    return prefix + "-" + group + "-" + identityId + "-" + slot;
+  /**
+   * @param producers the identity, and in a shared group the driver
+   */
+  public static String ofSlot(String prefix, String group, String producers, int slot) {
+    return prefix + "-" + group + "-" + producers + "-" + slot;
   }
 
   /**
    * Whether a name belongs to an identity, with any prefix and any slot: an earlier run may have
    * had another prefix and more slots.
    */
-  static boolean isOf(String transactionalId, String identityId) {
-    return Pattern.matches("(?s).*-" + Pattern.quote(identityId) + "-\\d+", transactionalId);
+  static boolean isOf(String transactionalId, String producers) {
+    return Pattern.matches("(?s).*-" + Pattern.quote(producers) + "-\\d+", transactionalId);
   }
 
   /** The same, for the broker's filter (RE2 syntax, matched whole). */
-  static String brokerPattern(String identityId) {
-    return ".*-" + identityId + "-[0-9]+";
+  static String brokerPattern(String producers) {
+    return ".*-" + producers + "-[0-9]+";
+  }
+
+  /** The driver part of a name in a shared group, or empty where the name is none of its. */
+  static Optional<String> driverOf(String transactionalId, String sharedId) {
+    Matcher matcher =
+        Pattern.compile("(?s).*-" + Pattern.quote(sharedId) + "-([A-Za-z0-9_-]{22})-\\d+")
+            .matcher(transactionalId);
+    return matcher.matches() ? Optional.of(matcher.group(1)) : Optional.empty();
+  }
+
+  /** All names in a shared group, for the broker's filter. */
+  static String brokerPatternOfShared(String sharedId) {
+    return ".*-" + sharedId + "-[A-Za-z0-9_-]{22}-[0-9]+";
   }
 
   /** The producer that decides a query's epochs: the same in every run. */

@@ -11,6 +11,9 @@ public final class GroupMetadata {
   @SuppressWarnings({"deprecation", "removal"})
   public static ConsumerGroupMetadata of(Fence fence) {
     return new ConsumerGroupMetadata(
-        fence.group(), fence.generation(), fence.memberId(), Optional.of(fence.instanceId()));
+        fence.group(),
+        fence.generation(),
+        fence.memberId(),
+        Optional.ofNullable(fence.instanceId()));
   }
 }

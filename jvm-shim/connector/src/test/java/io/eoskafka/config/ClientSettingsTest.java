@@ -58,7 +58,7 @@ class ClientSettingsTest {
         .containsEntry(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_uncommitted")
         .containsEntry(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false)
         .containsEntry(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
-    assertThat(settings.memberConsumer("m", "g", "i"))
+    assertThat(settings.exclusiveMember("m", "g", "i"))
         .containsEntry(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, Integer.MAX_VALUE)
         .containsEntry(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, "i");
     assertThat(settings().dataConsumer("c"))

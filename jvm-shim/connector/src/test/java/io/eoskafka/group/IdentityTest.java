@@ -9,38 +9,42 @@ class IdentityTest {
 
   @Test
   void theSameCheckpointAndGroupAreTheSameIdentity() {
-    assertThat(Identity.of("g", SOURCE)).isEqualTo(Identity.of("g", SOURCE));
-    assertThat(Identity.of("g", SOURCE).id()).isEqualTo(Identity.of("g", SOURCE).id());
+    assertThat(Identity.of("g", SOURCE, false)).isEqualTo(Identity.of("g", SOURCE, false));
+    assertThat(Identity.of("g", SOURCE, false).id())
+        .isEqualTo(Identity.of("g", SOURCE, false).id());
   }
 
   @Test
   void anotherCheckpointGroupOrSourceIsAnother() {
     assertThat(
             java.util.stream.Stream.of(
-                    Identity.of("g", SOURCE),
-                    Identity.of("h", SOURCE),
-                    Identity.of(null, SOURCE),
-                    Identity.of("g", "file:/checkpoint/sources/1"),
-                    Identity.of("g", "file:/checkpoint2/sources/0"))
+                    Identity.of("g", SOURCE, false),
+                    Identity.of("h", SOURCE, false),
+                    Identity.of(null, SOURCE, false),
+                    Identity.of("g", "file:/checkpoint/sources/1", false),
+                    Identity.of("g", "file:/checkpoint2/sources/0", false))
                 .map(Identity::id))
         .doesNotHaveDuplicates();
   }
 
   @Test
   void partsThatReadTheSameInARowAreNotTheSameIdentity() {
-    assertThat(new Identity("a", "bc", "d").id()).isNotEqualTo(new Identity("ab", "c", "d").id());
-    assertThat(new Identity("a", "b", "cd").id()).isNotEqualTo(new Identity("a", "bc", "d").id());
-    assertThat(new Identity("1:a", "b", "c").id()).isNotEqualTo(new Identity("1", ":ab", "c").id());
+    assertThat(new Identity("a", "bc", "d", false).id())
+        .isNotEqualTo(new Identity("ab", "c", "d", false).id());
+    assertThat(new Identity("a", "b", "cd", false).id())
+        .isNotEqualTo(new Identity("a", "bc", "d", false).id());
+    assertThat(new Identity("1:a", "b", "c", false).id())
+        .isNotEqualTo(new Identity("1", ":ab", "c", false).id());
   }
 
   @Test
   void theIdFitsStampsAndTransactionalIds() {
-    assertThat(Identity.of("g", SOURCE).id()).matches("[A-Za-z0-9_-]{22}");
+    assertThat(Identity.of("g", SOURCE, false).id()).matches("[A-Za-z0-9_-]{22}");
   }
 
   @Test
   void withoutANameTheGroupIsMadeOfTheCheckpoint() {
-    Identity derived = Identity.of(null, SOURCE);
+    Identity derived = Identity.of(null, SOURCE, false);
     assertThat(derived.group()).isEqualTo("eoskafka-" + derived.checkpointId());
     assertThat(derived.instanceId()).isEqualTo(derived.group());
   }
@@ -48,7 +52,7 @@ class IdentityTest {
   @Test
   void thisIdIsTheSameForEver() {
     // A change would make every existing query a stranger to its own group.
-    assertThat(Identity.of("orders", "file:/checkpoint/sources/0").id())
+    assertThat(Identity.of("orders", "file:/checkpoint/sources/0", false).id())
         .isEqualTo("ROwn0qHBFyGBL_hXnFbHXg");
   }
 }

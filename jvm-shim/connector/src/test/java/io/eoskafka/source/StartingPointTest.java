@@ -17,7 +17,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** One line per row of the table of where the truth lies. */
 class StartingPointTest {
   private static final TopicPartition PARTITION = new TopicPartition("t", 0);
-  private static final Identity OURS = Identity.of("g", "file:/checkpoint/sources/0");
+  private static final Identity OURS = Identity.of("g", "file:/checkpoint/sources/0", false);
   private static final String TOPIC_ID = "X8-6PwhyTpSiYAh-8y70Kg";
 
   private static OffsetAndMetadata committed(Stamp.Scope scope, String identity, String cluster) {
@@ -115,7 +115,7 @@ class StartingPointTest {
 
   @Test
   void anOffsetOfAnotherOwnerIsRefused() {
-    String other = Identity.of("g", "file:/other/sources/0").id();
+    String other = Identity.of("g", "file:/other/sources/0", false).id();
     refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7));
     refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7, "by hand"));
     refuses("EOSKAFKA_NEWER_PROTOCOL", new OffsetAndMetadata(7, "eoskafka:2:t:x"));

@@ -1,0 +1,73 @@
+package io.eoskafka.group;
+
+import io.eoskafka.config.EosKafkaException;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/** The driver's place in its group. Called on the query's thread. */
+public interface Membership extends AutoCloseable {
+
+  /**
+   * What the driver owns.
+   *
+   * @param fence what the group coordinator checks now
+   * @param terms the partitions, each with a number that is another one whenever it was owned by
+   *     somebody else in between, or may have been
+   * @param upheavals another number whenever partitions were lost without having been given up:
+   *     then producers of this driver may hold offsets that are no longer its own
+   */
+  record Ownership(Fence fence, Map<TopicPartition, Long> terms, long upheavals) {}
+
+  /**
+   * Thrown where partitions have gone to another driver before their offsets could be committed.
+   */
+  final class MovedException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    MovedException(Throwable cause) {
+      super(cause);
+    }
+  }
+
+  /**
+   * Refuses a group that somebody of another kind is in, before joining: a join would disturb him.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FOREIGN_MEMBER}
+   */
+  void refuseForeignMembers();
+
+  /**
+   * Joins, or finishes a join that is due.
+   *
+   * @param known all partitions of the source; not empty
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER} if another driver has taken this
+   *     one's place, {@code EOSKAFKA_FOREIGN_MEMBER} if the group has a member that must not be
+   *     there
+   */
+  Ownership poll(Set<TopicPartition> known);
+
+  /**
+   * Fails if another driver has taken this one's place. To be called before Spark logs a batch:
+   * where two drivers write one log, Spark's own error names neither.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
+   */
+  void requireOwnership();
+
+  /** Whether another driver has this one's place now. */
+  boolean isTakenOver();
+
+  /**
+   * Commits offsets outside a transaction, fenced.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
+   * @throws MovedException if one of the partitions is no longer owned; nothing is lost
+   */
+  void commit(Map<TopicPartition, OffsetAndMetadata> offsets);
+
+  /** Leaves the group, so that others need not wait for the end of the session. */
+  @Override
+  void close();
+}

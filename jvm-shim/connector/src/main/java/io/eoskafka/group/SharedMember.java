@@ -1,0 +1,423 @@
+package io.eoskafka.group;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.KafkaCalls;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.WakeupException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The driver as one of several members of its group ({@code ownership=shared}). It never fetches.
+ *
+ * <p>A thread of its own polls all the time, so partitions come and go while batches run (KIP-983):
+ *
+ * <ul>
+ *   <li>a task asks for the fence just before it commits, and gets it only if its slots' partitions
+ *       stayed owned since they were planned ({@link #lease});
+ *   <li>a partition that is to be given up is planned no more, and is given up when the
+ *       transactions of the running batch that have read it have ended, or after {@link
+ *       #REVOCATION_WAIT};
+ *   <li>one that is lost is lost at once: whoever asks later gets no fence, and the producers of
+ *       those that have one are fenced.
+ * </ul>
+ */
+public final class SharedMember implements Membership {
+  private static final Logger LOG = LoggerFactory.getLogger(SharedMember.class);
+
+  /** How long running transactions may hold up a partition that is to be given up. */
+  static final Duration REVOCATION_WAIT = Duration.ofSeconds(60);
+
+  private static final Duration POLL = Duration.ofMillis(100);
+
+  /** A dead member's place is kept for its session, 45 s by default. */
+  private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(90);
+
+  /** A slot's part in the running batch. */
+  private static final class Use {
+    final Map<TopicPartition, Long> terms;
+
+    /** The producer that may commit with a fence it was given, or null. */
+    String leased;
+
+    boolean ended;
+
+    Use(Map<TopicPartition, Long> terms) {
+      this.terms = terms;
+    }
+  }
+
+  private final Identity identity;
+  private final Consumer<List<String>> fenceProducers;
+  private final GroupMembers members;
+  private final KafkaConsumer<byte[], byte[]> consumer;
+  private final Thread thread;
+  private final LinkedBlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
+
+  // Guarded by this.
+  private final Map<TopicPartition, Long> terms = new HashMap<>();
+  private final Set<TopicPartition> leaving = new HashSet<>();
+  private Map<Integer, Use> uses = Map.of();
+  private Set<String> topics = Set.of();
+  private Fence fence;
+  private long term;
+  private long upheavals;
+  private boolean joined;
+  private boolean closing;
+  private RuntimeException failure;
+
+  /**
+   * @param fenceProducers ends the transactions of these transactional ids, and fences them
+   */
+  public SharedMember(
+      ClientSettings client,
+      Identity identity,
+      Admin admin,
+      Consumer<List<String>> fenceProducers) {
+    this.identity = identity;
+    this.fenceProducers = fenceProducers;
+    this.members = new GroupMembers(admin, identity.group());
+    Map<String, Object> config =
+        client.sharedMember(
+            GroupMembers.sharedClientId(identity.checkpointId()),
+            identity.group(),
+            identity.instanceId());
+    config.put(
+        ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
+        List.of(CooperativeStickyAssignor.class));
+    consumer = new KafkaConsumer<>(config);
+    thread = new Thread(this::run, "eoskafka-member-" + identity.group());
+    thread.setDaemon(true);
+  }
+
+  @Override
+  public void refuseForeignMembers() {
+    members.refuse(member -> !GroupMembers.isShared(member));
+  }
+
+  @Override
+  public Ownership poll(Set<TopicPartition> known) {
+    Set<String> wanted = known.stream().map(TopicPartition::topic).collect(Collectors.toSet());
+    long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
+    synchronized (this) {
+      if (!wanted.equals(topics)) {
+        topics = wanted;
+        orders.add(() -> consumer.subscribe(wanted, new Changes()));
+        if (thread.getState() == Thread.State.NEW) {
+          thread.start();
+        }
+      }
+      while (fence == null && failure == null) {
+        if (System.nanoTime() > deadline) {
+          throw EosKafkaException.of(
+              "EOSKAFKA_JOIN_TIMEOUT",
+              Map.of("group", identity.group(), "seconds", JOIN_TIMEOUT.toSeconds()));
+        }
+        await(deadline);
+      }
+      requireOwnership();
+      Map<TopicPartition, Long> owned = new HashMap<>(terms);
+      owned.keySet().removeAll(leaving);
+      owned.keySet().retainAll(known);
+      return new Ownership(fence, owned, upheavals);
+    }
+  }
+
+  @Override
+  public synchronized void requireOwnership() {
+    if (failure != null) {
+      throw failure;
+    }
+  }
+
+  @Override
+  public boolean isTakenOver() {
+    Fence now;
+    synchronized (this) {
+      now = fence;
+    }
+    return now != null && members.isTakenOver(now);
+  }
+
+  /**
+   * A batch is planned: until it has ended, its partitions are not given up.
+   *
+   * @param slots by slot, its partitions with the terms in which their starts were found
+   */
+  public synchronized void begin(Map<Integer, Map<TopicPartition, Long>> slots) {
+    uses = new HashMap<>();
+    slots.forEach((slot, partitions) -> uses.put(slot, new Use(partitions)));
+    notifyAll();
+  }
+
+  /** No transaction of the batch is open any more. */
+  public synchronized void end() {
+    uses = Map.of();
+    notifyAll();
+  }
+
+  /** Whether the partitions of planned slots stayed owned since they were planned. */
+  public synchronized boolean isOwned(Collection<Integer> slots) {
+    return !closing
+        && failure == null
+        && slots.stream()
+            .map(uses::get)
+            .allMatch(use -> use != null && terms.entrySet().containsAll(use.terms.entrySet()));
+  }
+
+  /**
+   * The fence for a task that is about to commit, or empty where a partition of its slots did not
+   * stay owned: then its transaction must be aborted.
+   *
+   * @param transactionalId of the producer that will commit with it
+   */
+  public synchronized Optional<Fence> lease(Collection<Integer> slots, String transactionalId) {
+    if (!isOwned(slots)) {
+      return Optional.empty();
+    }
+    slots.forEach(slot -> uses.get(slot).leased = transactionalId);
+    return Optional.of(fence);
+  }
+
+  /** The task's transaction has ended. */
+  public synchronized void ended(Collection<Integer> slots) {
+    for (int slot : slots) {
+      Use use = uses.get(slot);
+      if (use != null) {
+        use.ended = true;
+      }
+    }
+    notifyAll();
+  }
+
+  @Override
+  public void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    CompletableFuture<Void> done = new CompletableFuture<>();
+    order(
+        () -> {
+          try {
+            // On the thread that polls: what is owned here stays so until it polls again.
+            synchronized (this) {
+              if (!terms.keySet().containsAll(offsets.keySet())) {
+                throw new MovedException(null);
+              }
+            }
+            for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
+              commitSync(part);
+            }
+            done.complete(null);
+          } catch (CommitFailedException | RebalanceInProgressException e) {
+            done.completeExceptionally(new MovedException(e));
+          } catch (FencedInstanceIdException e) {
+            done.completeExceptionally(fenced(e));
+          } catch (RuntimeException e) {
+            done.completeExceptionally(e);
+          }
+        });
+    get(done);
+  }
+
+  private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    while (true) {
+      try {
+        consumer.commitSync(offsets);
+        return;
+      } catch (WakeupException e) {
+        // It was meant for the poll that this order did not wait for.
+      }
+    }
+  }
+
+  private static void get(CompletableFuture<Void> done) {
+    try {
+      done.get();
+    } catch (ExecutionException e) {
+      throw (RuntimeException) e.getCause();
+    } catch (InterruptedException e) {
+      throw KafkaCalls.asJava(new InterruptException(e));
+    }
+  }
+
+  private void order(Runnable order) {
+    requireOwnership();
+    orders.add(order);
+    consumer.wakeup();
+  }
+
+  private void run() {
+    try {
+      while (true) {
+        synchronized (this) {
+          if (closing) {
+            return;
+          }
+        }
+        for (Runnable order = orders.poll(); order != null; order = orders.poll()) {
+          order.run();
+        }
+        try {
+          consumer.poll(POLL);
+        } catch (WakeupException e) {
+          // An order has come.
+        }
+        takeFence();
+      }
+    } catch (FencedInstanceIdException e) {
+      fail(fenced(e));
+    } catch (RuntimeException e) {
+      fail(e);
+    } finally {
+      consumer.close(
+          CloseOptions.timeout(Duration.ofSeconds(5))
+              .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
+    }
+  }
+
+  private synchronized void takeFence() {
+    ConsumerGroupMetadata now = consumer.groupMetadata();
+    if (joined && now.generationId() >= 0 && !now.memberId().isEmpty()) {
+      fence =
+          new Fence(
+              identity.group(),
+              now.generationId(),
+              now.memberId(),
+              now.groupInstanceId().orElse(null));
+    }
+  }
+
+  private EosKafkaException fenced(RuntimeException cause) {
+    return members.fenced("EOSKAFKA_FENCED_BY_DRIVER", identity.instanceId(), Map.of(), cause);
+  }
+
+  private synchronized void fail(RuntimeException e) {
+    LOG.error("The driver's membership in group {} has ended", identity.group(), e);
+    failure = e;
+    terms.clear();
+    notifyAll();
+  }
+
+  /** Waits for another thread's change; the deadline is looked at by the caller. */
+  private void await(long deadlineNanos) {
+    try {
+      long ms = TimeUnit.NANOSECONDS.toMillis(deadlineNanos - System.nanoTime());
+      wait(Math.max(1, Math.min(ms, 1_000)));
+    } catch (InterruptedException e) {
+      throw KafkaCalls.asJava(new InterruptException(e));
+    }
+  }
+
+  @Override
+  public void close() {
+    synchronized (this) {
+      closing = true;
+      uses = Map.of();
+      notifyAll();
+    }
+    consumer.wakeup();
+    try {
+      thread.join(10_000);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /** Called by the consumer inside its poll, on the thread that polls. */
+  private final class Changes implements ConsumerRebalanceListener {
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+      // Any position will do, since nothing is fetched; without one a poll would look it up.
+      consumer.pause(partitions);
+      partitions.forEach(partition -> consumer.seek(partition, 0));
+      synchronized (SharedMember.this) {
+        joined = true;
+        takeFence();
+        partitions.forEach(partition -> terms.put(partition, ++term));
+        SharedMember.this.notifyAll();
+      }
+    }
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+      long deadline = System.nanoTime() + REVOCATION_WAIT.toNanos();
+      synchronized (SharedMember.this) {
+        takeFence();
+        leaving.addAll(partitions);
+        while (isInUse(partitions) && System.nanoTime() < deadline) {
+          await(deadline);
+        }
+        if (!isInUse(partitions)) {
+          giveUp(partitions);
+          return;
+        }
+      }
+      LOG.warn(
+          "Transactions that have read {} are still open after {} s and are aborted: the"
+              + " partitions go to another driver of group {}",
+          partitions,
+          REVOCATION_WAIT.toSeconds(),
+          identity.group());
+      onPartitionsLost(partitions);
+    }
+
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+      List<String> leased;
+      synchronized (SharedMember.this) {
+        upheavals++;
+        leased =
+            uses.values().stream()
+                .filter(use -> !use.ended && use.leased != null && reads(use, partitions))
+                .map(use -> use.leased)
+                .distinct()
+                .toList();
+        giveUp(partitions);
+      }
+      try {
+        fenceProducers.accept(leased);
+      } catch (RuntimeException e) {
+        LOG.warn("Transactions of {} stay open until their new owner ends them", leased, e);
+      }
+    }
+
+    private void giveUp(Collection<TopicPartition> partitions) {
+      terms.keySet().removeAll(partitions);
+      leaving.removeAll(partitions);
+      SharedMember.this.notifyAll();
+    }
+
+    private boolean isInUse(Collection<TopicPartition> partitions) {
+      return !closing && uses.values().stream().anyMatch(u -> !u.ended && reads(u, partitions));
+    }
+
+    private boolean reads(Use use, Collection<TopicPartition> partitions) {
+      return partitions.stream().anyMatch(use.terms::containsKey);
+    }
+  }
+}

@@ -1,0 +1,127 @@
+package io.eoskafka.task;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.eoskafka.group.Fence;
+import io.eoskafka.group.SharedMember;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.api.plugin.PluginContext;
+
+/**
+ * How a task of a shared group asks its driver for the fence, over Spark's plugin RPC. Messages are
+ * text: the RPC's class loader need not know this jar.
+ */
+public final class FenceLeases {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /** On the driver, by the source's run. */
+  private static final Map<String, SharedMember> MEMBERS = new ConcurrentHashMap<>();
+
+  private static volatile boolean installed;
+
+  /** On an executor. */
+  private static volatile PluginContext driver;
+
+  private FenceLeases() {}
+
+  // ---- on the driver
+
+  public static void install() {
+    installed = true;
+  }
+
+  public static boolean isInstalled() {
+    return installed;
+  }
+
+  public static void register(String run, SharedMember member) {
+    MEMBERS.put(run, member);
+  }
+
+  public static void unregister(String run) {
+    MEMBERS.remove(run);
+  }
+
+  /** Answers a task; must not block. */
+  public static String answer(String question) {
+    try {
+      JsonNode asked = JSON.readTree(question);
+      SharedMember member = MEMBERS.get(asked.get("run").asText());
+      List<Integer> slots = new ArrayList<>();
+      asked.get("slots").forEach(slot -> slots.add(slot.asInt()));
+      ObjectNode answer = JSON.createObjectNode();
+      if (member == null) {
+        return answer.toString();
+      }
+      switch (asked.get("ask").asText()) {
+        case "owned" -> answer.put("owned", member.isOwned(slots));
+        case "ended" -> member.ended(slots);
+        default ->
+            member
+                .lease(slots, asked.get("transactionalId").asText())
+                .ifPresent(
+                    fence ->
+                        answer
+                            .put("group", fence.group())
+                            .put("generation", fence.generation())
+                            .put("member", fence.memberId())
+                            .put("instance", fence.instanceId()));
+      }
+      return answer.toString();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  // ---- on an executor
+
+  public static void connect(PluginContext context) {
+    driver = context;
+  }
+
+  /** Whether the partitions of these slots stayed the driver's since they were planned. */
+  static boolean isOwned(String run, List<Integer> slots) {
+    return ask(question("owned", run, slots)).path("owned").asBoolean();
+  }
+
+  /** The driver's fence, for one commit; empty where {@link #isOwned} no longer holds. */
+  static Optional<Fence> lease(String run, List<Integer> slots, String transactionalId) {
+    JsonNode answer = ask(question("lease", run, slots).put("transactionalId", transactionalId));
+    return answer.has("generation")
+        ? Optional.of(
+            new Fence(
+                answer.get("group").asText(),
+                answer.get("generation").asInt(),
+                answer.get("member").asText(),
+                answer.path("instance").textValue()))
+        : Optional.empty();
+  }
+
+  /** No transaction over these slots is open any more. */
+  static void ended(String run, List<Integer> slots) {
+    ask(question("ended", run, slots));
+  }
+
+  private static ObjectNode question(String what, String run, List<Integer> slots) {
+    ObjectNode question = JSON.createObjectNode().put("ask", what).put("run", run);
+    slots.forEach(question.putArray("slots")::add);
+    return question;
+  }
+
+  private static JsonNode ask(ObjectNode question) {
+    try {
+      return JSON.readTree((String) driver.ask(question.toString()));
+    } catch (RuntimeException e) {
+      throw e;
+    } catch (Exception e) {
+      throw new IllegalStateException("The driver did not answer " + question, e);
+    }
+  }
+}
