@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from eoskafka.errors import ConfigurationError, TransactionError
 from eoskafka.session import jar_path
 
 _PROGRAM = "io.eoskafka.decision.ResolveJob"
+
+# Of a batch job's transactions: prefix and job id.
+_TRANSACTIONAL_ID = re.compile(r"(.+)-job-([A-Za-z0-9_-]{22})-(?:decisions|w[0-9.]+)")
 
 
 class Outcome(str, enum.Enum):
@@ -46,16 +50,20 @@ class Resolution:
     forgotten: bool
 
 
-def resolve(write_id: str, options: Mapping[str, str], forget: bool = False) -> Resolution:
+def resolve(
+    write_id: str, options: Mapping[str, str], forget: bool = False, give_up: bool = False
+) -> Resolution:
     """Settle a batch write whose driver died: commit all of it if it was decided, else end it.
 
     A job that still runs is fenced by this: it fails, and nothing of it takes effect.
 
     Args:
-        write_id: the job's `writeId`.
+        write_id: the job's `writeId`; of a job without one the id of one of its transactions, as
+            `kafka-transactions.sh list` shows it.
         options: the sink's options, with `kafka.` before those of the client, as the job had them.
         forget: remove the job's entry from the decision topic afterwards, so that the name can be
             used anew. Not done for one that is INCOMPLETE.
+        give_up: the same for one that is INCOMPLETE: what it has lost is then never written.
 
     Raises:
         ConfigurationError: pyspark is not installed, whose jars this needs.
@@ -73,7 +81,13 @@ def resolve(write_id: str, options: Mapping[str, str], forget: bool = False) -> 
         *(java(), "-cp", os.pathsep.join((jar, str(spark)))),
         *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", _PROGRAM),
     ]
-    asked = {"options": {**options, "writeId": write_id}, "forget": forget}
+    asked: dict[str, object] = {"forget": forget, "giveUp": give_up}
+    unnamed = _TRANSACTIONAL_ID.fullmatch(write_id)
+    if unnamed:
+        asked["options"] = {**options, "transactionalIdPrefix": unnamed[1]}
+        asked["jobId"] = unnamed[2]
+    else:
+        asked["options"] = {**options, "writeId": write_id}
     # Without a timeout: it waits for transactions that time out, as long as the brokers allow them.
     done = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, check=False

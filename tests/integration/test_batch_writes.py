@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,14 @@ def test_a_named_write_takes_effect_once(streams: Streams) -> None:
     assert streams.numbers(output) == [*range(ROWS)]
 
 
+def test_a_named_write_is_known_again_however_many_tasks_make_its_rows(streams: Streams) -> None:
+    output = streams.topic()
+    for partitions in (4, 2):
+        frame = rows(streams).coalesce(partitions)
+        save(frame, streams, output, writeId=f"shares-{output}")
+    assert streams.numbers(output) == [*range(ROWS)]
+
+
 def test_a_name_is_for_batch_writes_only(streams: Streams) -> None:
     output = streams.topic()
     writer = streams.sink(kv(streams.source(streams.topic())), output, options={"writeId": "x"})
@@ -129,9 +139,9 @@ def test_a_name_is_for_batch_writes_only(streams: Streams) -> None:
 # ---- a job whose driver died
 
 
-def resolve(flow: Flow, *more: str) -> tuple[int, str]:
+def resolve(flow: Flow, *more: str, job: str | None = None) -> tuple[int, str]:
     """Exit code of `eoskafka txn resolve` for the flow's job, and what it printed."""
-    command = ["txn", "resolve", flow.name, "--bootstrap-servers", flow.servers, *more]
+    command = ["txn", "resolve", job or flow.name, "--bootstrap-servers", flow.servers, *more]
     prefix = ["--transactional-id-prefix", f"eoskafka-{flow.name}"]
     done = subprocess.run(
         [sys.executable, "-m", "eoskafka", *command, *prefix],
@@ -183,7 +193,37 @@ def test_a_job_whose_driver_died_is_settled_from_outside(
     assert "no write of this name" in text
 
 
+def test_a_job_without_a_name_is_settled_by_the_id_of_one_of_its_transactions(
+    application: Application, flow: Flow
+) -> None:
+    application.faults.arm("half-rolled-forward", "kill")
+    sink = {
+        "kafka.bootstrap.servers": flow.servers,
+        "topic": flow.output,
+        "transactionalIdPrefix": f"eoskafka-{flow.name}",
+    }
+    with pytest.raises(RuntimeError):
+        application.write(ROWS, **sink)
+    application.kill()
+    code, text = resolve(flow, "--forget", job=flow.open_transactions()[0])
+    assert code == 0, text
+    assert "all of it has taken effect, in 4 transactions; its entry is removed" in text
+    assert len(flow.outputs()) == ROWS
+    flow.assert_nothing_is_open()
+
+
 # ---- inside foreachBatch
+
+
+def batches(streams: Streams, write: Callable[[DataFrame, int], None]) -> str:
+    """The error of a query that hands each batch to `write`."""
+    source = streams.source(streams.topic(records=ROWS), {"maxOffsetsPerTrigger": 8})
+    return streams.failure(
+        kv(source)
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(streams.checkpoint()))
+        .trigger(availableNow=True)
+    )
 
 
 def test_two_named_writes_of_each_batch_take_effect_once(streams: Streams) -> None:
@@ -218,20 +258,38 @@ def test_two_named_writes_of_each_batch_take_effect_once(streams: Streams) -> No
 
 
 def test_a_second_write_of_a_batch_without_a_name_is_an_error(streams: Streams) -> None:
-    topic, output = streams.topic(records=ROWS), streams.topic()
+    output = streams.topic()
+
+    def write(batch: DataFrame, _: int) -> None:
+        save(kv(batch), streams, output)
+        save(kv(batch), streams, output)
+
+    error = batches(streams, write)
+    assert "EOSKAFKA_SECOND_WRITE" in error, error
+    assert len(streams.numbers(output)) == 8
+
+
+def test_a_write_that_changes_its_target_within_a_run_is_an_error(streams: Streams) -> None:
+    output = streams.topic()
 
     def write(batch: DataFrame, number: int) -> None:
-        save(kv(batch), streams, output)
-        save(kv(batch), streams, output)
+        save(kv(batch), streams, output, **{"kafka.client.rack": f"r{number}"})
 
-    error = streams.failure(
-        kv(streams.source(topic))
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(streams.checkpoint()))
-        .trigger(availableNow=True)
-    )
-    assert "EOSKAFKA_SECOND_WRITE" in error, error
-    assert streams.numbers(output) == [*range(ROWS)]
+    error = batches(streams, write)
+    assert "[EOSKAFKA_SINK_CHANGED]" in error, error
+    assert len(streams.numbers(output)) == 8
+
+
+def test_a_write_on_another_thread_is_an_error(streams: Streams) -> None:
+    output = streams.topic()
+
+    def write(batch: DataFrame, _: int) -> None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(save, kv(batch), streams, output).result()
+
+    error = batches(streams, write)
+    assert "[EOSKAFKA_WRITE_OFF_THREAD]" in error, error
+    assert streams.values(output) == []
 
 
 @pytest.fixture

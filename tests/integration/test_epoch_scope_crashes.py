@@ -157,6 +157,36 @@ def test_records_of_a_decided_epoch_that_are_gone_at_the_restart_are_not_read_ag
     assert flow.committed() == flow.ends()
 
 
+def test_a_decided_epoch_is_committed_though_its_input_is_gone(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    first = start_application("local[2]")
+    reach(first, flow, "after-decision", "kill", **STATELESS)
+    first.kill()
+    with flow.admin() as admin:
+        admin.delete_topics([flow.input])
+    error = flow.start(application, **STATELESS).wait_end().error
+    assert "[EOSKAFKA_NO_SUCH_TOPIC]" in str(error), error
+    flow.assert_nothing_is_open()
+    assert len(flow.outputs()) == PER_BATCH
+
+
+def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_epoch(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    first = start_application("local[2]")
+    reach(first, flow, "after-decision", "kill", **STATELESS)
+    first.kill()
+    flow.create_again()
+    flow.produce(RECORDS)
+    flow.start(application, failOnDataLoss="false", **STATELESS).wait_done()
+    flow.assert_nothing_is_open()
+    numbers = [*range(PER_BATCH), *range(RECORDS, 2 * RECORDS)]
+    assert sorted((r.value or b"").decode() for r in flow.outputs()) == sorted(
+        f"v{number}!" for number in numbers
+    )
+
+
 def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -175,6 +205,25 @@ def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
     assert "[EOSKAFKA_EPOCH_TAKEN]" in status.error, status.error
     first.kill()
     flow.start(application, **STATEFUL).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_driver_that_starts_beside_the_first_epoch_of_another_one_settles_it(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    # When it looks for signs of epoch scope there are none yet; its own plan needs none.
+    first = start_application("local[2]")
+    reach(first, flow, "before-run", "stop", **STATELESS)
+    second = start_application("local[2]")
+    second.faults.arm("before-join", "stop")
+    query = flow.start(second, **IN_BATCHES)
+    second.faults.wait_taken("before-join")
+    first.faults.arm("after-decision", "kill")
+    first.resume()
+    first.faults.wait_taken("after-decision")
+    first.kill()
+    second.resume()
+    query.wait_done()
     flow.assert_exactly_once()
 
 
@@ -378,5 +427,10 @@ def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
     assert "[EOSKAFKA_EPOCH_TOO_LONG]" in error, error
     flow.assert_nothing_is_open()
     assert flow.outputs() == []
-    flow.start(application, sink=SHORT, **STATELESS).wait_done()
+    # The way to smaller batches that the error tells.
+    (flow.checkpoint / "offsets" / "0").unlink()
+    (flow.checkpoint / "offsets" / ".0.crc").unlink()
+    smaller = {**STATELESS, "maxOffsetsPerTrigger": PER_BATCH // 4}
+    done = flow.start(application, sink=SHORT, **smaller).wait_done()
+    assert done.batches >= RECORDS // (PER_BATCH // 4)
     flow.assert_exactly_once()

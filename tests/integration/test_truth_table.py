@@ -40,6 +40,10 @@ class Job(NamedTuple):
         """Process everything that is there now."""
         return self.streams.run(self.writer(**options))
 
+    def in_epoch_scope(self) -> DataStreamWriter:
+        """The query, not started, in epoch scope."""
+        return self.writer().option("transactionScope", "epoch")
+
     def failure(self, **options: str | int) -> str:
         """Start it, see it fail, and return the error."""
         return self.streams.failure(self.writer(**options))
@@ -634,6 +638,47 @@ def test_our_sink_goes_on_where_another_sink_stopped(job: Job) -> None:
     job.send(4, 5)
     job.run()
     assert job.written() == [4, 5]
+
+
+# ---- our identity, epoch-scope stamp: Spark's log, which the stamp checks
+
+
+def test_a_newer_copy_of_the_checkpoint_that_does_not_know_an_epoch_stops_the_query(
+    job: Job, tmp_path: Path
+) -> None:
+    def keep(name: str) -> None:
+        shutil.copytree(job.checkpoint, tmp_path / name)
+
+    def restore(name: str) -> None:
+        shutil.rmtree(job.checkpoint)
+        shutil.copytree(tmp_path / name, job.checkpoint)
+
+    job.send(0, 1)
+    job.run()
+    keep("older")
+    for numbers in ((2, 3), (4, 5), (6, 7)):
+        job.send(*numbers)
+        job.run()
+    keep("newer")
+    restore("older")
+    job.send(8, 9)
+    job.streams.run(job.in_epoch_scope())
+    restore("newer")
+    job.send(10, 11)
+    error = job.streams.failure(job.in_epoch_scope())
+    assert "[EOSKAFKA_DECISION_OTHER_PLAN]" in error, error
+    assert job.written() == [*range(10)]
+
+
+def test_a_group_that_is_gone_behind_an_epoch_is_in_sparks_log(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    job.streams.run(job.in_epoch_scope())
+    job.leave()
+    job.streams.admin.delete_groups([job.group])
+    job.send(4, 5)
+    job.streams.run(job.in_epoch_scope())
+    assert job.written() == [0, 1, 2, 3, 4, 5]
+    assert job.offsets() == job.streams.ends(job.input)
 
 
 # ---- two drivers, and fenced producers

@@ -27,7 +27,9 @@ def group() -> None:
     "resolve", epilog="Example: eoskafka txn resolve nightly --bootstrap-servers b:9092 --forget"
 )
 def resolve_write(
-    write_id: Annotated[str, typer.Argument(help="The writeId of the batch write.")],
+    write_id: Annotated[
+        str, typer.Argument(help="Its writeId, or the id of one of its transactions.")
+    ],
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers of the output, host:port,...")],
     decision_topic: Annotated[
         str, typer.Option(help="As the job's decisionTopic.")
@@ -43,6 +45,9 @@ def resolve_write(
     ] = None,
     forget: Annotated[
         bool, typer.Option("--forget", help="Then remove the job's entry from the decision topic.")
+    ] = False,
+    give_up: Annotated[
+        bool, typer.Option("--give-up", help="Forget it although a part of it is lost for good.")
     ] = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
@@ -60,7 +65,7 @@ def resolve_write(
         options[f"kafka.{key}"] = value
     options |= {"decisionTopic": decision_topic, "transactionalIdPrefix": prefix}
     try:
-        found = resolve(write_id, options, forget)
+        found = resolve(write_id, options, forget, give_up)
     except TransactionError as error:
         if error.condition in ("EOSKAFKA_UNREACHABLE", "EOSKAFKA_DECISIONS_UNREADABLE"):
             messages.print(str(error), markup=False)
@@ -83,7 +88,8 @@ def _text(write_id: str, found: Resolution) -> str:
         Outcome.COMMITTED: f"all of it has taken effect, in {found.committed} transactions",
         Outcome.INCOMPLETE: f"it has taken effect, but {found.lost} of "
         f"{found.committed + found.lost} transactions had timed out before they could be "
-        "committed; run the same job again, and it writes what they held",
+        "committed; run the same job again, and it writes what they held, or give them up with "
+        "--give-up",
     }[found.outcome]
     forgotten = found.forgotten and found.outcome is not Outcome.UNKNOWN
     return f"{write_id}: {text}" + ("; its entry is removed" if forgotten else "")

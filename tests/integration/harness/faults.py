@@ -14,6 +14,7 @@ Point = Literal[
     "after-flush",
     "after-offsets",
     "after-commit",
+    "before-join",
     "before-run",
     "before-decision",
     "after-decision",

@@ -174,6 +174,14 @@ class Flow:
         with self.admin() as admin:
             admin.delete_records({TopicPartition(self.input, p): o for p, o in before.items()})
 
+    def create_again(self) -> None:
+        """Delete the input topic and create it again, empty."""
+        with self.admin() as admin:
+            admin.delete_topics([self.input])
+            until(lambda: self.input not in admin.list_topics(), f"the end of {self.input}", 20)
+            admin.create_topics([NewTopic(self.input, self.partitions, 1)])
+            admin.wait_for_topics([self.input])
+
     def members(self) -> set[str]:
         """The ids of the group's members."""
         with self.admin() as admin:

@@ -72,6 +72,13 @@ public record SinkOptions(
         Optional.ofNullable(options.get("writeId")));
   }
 
+  /** Whether both write to the same place, with the same clients. */
+  public boolean isSameTarget(SinkOptions other) {
+    return client.equals(other.client)
+        && transactionalIdPrefix.equals(other.transactionalIdPrefix)
+        && decisionTopic.equals(other.decisionTopic);
+  }
+
   /** In milliseconds, of a task's transaction in task scope. */
   public int taskTransactionTimeoutMs() {
     return transactionTimeout.orElse(TASK_TRANSACTION_TIMEOUT_MS);

@@ -229,16 +229,16 @@ final class DecisionTopic {
 
   /** Where a query's decisions are. */
   int decisionPartition(String queryId) {
-    return Math.floorMod(queryId.hashCode(), partitions / 2);
+    return 2 * Math.floorMod(queryId.hashCode(), partitions / 2);
   }
 
   /** Where markers may be. */
   List<Integer> markerPartitions() {
-    List<Integer> second = new ArrayList<>();
-    for (int partition = partitions / 2; partition < partitions; partition++) {
-      second.add(partition);
+    List<Integer> odd = new ArrayList<>();
+    for (int partition = 1; partition < partitions; partition += 2) {
+      odd.add(partition);
     }
-    return second;
+    return odd;
   }
 
   /**

@@ -82,10 +82,10 @@ public final class EpochBatch {
       decide(new Decision(scope.run(), scope.epoch(), plan, outputs, inputs), outputs, sources);
     } else if (lost.isEmpty()) {
       decided = true;
-      if (!isRepeated(outputs) && session.isJob()) {
+      if (!hasSameRows(outputs) && session.isJob()) {
         throw EosKafkaException.of("EOSKAFKA_WRITE_ID_USED", Map.of("owner", session.ownerName()));
       }
-      if (!isRepeated(outputs)) {
+      if (!hasSameRows(outputs)) {
         LOG.warn(
             "Epoch {} has taken effect before and was run again for its state alone; its rows are"
                 + " others now, and the first ones stay",
@@ -95,8 +95,8 @@ public final class EpochBatch {
       heal(outputs);
     }
     session.finish(scope.epoch());
-    sources.forEach(source -> source.epochCommitted(scope.epoch()));
     endOthers(!reports.stream().allMatch(WriterReport::isFirstAttempt));
+    sources.forEach(source -> source.epochCommitted(scope.epoch()));
   }
 
   private void endOthers(boolean attemptsLeft) {
@@ -112,7 +112,16 @@ public final class EpochBatch {
   private void heal(List<WriterOutput> outputs) {
     if (!isRepeated(outputs)) {
       throw EosKafkaException.of(
-          "EOSKAFKA_EPOCH_NOT_REPEATABLE", Map.of("epoch", scope.epoch(), "writers", lost));
+          "EOSKAFKA_EPOCH_NOT_REPEATABLE",
+          Map.of(
+              "epoch",
+              scope.epoch(),
+              "writers",
+              lost,
+              "before",
+              before.outputs().size(),
+              "now",
+              outputs.size()));
     }
     List<WriterOutput> merged = new ArrayList<>(before.outputs());
     merged.replaceAll(
@@ -125,6 +134,19 @@ public final class EpochBatch {
         written,
         List.of());
     LOG.warn("Epoch {}: the output of writers {} is written again", scope.epoch(), lost);
+  }
+
+  /** Whether all writers together have made the rows of then; other cores may share them out. */
+  private boolean hasSameRows(List<WriterOutput> outputs) {
+    return rows(outputs) == rows(before.outputs()) && digest(outputs) == digest(before.outputs());
+  }
+
+  private static long rows(List<WriterOutput> outputs) {
+    return outputs.stream().mapToLong(WriterOutput::rows).sum();
+  }
+
+  private static long digest(List<WriterOutput> outputs) {
+    return outputs.stream().mapToLong(WriterOutput::digest).sum();
   }
 
   private boolean isRepeated(List<WriterOutput> outputs) {

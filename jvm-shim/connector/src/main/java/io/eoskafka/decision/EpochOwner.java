@@ -1,5 +1,6 @@
 package io.eoskafka.decision;
 
+import io.eoskafka.config.SinkOptions;
 import io.eoskafka.group.Identity;
 import io.eoskafka.query.CheckpointFolder;
 import io.eoskafka.query.RunningQuery;
@@ -65,8 +66,21 @@ public record EpochOwner(
     return new EpochOwner(job.id, job.name, job.file, null, false);
   }
 
+  /** The same, of a job that nobody has named: its transactional ids have its id. */
+  static EpochOwner ofDeadJob(String id) {
+    return new EpochOwner(id, "the batch write " + id, "", null, false);
+  }
+
   boolean isJob() {
     return query == null;
+  }
+
+  /**
+   * What its transactional ids begin with: those of a batch job say so, since whoever finds one
+   * open may settle the job ({@code eoskafka txn resolve}), but never a query.
+   */
+  String prefix(SinkOptions options) {
+    return options.transactionalIdPrefix() + (isJob() ? "-job" : "");
   }
 
   Optional<SinkIdentity> kept() {

@@ -89,7 +89,7 @@ public final class EpochSession {
             topic,
             client,
             identity.id(),
-            TransactionalId.ofDecisions(options.transactionalIdPrefix(), identity.id()),
+            TransactionalId.ofDecisions(owner.prefix(options), identity.id()),
             decisionTimeoutMs(),
             owner.isJob() ? 0 : topic.decisionPartition(identity.id()),
             kept.isPresent(),
@@ -111,6 +111,10 @@ public final class EpochSession {
     }
     Key key = new Key(owner.query().runId(), owner.id());
     EpochSession session = SESSIONS.get(key);
+    if (session != null && !session.options.isSameTarget(options)) {
+      // It would write with the settings that it was opened with.
+      throw EosKafkaException.of("EOSKAFKA_SINK_CHANGED", Map.of("owner", owner.name()));
+    }
     if (session == null) {
       session = open(owner, options);
       SESSIONS.put(key, session);
@@ -164,12 +168,12 @@ public final class EpochSession {
   }
 
   /**
-   * Ends what attempts of an epoch that was given up have opened since. Otherwise ends nothing:
-   * what is prepared may be decided, and is the next start's.
+   * Ends what late attempts have opened since the last epoch, unless something is decided, or may
+   * be, and not known to be committed: that is the next start's.
    */
   public void close() {
     try {
-      if (givenUp) {
+      if (givenUp || !unsettled && !log.hasEnded()) {
         endWriters(true);
       }
     } catch (RuntimeException e) {
@@ -195,13 +199,13 @@ public final class EpochSession {
             "EOSKAFKA_DECISION_NEWER",
             Map.of("decided", epoch, "planned", planned, "owner", owner.name()));
       }
-      if (epoch >= planned - 1 && !owner.plan(epoch).agreesWith(decision.plan())) {
+      if (!owner.plan(epoch).agreesWith(decision.plan())) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISION_OTHER_PLAN", Map.of("epoch", epoch, "owner", owner.name()));
       }
       if (epoch > done) {
         unlogged = decision;
-        lost = rollForward(decision);
+        Uninterrupted.run(() -> lost = rollForward(decision));
         LOG.info(
             "Epoch {} was decided by run {}: {} of its transactions committed, {} lost",
             epoch,
@@ -272,7 +276,7 @@ public final class EpochSession {
     WriterScope scope =
         new WriterScope(
             identity.id(),
-            options.transactionalIdPrefix(),
+            owner.prefix(options),
             log.run(),
             generation,
             epoch,
@@ -301,6 +305,8 @@ public final class EpochSession {
   void finish(long epoch) {
     unsettled = false;
     finished = epoch;
+    unlogged = null;
+    lost = Set.of();
   }
 
   /** Whether an epoch was decided by a former run and not logged by Spark. */

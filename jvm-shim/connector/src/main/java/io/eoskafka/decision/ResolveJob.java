@@ -22,8 +22,8 @@ public final class ResolveJob {
 
   /**
    * Reads a JSON object from standard input: {@code options} of the sink, {@code writeId} among
-   * them, and {@code forget}. Prints one: the {@link #resolve outcome}, or {@code condition} and
-   * {@code error}.
+   * them or else {@code jobId}; {@code forget}, and {@code giveUp} to forget an incomplete one too.
+   * Prints one: the {@link #resolve outcome}, or {@code condition} and {@code error}.
    */
   public static void main(String[] arguments) throws IOException {
     JsonNode asked = JSON.readTree(System.in);
@@ -34,10 +34,13 @@ public final class ResolveJob {
         .forEachRemaining(option -> options.put(option.getKey(), option.getValue().asText()));
     ObjectNode answer;
     try {
+      SinkOptions sink = SinkOptions.parse(new CaseInsensitiveStringMap(options));
+      EpochOwner owner =
+          asked.has("jobId")
+              ? EpochOwner.ofDeadJob(asked.get("jobId").asText())
+              : EpochOwner.ofDeadJob(sink.writeId().orElseThrow(), sink.decisionTopic());
       answer =
-          resolve(
-              SinkOptions.parse(new CaseInsensitiveStringMap(options)),
-              asked.get("forget").asBoolean());
+          resolve(owner, sink, asked.get("forget").asBoolean(), asked.get("giveUp").asBoolean());
     } catch (EosKafkaException e) {
       answer = JSON.createObjectNode().put("condition", e.condition()).put("error", e.getMessage());
     } catch (RuntimeException e) {
@@ -55,14 +58,13 @@ public final class ResolveJob {
    *     (it has taken effect, and some writers' transactions had timed out); the numbers of writers
    *     with {@code committed} and {@code lost} transactions; {@code forgotten}
    */
-  private static ObjectNode resolve(SinkOptions options, boolean forget) {
-    EpochOwner owner =
-        EpochOwner.ofDeadJob(options.writeId().orElseThrow(), options.decisionTopic());
+  private static ObjectNode resolve(
+      EpochOwner owner, SinkOptions options, boolean forget, boolean giveUp) {
     EpochSession session = EpochSession.of(owner, options);
     try {
       boolean decided = session.isDecided(0);
       boolean unknown = session.log().isNew();
-      boolean forgotten = unknown || forget && session.lost().isEmpty();
+      boolean forgotten = unknown || giveUp || forget && session.lost().isEmpty();
       if (forgotten) {
         session.forget();
       }

@@ -21,6 +21,9 @@ public enum FaultPoint {
   AFTER_OFFSETS("after-offsets"),
   AFTER_COMMIT("after-commit"),
 
+  /** On the driver: a start has looked for epoch scope, and not joined its group. */
+  BEFORE_JOIN("before-join"),
+
   /** On the driver: Spark has chosen its batch, and no run number is claimed. */
   BEFORE_RUN("before-run"),
 

@@ -60,6 +60,14 @@ public final class RunningQuery {
         .map(query -> new RunningQuery(query, session));
   }
 
+  /** The query whose private session this is, on whatever thread. */
+  public static Optional<String> ofSession(SparkSession session) {
+    return session.sharedState().activeStreamingQueries().values().stream()
+        .filter(query -> query.sparkSessionForStream() == session)
+        .map(StreamExecution::resolvedCheckpointRoot)
+        .findFirst();
+  }
+
   /** The batch that runs on this thread. */
   public long batch() {
     return Long.parseLong(

@@ -51,6 +51,12 @@ public final class BatchWrite {
       write(rows, columns, EpochSession.of(owner, options), query.get().batch(), false);
       return;
     }
+    RunningQuery.ofSession((org.apache.spark.sql.classic.SparkSession) rows.sparkSession())
+        .ifPresent(
+            checkpoint -> {
+              throw EosKafkaException.of(
+                  "EOSKAFKA_WRITE_OFF_THREAD", Map.of("checkpoint", checkpoint));
+            });
     boolean comesAgain = options.writeId().isPresent();
     String name = options.writeId().orElseGet(() -> UUID.randomUUID().toString());
     LOG.info("Batch write {} begins", name);

@@ -5,6 +5,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
+import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.EpochSource;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.query.RunningQuery;
@@ -90,6 +91,35 @@ public final class EosKafkaMicroBatchStream
     }
   }
 
+  /** See {@link GroupProgress#resume}. */
+  private Map<TopicPartition, Long> resume(PartitionOffsets sparkStart) {
+    try {
+      open();
+      return progress.resume(sparkStart);
+    } catch (RuntimeException e) {
+      if (!(e instanceof EosKafkaException ours)
+          || !ours.condition().equals("EOSKAFKA_FOREIGN_STAMP")) {
+        settleDecided(e);
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * Whatever is wrong with the source: an epoch that was decided is committed while its
+   * transactions are open.
+   */
+  private static void settleDecided(RuntimeException wrong) {
+    try {
+      RunningQuery query = RunningQuery.ofThisThread();
+      if (query.sinkIsTransactional()) {
+        EpochSession.ifUsed(query, false);
+      }
+    } catch (RuntimeException e) {
+      wrong.addSuppressed(e);
+    }
+  }
+
   /**
    * The group that the user has named, or null. Spark makes several sources of one that is joined
    * with itself, each with offsets of its own; the second one's group ends in {@code -1}.
@@ -108,8 +138,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset initialOffset() {
-    open();
-    progress.resume(null);
+    resume(null);
     return progress.initialOffsets();
   }
 
@@ -138,9 +167,8 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    open();
     PartitionOffsets sparkStart = (PartitionOffsets) start;
-    progress.resume(sparkStart);
+    resume(sparkStart);
     ownBatch = true;
     if (isAvailableNow && availableNow == null) {
       availableNow = topics.readable(topics.discover().keySet());
@@ -199,9 +227,8 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    open();
     PartitionOffsets sparkStart = (PartitionOffsets) start;
-    Map<TopicPartition, Long> group = progress.resume(sparkStart);
+    Map<TopicPartition, Long> group = resume(sparkStart);
     Map<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
     ends.putAll(((PartitionOffsets) end).offsets());
     progress.reportMissing(ends.keySet());
@@ -214,12 +241,14 @@ public final class EosKafkaMicroBatchStream
     }
     slots = slots(ends.size());
     Map<TopicPartition, Integer> slotOf = slotOf(ends.keySet());
+    boolean isDecidedAgain = !ownBatch && progress.decidedSlots().isPresent();
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
       int slot = slotOf.get(partition);
       Long groupStart = group.get(partition);
-      if (groupStart == null) {
+      if (groupStart == null || isDecidedAgain && progress.isRecreated(partition)) {
+        // In the second case what the batch has read is gone, and what is there is for the next.
         continue;
       }
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);

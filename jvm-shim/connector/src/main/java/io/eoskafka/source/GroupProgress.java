@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.EpochSession;
+import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
@@ -79,6 +80,12 @@ final class GroupProgress {
 
   private long settledUpheavals = -1;
 
+  /** Whether this run's start has found that Spark's last batch was decided. */
+  private boolean lastIsDecided;
+
+  /** Partitions of topics that were created again since they were read. */
+  private final Set<TopicPartition> recreated = new HashSet<>();
+
   /** Partitions that a batch in task scope has moved last, by their stamps at start. */
   private final Set<TopicPartition> movedByTasks = new HashSet<>();
 
@@ -124,15 +131,7 @@ final class GroupProgress {
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    try {
-      topicIds = discover();
-    } catch (EosKafkaException e) {
-      if (groupIsTheTruth && e.condition().equals("EOSKAFKA_UNREACHABLE")) {
-        // What was decided on the sink's cluster is committed though the source's is down.
-        EpochSession.ifUsed(query, false);
-      }
-      throw e;
-    }
+    topicIds = discover();
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     if (topicIds.isEmpty()) {
       throw EosKafkaException.of(
@@ -157,6 +156,7 @@ final class GroupProgress {
     if (groupIsTheTruth) {
       settleEpochs(query, committed.values());
     }
+    FaultPoint.BEFORE_JOIN.reach();
     settle(sparkStart, rule);
     if (!existing.equals(Optional.of(identity))) {
       // After the group's offsets: a checkpoint with an identity promises that the group has some.
@@ -237,6 +237,8 @@ final class GroupProgress {
             .max()
             .orElse(-1);
     epochs = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
+    lastIsDecided =
+        epochs != null && epochs.lastDecided() >= query.lastPlanned().orElse(Long.MAX_VALUE);
     if (epochs != null && epochs.lastDecided() < lastEpoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_DECISIONS_GONE",
@@ -308,13 +310,19 @@ final class GroupProgress {
         ownership.fence().generation(),
         gained.size());
     try {
-      take(gained.keySet(), stableOffsets(gained.keySet(), upheaval), sparkStart, rule);
+      Map<TopicPartition, OffsetAndMetadata> stable = stableOffsets(gained.keySet(), upheaval);
+      if (groupIsTheTruth && epochs == null) {
+        // A former driver may have come to epoch scope while this one was on its way here.
+        settleEpochs(RunningQuery.ofThisThread(), stable.values());
+      }
+      take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity.group());
       return;
     }
     terms.putAll(gained);
     settledUpheavals = ownership.upheavals();
+    lastIsDecided = false;
   }
 
   /**
@@ -370,7 +378,8 @@ final class GroupProgress {
               decidedStart(partition),
               !topicIds
                   .get(partition)
-                  .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition))));
+                  .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition))),
+              lastIsDecided);
       if (source == StartingPoint.Source.OPTION && byOption == null) {
         byOption = StartingOffsets.resolve(options, topics, partitions);
       }
@@ -392,6 +401,10 @@ final class GroupProgress {
       long kept =
           keepWithinLog(partition, start, committed, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
+      if (source == StartingPoint.Source.RECREATED
+          || committed != null && !isOfThisTopic(partition, committed)) {
+        recreated.add(partition);
+      }
       boolean byTask =
           kept == start
               && Stamp.isOf(committed, Stamp.Scope.TASK)
@@ -440,6 +453,11 @@ final class GroupProgress {
 
   private Long decidedStart(TopicPartition partition) {
     return epochs == null ? null : epochs.decidedStart(identity.producers(), partition);
+  }
+
+  /** Whether a partition's topic was created again since it was read. */
+  boolean isRecreated(TopicPartition partition) {
+    return recreated.contains(partition);
   }
 
   /** How many slots the batch has that Spark runs again after it was decided, or empty. */

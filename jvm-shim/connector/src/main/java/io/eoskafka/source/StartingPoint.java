@@ -99,6 +99,8 @@ record StartingPoint(
    * @param initial the initial-offset file's entry, or null
    * @param decidedStart where the decided batch that Spark runs again began, or null
    * @param recreated whether the checkpoint knows the topic under another id
+   * @param lastIsDecided whether the last batch that Spark has planned is known to have taken
+   *     effect: then Spark's log is as good as the group's offsets
    */
   Source of(
       TopicPartition partition,
@@ -106,18 +108,26 @@ record StartingPoint(
       Long sparkStart,
       Long initial,
       Long decidedStart,
-      boolean recreated) {
+      boolean recreated,
+      boolean lastIsDecided) {
     if (committed != null) {
-      return switch (Stamp.parse(committed.metadata()).orElseThrow().scope()) {
+      Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
+      return switch (stamp.scope()) {
         case TASK -> Source.GROUP;
         case SOURCE_ONLY -> sparkStart != null ? Source.SPARK_LOG : Source.GROUP;
         case EPOCH -> {
-          if (sparkStart != null) {
-            yield Source.SPARK_LOG;
-          }
           if (decidedStart != null) {
             yield Source.DECISION;
           }
+          if (sparkStart != null && sinkCluster == null) {
+            yield Source.SPARK_LOG;
+          }
+          if (sparkStart != null && committed.offset() > sparkStart) {
+            throw EosKafkaException.of(
+                "EOSKAFKA_DECISION_OTHER_PLAN",
+                Map.of("epoch", stamp.epoch(), "owner", "the checkpoint's log"));
+          }
+          // Before Spark's start where records that the last batch was to read were gone.
           yield Source.GROUP;
         }
       };
@@ -135,7 +145,10 @@ record StartingPoint(
     if (logged == null) {
       return Source.NEW_PARTITION;
     }
-    if (ownLog) {
+    if (lastIsDecided && decidedStart != null) {
+      return Source.DECISION;
+    }
+    if (ownLog && !lastIsDecided) {
       throw EosKafkaException.of(
           "EOSKAFKA_OFFSETS_GONE",
           Map.of("group", identity.group(), "partition", partition, "start", logged));

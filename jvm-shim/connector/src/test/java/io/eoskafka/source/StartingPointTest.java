@@ -41,8 +41,10 @@ class StartingPointTest {
     // Our identity, source only: Spark's log where it has one.
     "SOURCE_ONLY, true, true, true, 5, 0, false, SPARK_LOG",
     "SOURCE_ONLY, true, true, false, , 0, false, GROUP",
-    // Our identity, epoch scope: Spark's log where it has one.
-    "EPOCH, true, true, true, 5, 0, false, SPARK_LOG",
+    // Our identity, epoch scope: the group, which Spark's log agrees with, or is beyond if records
+    // that it had planned were gone.
+    "EPOCH, true, true, true, 7, 0, false, GROUP",
+    "EPOCH, true, true, true, 9, 0, false, GROUP",
     "EPOCH, true, true, false, , 0, false, GROUP",
     // No offset, and Spark's log of the built-in connector.
     ", false, true, true, 5, 0, false, SPARK_LOG",
@@ -70,7 +72,7 @@ class StartingPointTest {
       Source expected) {
     StartingPoint rule =
         new StartingPoint(OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches);
-    assertThat(rule.of(PARTITION, committed(scope), sparkStart, initial, null, recreated))
+    assertThat(rule.of(PARTITION, committed(scope), sparkStart, initial, null, recreated, false))
         .isEqualTo(expected);
   }
 
@@ -78,7 +80,7 @@ class StartingPointTest {
   @CsvSource({"5, 0", "5, ", ", 4"})
   void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThatThrownBy(() -> rule.of(PARTITION, null, sparkStart, initial, null, false))
+    assertThatThrownBy(() -> rule.of(PARTITION, null, sparkStart, initial, null, false, false))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]")
         .hasMessageContaining("t-0")
@@ -86,18 +88,35 @@ class StartingPointTest {
   }
 
   @Test
-  void aDecidedEpochThatRunsAgainStartsAPartitionThatSparkHasNotLoggedWhereItDid() {
+  void aDecidedEpochThatRunsAgainStartsWhereItDid() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThat(rule.of(PARTITION, committed("EPOCH"), null, 0L, 3L, false))
-        .isEqualTo(Source.DECISION);
-    assertThat(rule.of(PARTITION, committed("EPOCH"), 5L, 0L, 3L, false))
+    for (Long sparkStart : new Long[] {null, 3L}) {
+      assertThat(rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, true))
+          .isEqualTo(Source.DECISION);
+    }
+  }
+
+  @Test
+  void anEpochThatSparksLogDoesNotKnowStopsTheQuery() {
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    assertThatThrownBy(() -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false))
+        .hasMessageContaining("[EOSKAFKA_DECISION_OTHER_PLAN]");
+    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true);
+    assertThat(withoutOurSink.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false))
         .isEqualTo(Source.SPARK_LOG);
+  }
+
+  @Test
+  void offsetsThatAreGoneBehindADecisionAreInSparksLog() {
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, true)).isEqualTo(Source.SPARK_LOG);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, 3L, false, true)).isEqualTo(Source.DECISION);
   }
 
   @Test
   void aTopicThatWasCreatedAgainIsNoLostOffset() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, null, true)).isEqualTo(Source.RECREATED);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, null, true, false)).isEqualTo(Source.RECREATED);
   }
 
   @Test
