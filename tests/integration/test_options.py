@@ -88,9 +88,21 @@ REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
         {**SOURCE, "kafka.isolation.level": "serializable"},
         ["EOSKAFKA_OPTION_INVALID", "read_committed or read_uncommitted"],
     ),
-    "shared ownership": (
+    "ownership of neither kind": (
+        {**SOURCE, "ownership": "mine"},
+        ["EOSKAFKA_OPTION_INVALID", "ownership is 'mine'", "exclusive or shared"],
+    ),
+    "a shared group without a name": (
         {**SOURCE, "ownership": "shared"},
-        ["EOSKAFKA_OPTION_INVALID", "ownership is 'shared'", "not there yet"],
+        ["EOSKAFKA_OPTION_MISSING", "kafka.group.id, which its drivers share"],
+    ),
+    "a handover in a group of its own": (
+        {**SOURCE, "handover": "true"},
+        ["EOSKAFKA_OPTION_INVALID", "true only with ownership=shared"],
+    ),
+    "the consumer protocol in a group of its own": (
+        {**SOURCE, "kafka.group.protocol": "consumer"},
+        ["EOSKAFKA_OPTION_INVALID", "or consumer with ownership=shared"],
     ),
     "assign without JSON": ({"assign": "t-0"}, ["EOSKAFKA_OPTION_INVALID", "assign is 't-0'"]),
     "assign of nothing": ({"assign": "{}"}, ["EOSKAFKA_OPTION_INVALID", "assign is '{}'"]),

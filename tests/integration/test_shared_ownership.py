@@ -2,45 +2,315 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, StartApplication, until
+from harness import Application, Flow, Point, Query, StartApplication, until
+from streams import Streams, kv
 
 RECORDS = 600
-SHARED = {"ownership": "shared", "interval": "100 milliseconds"}
+PARTITIONS = 4
+SHARED = {"ownership": "shared"}
+SESSION_S = 6
+SLOW = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker that gives a member of either protocol up after six seconds."""
+    soon = {
+        "group.consumer.session.timeout.ms": str(SESSION_S * 1_000),
+        "group.consumer.min.session.timeout.ms": str(SESSION_S * 1_000),
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+    }
+    with LocalCluster(
+        brokers=1, data_dir=tmp_path_factory.mktemp("impatient"), properties=soon
+    ) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def flow(cluster: LocalCluster, tmp_path: Path) -> Flow:
+def flow(impatient_cluster: LocalCluster, tmp_path: Path, keep_logs: list[Path]) -> Flow:
     """Four input partitions."""
-    return Flow(cluster.bootstrap_servers, tmp_path / "checkpoint", partitions=4)
+    keep_logs += [broker.log_file for broker in impatient_cluster.brokers]
+    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint", partitions=PARTITIONS)
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def how(request: pytest.FixtureRequest) -> dict[str, str]:
+    """A running query's options, with either protocol of the group."""
+    if request.param == "consumer":
+        return {**SHARED, "kafka.group.protocol": "consumer", "interval": "100 milliseconds"}
+    return {
+        **SHARED,
+        "kafka.session.timeout.ms": str(SESSION_S * 1_000),
+        "interval": "100 milliseconds",
+    }
+
+
+def both_work(first: Query, second: Query, flow: Flow) -> None:
+    """Wait until each driver has batches of its own."""
+    before = [query.status().batches for query in (first, second)]
+
+    def have_moved() -> bool:
+        flow.produce(40)
+        now = [query.status().batches for query in (first, second)]
+        return all(n > b for n, b in zip(now, before, strict=True))
+
+    until(have_moved, "batches of both drivers", 60)
 
 
 def test_one_driver_alone(application: Application, flow: Flow) -> None:
+    for _ in range(2):
+        flow.produce(RECORDS)
+        flow.start(application, **SHARED).wait_done()
+        flow.assert_exactly_once()
+
+
+def test_a_driver_joins_and_leaves_again(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    first = flow.start(application, driver="a", **how)
     flow.produce(RECORDS)
-    flow.start(application, ownership="shared").wait_done()
+    flow.wait_committed()
+    second = flow.start(start_application("local[2]"), driver="b", **how)
+    both_work(first, second, flow)
+    assert second.stop().error is None
     flow.produce(RECORDS)
-    flow.start(application, ownership="shared").wait_done()
+    flow.wait_committed()
+    assert first.stop().error is None
     flow.assert_exactly_once()
 
 
-def test_a_driver_that_joins_takes_its_share(
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param("after-flush", marks=SLOW), "after-offsets"],
+)
+def test_a_driver_that_is_killed_leaves_its_partitions_to_the_other(
+    start_application: StartApplication,
+    application: Application,
+    flow: Flow,
+    how: dict[str, str],
+    point: Point,
+) -> None:
+    first = flow.start(application, driver="a", **how)
+    other = start_application("local[2]")
+    second = flow.start(other, driver="b", **how)
+    both_work(first, second, flow)
+    other.faults.arm(point, "kill")
+    flow.produce(RECORDS)
+    other.faults.wait_taken(point)
+    other.kill()
+    flow.wait_committed()
+    assert first.stop().error is None
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param("after-flush", marks=SLOW), "after-offsets"],
+)
+def test_a_driver_that_is_paused_for_longer_than_its_session_goes_on_with_what_it_gets_then(
+    start_application: StartApplication,
+    application: Application,
+    flow: Flow,
+    how: dict[str, str],
+    point: Point,
+) -> None:
+    first = flow.start(application, driver="a", **how)
+    other = start_application("local[2]")
+    second = flow.start(other, driver="b", **how)
+    both_work(first, second, flow)
+    other.faults.arm(point, "stop")
+    flow.produce(RECORDS)
+    other.faults.wait_taken(point)
+    flow.wait_committed()
+    other.resume()
+    both_work(first, second, flow)
+    flow.wait_committed()
+    for query in (first, second):
+        assert query.stop().error is None
+    flow.assert_exactly_once()
+
+
+def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    flow.produce(RECORDS)
+    application.faults.arm("after-offsets", "stop")
+    first = flow.start(application, driver="a", **how)
+    executor = application.faults.wait_taken("after-offsets")
+    other = start_application("local[2]")
+    second = flow.start(other, driver="b", **how)
+    until(lambda: "are new to this driver" in other.text(), "the second driver", 30)
+    flow.produce(RECORDS)
+    time.sleep(2)  # the partitions are asked for, and not given
+    assert second.status().batches == 0
+    application.resume(executor)
+    both_work(first, second, flow)
+    flow.wait_committed()
+    for query in (first, second):
+        assert query.stop().error is None
+    flow.assert_exactly_once()
+
+
+def test_an_executor_that_is_lost_between_offsets_and_commit(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    first = flow.start(application, driver="a", **how)
+    second = flow.start(start_application("local[2]"), driver="b", **how)
+    both_work(first, second, flow)
+    application.faults.arm("after-offsets", "kill")
+    flow.produce(RECORDS)
+    application.faults.wait_taken("after-offsets")
+    flow.wait_committed()
+    for query in (first, second):
+        assert query.stop().error is None
+    flow.assert_exactly_once()
+
+
+def test_partitions_that_are_added(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    refresh = {**how, "kafka.metadata.max.age.ms": "1000"}
+    first = flow.start(application, driver="a", **refresh)
+    second = flow.start(start_application("local[2]"), driver="b", **refresh)
+    both_work(first, second, flow)
+    flow.add_partitions(7)
+    flow.produce(RECORDS)
+    flow.wait_committed()
+    for query in (first, second):
+        assert query.stop().error is None
+    flow.assert_exactly_once()
+
+
+@SLOW
+def test_a_storm_of_drivers_that_join_and_leave(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    first = flow.start(application, driver="a", **how)
+    other = start_application("local[2]")
+    end = time.monotonic() + 180
+    joined = 0
+    while time.monotonic() < end:
+        second = flow.start(other, driver="b", **how)
+        joined += 1
+        for _ in range(6):
+            flow.produce(120)
+            time.sleep(0.5)
+        assert second.stop().error is None
+    assert first.status().active, first.status().error
+    flow.wait_committed()
+    assert joined >= 20
+    assert first.stop().error is None
+    flow.assert_exactly_once()
+
+
+# ---- a new version takes over
+
+
+def test_a_driver_hands_over_to_its_successor_and_ends(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    first = flow.start(application, driver="a", **how)
+    flow.produce(RECORDS)
+    flow.wait_committed()
+    second = flow.start(start_application("local[2]"), driver="b", handover="true", **how)
+
+    def has_ended() -> bool:
+        flow.produce(40)
+        return not first.status().active
+
+    until(has_ended, "the end of the first driver", 60)
+    assert first.status().error is None
+    flow.produce(RECORDS)
+    flow.wait_committed()
+    assert second.stop().error is None
+    flow.assert_exactly_once()
+
+
+# ---- a driver that is started again
+
+
+def test_a_driver_that_is_started_again_takes_its_place_without_a_rebalance(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
-    first = flow.start(application, driver="a", **SHARED)
-    flow.produce(RECORDS)
+    how = {**SHARED, "interval": "100 milliseconds"}
+    first = flow.start(application, driver="a", **how)
+    other = start_application("local[2]")
+    second = flow.start(other, driver="b", **how)
+    both_work(first, second, flow)
+
+    def generations() -> int:
+        return application.log.read_text().count("are new to this driver")
+
+    before = generations()
+    other.kill()
+    again = flow.start(start_application("local[2]"), driver="b", **how)
+    both_work(first, again, flow)
+    assert generations() == before
     flow.wait_committed()
-    second = flow.start(start_application("local[2]"), driver="b", **SHARED)
-    until(lambda: len(flow.members()) == 2, "both drivers", 30)
-    for _ in range(5):
-        flow.produce(RECORDS)
-        flow.wait_committed()
-    assert first.status().active
-    assert second.status().batches > 0
-    second.stop()
-    flow.produce(RECORDS)
-    flow.wait_committed()
-    first.stop()
+    for query in (first, again):
+        assert query.stop().error is None
     flow.assert_exactly_once()
+
+
+# ---- refusals
+
+
+def test_state_cannot_be_shared(streams: Streams) -> None:
+    topic, group, output = streams.topic(records=20), streams.group(), streams.topic()
+    rows = streams.source(topic, {"kafka.group.id": group, **SHARED})
+    counted = rows.groupBy("key").count().selectExpr("key", "cast(count as string) value")
+    error = streams.failure(streams.sink(counted, output, mode="update"))
+    assert "[EOSKAFKA_SHARED_REFUSED]" in error, error
+    assert "it keeps state" in error
+    assert streams.values(output) == []
+
+
+def test_a_sink_that_is_not_ours_cannot_share(streams: Streams) -> None:
+    topic, group = streams.topic(records=20), streams.group()
+    rows = kv(streams.source(topic, {"kafka.group.id": group, **SHARED}))
+    writer = (
+        rows.writeStream.format("noop")
+        .option("checkpointLocation", str(streams.checkpoint()))
+        .trigger(availableNow=True)
+    )
+    error = streams.failure(writer)
+    assert "[EOSKAFKA_SHARED_REFUSED]" in error, error
+    assert "its sink is not eoskafka" in error
+
+
+def test_a_group_goes_from_exclusive_to_shared_and_not_back(streams: Streams) -> None:
+    topic, output, group = streams.topic(records=20), streams.topic(), streams.group()
+    checkpoint = streams.checkpoint()
+    alone = {"kafka.group.id": group}
+    streams.copy(topic, output, checkpoint, alone)
+    streams.send(topic, 20)
+    streams.copy(topic, output, checkpoint, {**alone, **SHARED})
+    streams.send(topic, 21)
+    rows = kv(streams.source(topic, alone))
+    assert "[EOSKAFKA_OWNERSHIP_CHANGED]" in streams.failure(streams.sink(rows, output, checkpoint))
+    assert "[EOSKAFKA_GROUP_IS_SHARED]" in streams.failure(streams.sink(rows, output))
+    streams.copy(topic, output, checkpoint, {**alone, **SHARED})
+    assert streams.numbers(output) == [*range(22)]
+
+
+@pytest.mark.parametrize(("running", "coming"), [({}, SHARED), (SHARED, {})])
+def test_a_driver_of_the_other_kind_is_refused_beside_a_running_one(
+    streams: Streams, running: dict[str, str], coming: dict[str, str]
+) -> None:
+    topic, output, group = streams.topic(records=20), streams.topic(), streams.group()
+    alone = {"kafka.group.id": group}
+    rows = kv(streams.source(topic, {**alone, **running}))
+    streams.start(streams.sink(rows, output).trigger(processingTime="100 milliseconds"))
+    until(lambda: len(streams.numbers(output)) == 20, "the first batch", 60)
+    error = streams.failure(streams.sink(kv(streams.source(topic, {**alone, **coming})), output))
+    named = "[EOSKAFKA_FOREIGN_STAMP]" if coming else "[EOSKAFKA_GROUP_IS_SHARED]"
+    assert named in error, error
+    streams.send(topic, 20)
+    until(lambda: len(streams.numbers(output)) == 21, "the next batch", 60)

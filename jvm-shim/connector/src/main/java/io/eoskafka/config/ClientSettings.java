@@ -80,6 +80,11 @@ public final class ClientSettings implements Serializable {
 
   /** The same with {@code ownership=shared}. */
   public Map<String, Object> sharedMember(String clientId, String group, String instanceId) {
+    if ("consumer".equals(given(ConsumerConfig.GROUP_PROTOCOL_CONFIG))) {
+      // With KIP-848 the broker has the session's and the heartbeat's time. A static member could
+      // not come back before its session has ended.
+      return member(Map.of(), clientId, group, null);
+    }
     // A partition that moves waits twice for a heartbeat; Kafka's default is 3 s.
     return member(
         Map.of(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, 500), clientId, group, instanceId);
@@ -92,8 +97,10 @@ public final class ClientSettings implements Serializable {
     config.putAll(given);
     bytesConsumer(config, clientId);
     config.put(ConsumerConfig.GROUP_ID_CONFIG, group);
-    config.put(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, instanceId);
-    config.put(ConsumerConfig.GROUP_PROTOCOL_CONFIG, "classic");
+    if (instanceId != null) {
+      config.put(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, instanceId);
+    }
+    config.putIfAbsent(ConsumerConfig.GROUP_PROTOCOL_CONFIG, "classic");
     config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_uncommitted");
     return config;
   }

@@ -15,6 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param startingOffsets {@code earliest}, {@code latest} or the built-in connector's JSON
  * @param slots how many tasks share the partitions, or empty: default parallelism
  * @param isShared {@code ownership=shared}: other drivers may be in the group
+ * @param isHandover whether it takes over from the drivers that are in the group
  * @param readCommitted whether records of open and aborted transactions are hidden (the default)
  * @param pollTimeoutMs how long a task waits for a record that must exist, in milliseconds
  */
@@ -30,6 +31,7 @@ public record SourceOptions(
     boolean readCommitted,
     OptionalInt slots,
     boolean isShared,
+    boolean isHandover,
     long pollTimeoutMs) {
 
   /** How the topics are chosen. */
@@ -74,6 +76,19 @@ public record SourceOptions(
           "EOSKAFKA_OPTION_MISSING",
           Map.of("option", "kafka.group.id, which its drivers share,", "side", "source"));
     }
+    boolean handover = values.bool("handover", false);
+    if (handover && !ownership.equals("shared")) {
+      throw values.invalid("handover", "true only with ownership=shared");
+    }
+    String protocol = options.getOrDefault("kafka.group.protocol", "classic");
+    if (!protocol.equals("classic")
+        && !(protocol.equals("consumer") && ownership.equals("shared"))) {
+      throw values.invalid(
+          "kafka.group.protocol",
+          "classic, or consumer with ownership=shared: with ownership=exclusive a driver that is"
+              + " started again takes its place over at once, which the consumer protocol does not"
+              + " allow before the session of its former member has ended");
+    }
     String isolation = options.getOrDefault("kafka.isolation.level", "read_committed");
     if (!isolation.equals("read_committed") && !isolation.equals("read_uncommitted")) {
       throw values.invalid("kafka.isolation.level", "read_committed or read_uncommitted");
@@ -96,6 +111,7 @@ public record SourceOptions(
         isolation.equals("read_committed"),
         slots.isPresent() ? OptionalInt.of((int) slots.getAsLong()) : OptionalInt.empty(),
         ownership.equals("shared"),
+        handover,
         values.positive("kafkaConsumer.pollTimeoutMs").orElse(DEFAULT_POLL_TIMEOUT_MS));
   }
 

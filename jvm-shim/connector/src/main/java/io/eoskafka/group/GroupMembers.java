@@ -3,10 +3,12 @@ package io.eoskafka.group;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Matcher;
@@ -14,11 +16,13 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 
 /** Who is in a group. */
 public final class GroupMembers {
-  private static final Pattern SHARED = Pattern.compile("eoskafka-([A-Za-z0-9_-]{22})-shared");
+  private static final Pattern SHARED =
+      Pattern.compile("eoskafka-([A-Za-z0-9_-]{22})-shared(?:-handover-(\\d{1,18}))?");
 
   private final Admin admin;
   private final String group;
@@ -55,9 +59,35 @@ public final class GroupMembers {
             });
   }
 
-  /** The client id of a driver with {@code ownership=shared}. */
-  static String sharedClientId(String checkpointId) {
-    return "eoskafka-" + checkpointId + "-shared";
+  /**
+   * The client id of a driver with {@code ownership=shared}.
+   *
+   * @param handover when it began to take over from the others, in milliseconds, or empty
+   */
+  static String sharedClientId(String checkpointId, OptionalLong handover) {
+    return "eoskafka-"
+        + checkpointId
+        + "-shared"
+        + (handover.isPresent() ? "-handover-" + handover.getAsLong() : "");
+  }
+
+  /** Since when a driver takes over from those before it; 0 if it does not. */
+  private static long handoverSince(MemberDescription member) {
+    Matcher matcher = SHARED.matcher(member.clientId());
+    return matcher.matches() && matcher.group(2) != null ? Long.parseLong(matcher.group(2)) : 0;
+  }
+
+  /**
+   * The partitions of the driver that takes over from all others, or empty where none does, or only
+   * earlier ones than this.
+   *
+   * @param own when this one began to, or empty
+   */
+  public Optional<Set<TopicPartition>> successor(OptionalLong own) {
+    return list().stream()
+        .filter(member -> handoverSince(member) > own.orElse(0))
+        .max(Comparator.comparingLong(GroupMembers::handoverSince))
+        .map(member -> member.assignment().topicPartitions());
   }
 
   static boolean isShared(MemberDescription member) {
@@ -80,9 +110,10 @@ public final class GroupMembers {
 
   /** Whether another member has the instance id of this fence; not if nobody has it. */
   public boolean isTakenOver(Fence fence) {
-    return list().stream()
-        .filter(member -> member.groupInstanceId().equals(Optional.of(fence.instanceId())))
-        .anyMatch(member -> !member.consumerId().equals(fence.memberId()));
+    return fence.instanceId() != null
+        && list().stream()
+            .filter(member -> member.groupInstanceId().equals(Optional.of(fence.instanceId())))
+            .anyMatch(member -> !member.consumerId().equals(fence.memberId()));
   }
 
   /**
@@ -99,6 +130,7 @@ public final class GroupMembers {
     all.put("instance", instanceId);
     Optional<String> owner =
         list().stream()
+            .filter(member -> instanceId != null)
             .filter(member -> member.groupInstanceId().equals(Optional.of(instanceId)))
             .findFirst()
             .map(GroupMembers::describe);

@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -89,29 +90,32 @@ public final class SharedMember implements Membership {
   private Fence fence;
   private long term;
   private long upheavals;
-  private boolean joined;
   private boolean closing;
   private RuntimeException failure;
 
   /**
+   * @param handover see {@link GroupMembers#sharedClientId}
    * @param fenceProducers ends the transactions of these transactional ids, and fences them
    */
   public SharedMember(
       ClientSettings client,
       Identity identity,
       Admin admin,
+      OptionalLong handover,
       Consumer<List<String>> fenceProducers) {
     this.identity = identity;
     this.fenceProducers = fenceProducers;
     this.members = new GroupMembers(admin, identity.group());
     Map<String, Object> config =
         client.sharedMember(
-            GroupMembers.sharedClientId(identity.checkpointId()),
+            GroupMembers.sharedClientId(identity.checkpointId(), handover),
             identity.group(),
             identity.instanceId());
-    config.put(
-        ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
-        List.of(CooperativeStickyAssignor.class));
+    if (!config.get(ConsumerConfig.GROUP_PROTOCOL_CONFIG).equals("consumer")) {
+      config.put(
+          ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
+          List.of(CooperativeStickyAssignor.class));
+    }
     consumer = new KafkaConsumer<>(config);
     thread = new Thread(this::run, "eoskafka-member-" + identity.group());
     thread.setDaemon(true);
@@ -302,7 +306,7 @@ public final class SharedMember implements Membership {
 
   private synchronized void takeFence() {
     ConsumerGroupMetadata now = consumer.groupMetadata();
-    if (joined && now.generationId() >= 0 && !now.memberId().isEmpty()) {
+    if (now.generationId() >= 0 && !now.memberId().isEmpty()) {
       fence =
           new Fence(
               identity.group(),
@@ -356,7 +360,6 @@ public final class SharedMember implements Membership {
       consumer.pause(partitions);
       partitions.forEach(partition -> consumer.seek(partition, 0));
       synchronized (SharedMember.this) {
-        joined = true;
         takeFence();
         partitions.forEach(partition -> terms.put(partition, ++term));
         SharedMember.this.notifyAll();

@@ -11,6 +11,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.TimeoutException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -25,6 +26,8 @@ import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSou
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 import org.apache.spark.sql.streaming.StreamingQueryManager;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -33,6 +36,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's streaming classes beyond the data source interfaces is in this package.
  */
 public final class RunningQuery {
+  private static final Logger LOG = LoggerFactory.getLogger(RunningQuery.class);
+
   private final StreamExecution query;
   private final SparkSession session;
 
@@ -160,6 +165,22 @@ public final class RunningQuery {
   public Optional<String> planned(long batch) {
     Path file = query.offsetLog().batchIdToPath(batch);
     return new CheckpointFolder(file.getParent().toString(), hadoop()).read(Long.toString(batch));
+  }
+
+  /** Ends this run in order, as a user's {@code stop()} does. */
+  public void stopSoon() {
+    Thread stopping =
+        new Thread(
+            () -> {
+              try {
+                query.stop();
+              } catch (TimeoutException e) {
+                LOG.warn("Query {} did not stop in time", query.id(), e);
+              }
+            },
+            "eoskafka-stop-" + query.runId());
+    stopping.setDaemon(true);
+    stopping.start();
   }
 
   /** Calls once when this run has ended, on another thread and some time later. */

@@ -71,6 +71,8 @@ public final class EosKafkaMicroBatchStream
   /** Partitions whose batch starts elsewhere than Spark's log says, and where it says. */
   private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
 
+  private boolean isHandedOver;
+
   /** Whether this run has planned a batch of its own, not one that a former run had logged. */
   private boolean ownBatch;
 
@@ -170,6 +172,13 @@ public final class EosKafkaMicroBatchStream
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     resume(sparkStart);
     ownBatch = true;
+    if (isHandedOver || progress.isHandedOver()) {
+      if (!isHandedOver) {
+        isHandedOver = true;
+        RunningQuery.ofThisThread().stopSoon();
+      }
+      return start;
+    }
     if (isAvailableNow && availableNow == null) {
       availableNow = topics.readable(topics.discover().keySet());
     }

@@ -25,6 +25,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
@@ -80,6 +81,11 @@ final class GroupProgress {
 
   private long settledUpheavals = -1;
 
+  /** When this driver began to take over from the others, or empty. */
+  private final OptionalLong handover;
+
+  private Handover successor;
+
   /** Whether this run's start has found that Spark's last batch was decided. */
   private boolean lastIsDecided;
 
@@ -103,6 +109,8 @@ final class GroupProgress {
     this.sourcePath = sourcePath;
     this.admin = admin;
     this.topics = topics;
+    this.handover =
+        options.isHandover() ? OptionalLong.of(System.currentTimeMillis()) : OptionalLong.empty();
   }
 
   /**
@@ -180,7 +188,7 @@ final class GroupProgress {
 
   private SharedMember sharedMember() {
     return new SharedMember(
-        options.client(), identity, admin, ids -> OpenTransactions.fence(admin, ids));
+        options.client(), identity, admin, handover, ids -> OpenTransactions.fence(admin, ids));
   }
 
   /** In a shared group the group alone is the truth: whoever owns a partition next has no log. */
@@ -288,6 +296,20 @@ final class GroupProgress {
   private Map<TopicPartition, String> discover() {
     discoveredNanos = System.nanoTime();
     return topics.discover();
+  }
+
+  /**
+   * Whether this run is to end, since another driver takes over from it and has shown that it can.
+   * Called between two batches.
+   */
+  boolean isHandedOver() {
+    if (!identity.isShared()) {
+      return false;
+    }
+    if (successor == null) {
+      successor = new Handover(members(), offsets, topics, handover);
+    }
+    return successor.isReady(topicIds.keySet(), reached.keySet());
   }
 
   /** Finds the starts of partitions that have come, and forgets those that have gone. */

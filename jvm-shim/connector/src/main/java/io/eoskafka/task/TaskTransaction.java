@@ -52,6 +52,8 @@ public final class TaskTransaction {
   /** Markers of a transaction arrive within a second; a broker that restarts may need more. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
 
+  private static final Duration LOSS_HEARD = Duration.ofSeconds(5);
+
   private static final Map<Long, TaskTransaction> BY_ATTEMPT = new ConcurrentHashMap<>();
   private static final IdlePool<SlotProducer> PRODUCERS =
       new IdlePool<>(resting -> resting.producer.close());
@@ -293,8 +295,35 @@ public final class TaskTransaction {
       begin();
       producer.send(record);
     } catch (EosKafkaException e) {
-      throw named(e);
+      if (!isLost(e)) {
+        throw named(e);
+      }
+      abandoned = true;
     }
+  }
+
+  /**
+   * Whether a producer was fenced because partitions of its slots have gone to another driver of a
+   * shared group. That one may have been faster than this one's driver, which has been paused and
+   * hears of it with its next heartbeat.
+   */
+  private boolean isLost(EosKafkaException e) {
+    if (!scope.identity().isShared() || !e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")) {
+      return false;
+    }
+    long deadline = System.nanoTime() + LOSS_HEARD.toNanos();
+    while (FenceLeases.isOwned(scope.run(), slotNumbers())) {
+      if (System.nanoTime() > deadline || TaskContext.get().isInterrupted()) {
+        return false;
+      }
+      try {
+        Thread.sleep(50);
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+        return false;
+      }
+    }
+    return true;
   }
 
   private void begin() {
@@ -322,7 +351,10 @@ public final class TaskTransaction {
       try {
         committed = end(offsets);
       } catch (EosKafkaException e) {
-        throw named(e);
+        if (!isLost(e)) {
+          throw named(e);
+        }
+        committed = false;
       }
       if (committed) {
         rest(offsets);
