@@ -38,6 +38,8 @@ def main() -> None:
     os.dup2(2, 1)
     spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     spark = _session(spec)
+    log4j: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j.core.config.Configurator.setLevel("io.eoskafka", log4j.Level.INFO)
     queries: dict[str, StreamingQuery] = {}
 
     def answer(value: dict[str, Any]) -> None:

@@ -38,6 +38,8 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The driver's side of a source: translates between Spark's offsets and batches and the group's.
@@ -47,6 +49,8 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
  */
 public final class EosKafkaMicroBatchStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, EpochSource {
+
+  private static final Logger LOG = LoggerFactory.getLogger(EosKafkaMicroBatchStream.class);
 
   private final SourceOptions options;
   private final ClientSettings client;
@@ -412,7 +416,8 @@ public final class EosKafkaMicroBatchStream
     for (SlotWork work : planned.values()) {
       SlotCommit commit = bySlot.get(work.slot());
       if (commit != null && commit.offsets().isEmpty() && options.isShared()) {
-        // Aborted by the group's life: what is still ours comes with the next batch.
+        // What is still ours comes with the next batch.
+        LOG.info("Batch {}: slot {} was aborted, since partitions have moved", epoch, work.slot());
         owners.remove(work.slot());
         continue;
       }
