@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos bench soak check clean
+.PHONY: help build demo test test-all model chaos handover bench soak check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -39,6 +39,9 @@ model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 
 chaos: build ## half an hour of faults, and the report on them (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos
+
+handover: build ## a new version takes over from the running one, and the report on it
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.handover
 
 soak: build ## ten thousand epochs, and what they leave behind (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak
