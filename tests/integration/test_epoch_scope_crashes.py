@@ -136,6 +136,7 @@ def test_a_driver_that_wakes_up_and_does_not_know_the_new_partitions_changes_not
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_records_of_a_decided_epoch_that_are_gone_at_the_restart_are_not_read_again(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_decided_epoch_is_committed_though_its_input_is_gone(
     assert len(flow.outputs()) == PER_BATCH
 
 
+@SLOW
 def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_epoch(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:

@@ -40,7 +40,7 @@ def flow(impatient_cluster: LocalCluster, tmp_path: Path, keep_logs: list[Path])
     return Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint", partitions=PARTITIONS)
 
 
-@pytest.fixture(params=["classic", "consumer"])
+@pytest.fixture(params=["classic", pytest.param("consumer", marks=SLOW)])
 def how(request: pytest.FixtureRequest) -> dict[str, str]:
     """A running query's options, with either protocol of the group."""
     if request.param == "consumer":
@@ -163,6 +163,7 @@ def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_an_executor_that_is_lost_between_offsets_and_commit(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
 ) -> None:
@@ -178,6 +179,7 @@ def test_an_executor_that_is_lost_between_offsets_and_commit(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_partitions_that_are_added(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
 ) -> None:
@@ -241,6 +243,7 @@ def test_a_driver_hands_over_to_its_successor_and_ends(
 # ---- a driver that is started again
 
 
+@SLOW
 def test_a_driver_that_is_started_again_takes_its_place_without_a_rebalance(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
