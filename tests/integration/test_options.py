@@ -96,6 +96,10 @@ REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
         {**SOURCE, "ownership": "shared"},
         ["EOSKAFKA_OPTION_MISSING", "kafka.group.id, which its drivers share"],
     ),
+    "a shared group that is handed some partitions": (
+        {"assign": '{"t":[0]}', "ownership": "shared", "kafka.group.id": "g"},
+        ["EOSKAFKA_OPTION_INVALID", "exclusive with assign"],
+    ),
     "a handover in a group of its own": (
         {**SOURCE, "handover": "true"},
         ["EOSKAFKA_OPTION_INVALID", "true only with ownership=shared"],

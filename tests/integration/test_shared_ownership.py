@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ SLOW = pytest.mark.slow
 def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One broker that gives a member of either protocol up after six seconds."""
     soon = {
+        "group.initial.rebalance.delay.ms": "1000",  # as real brokers have it, but for 3 s
         "group.consumer.session.timeout.ms": str(SESSION_S * 1_000),
         "group.consumer.min.session.timeout.ms": str(SESSION_S * 1_000),
         "group.consumer.heartbeat.interval.ms": "500",
@@ -88,6 +90,66 @@ def test_a_driver_joins_and_leaves_again(
     flow.produce(RECORDS)
     flow.wait_committed()
     assert first.stop().error is None
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("starting", ["earliest", "in JSON"])
+def test_two_drivers_that_begin_a_group_together(
+    start_application: StartApplication,
+    application: Application,
+    flow: Flow,
+    how: dict[str, str],
+    starting: str,
+) -> None:
+    flow.produce(RECORDS)
+    offsets = json.dumps({flow.input: {str(p): -2 for p in range(PARTITIONS)}})
+    begun = {**how, "startingOffsets": offsets if starting == "in JSON" else starting}
+    other = start_application("local[2]")
+    queries = [
+        flow.start(each, driver=name, **begun) for name, each in (("a", application), ("b", other))
+    ]
+    flow.wait_committed()
+    both_work(queries[0], queries[1], flow)
+    flow.wait_committed()
+    for query in queries:
+        assert query.stop().error is None
+    flow.assert_exactly_once()
+
+
+def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    first = flow.start(application, driver="a", **how)
+    flow.produce(RECORDS)
+    flow.wait_committed()
+    application.faults.arm("after-flush", "stop")
+    flow.produce(RECORDS)
+    executor = application.faults.wait_taken("after-flush")
+    until_all = {key: value for key, value in how.items() if key != "interval"}
+    second = flow.start(start_application("local[2]"), driver="b", **until_all)
+    time.sleep(5)  # it has nothing to do, and others have
+    assert second.status().active
+    application.resume(executor)
+    second.wait_done()
+    assert flow.committed() == flow.ends()
+    assert first.stop().error is None
+    flow.assert_exactly_once()
+
+
+def test_a_driver_alone_that_is_paused_for_longer_than_its_session_goes_on(
+    start_application: StartApplication, flow: Flow, how: dict[str, str]
+) -> None:
+    application = start_application("local[2]")
+    query = flow.start(application, **how)
+    flow.produce(RECORDS)
+    flow.wait_committed()
+    application.faults.arm("after-flush", "stop")
+    flow.produce(RECORDS)
+    application.faults.wait_taken("after-flush")
+    time.sleep(2 * SESSION_S)  # a pause, not a wait for something
+    application.resume()
+    flow.wait_committed()
+    assert query.stop().error is None
     flow.assert_exactly_once()
 
 
@@ -304,6 +366,35 @@ def test_a_group_goes_from_exclusive_to_shared_and_not_back(streams: Streams) ->
     assert "[EOSKAFKA_GROUP_IS_SHARED]" in streams.failure(streams.sink(rows, output))
     streams.copy(topic, output, checkpoint, {**alone, **SHARED})
     assert streams.numbers(output) == [*range(22)]
+
+
+@SLOW
+def test_what_a_dead_exclusive_driver_has_left_is_ended_by_a_shared_one(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    soon = {"kafka.session.timeout.ms": str(SESSION_S * 1_000)}
+    flow.produce(RECORDS)
+    first = start_application("local[2]")
+    first.faults.arm("after-offsets", "kill")
+    flow.start(first, **soon)
+    first.faults.wait_taken("after-offsets")
+    first.kill()
+    assert flow.open_transactions()
+    error = flow.start(application, **soon, **SHARED).wait_end().error
+    assert "[EOSKAFKA_FOREIGN_MEMBER]" in str(error), error
+    until(lambda: not flow.members(), "the end of its membership", 30)
+    flow.start(application, **soon, **SHARED).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_two_sources_of_a_query_cannot_share_one_group(streams: Streams) -> None:
+    topic, group = streams.topic(records=20), streams.group()
+    shared = {"kafka.group.id": group, **SHARED}
+    left = kv(streams.source(topic, shared))
+    right = kv(streams.source(topic, {**shared, "maxOffsetsPerTrigger": 5}))
+    error = streams.failure(streams.sink(left.union(right), streams.topic()))
+    assert "[EOSKAFKA_SHARED_REFUSED]" in error, error
+    assert "two of its sources are in one group" in error
 
 
 @pytest.mark.parametrize(("running", "coming"), [({}, SHARED), (SHARED, {})])

@@ -65,6 +65,8 @@ public final class ClientSettings implements Serializable {
     config.put(ConsumerConfig.RECEIVE_BUFFER_CONFIG, 1 << 20);
     config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
     config.putAll(given);
+    // It is in no group.
+    config.remove(ConsumerConfig.GROUP_PROTOCOL_CONFIG);
     bytesConsumer(config, clientId);
     return config;
   }

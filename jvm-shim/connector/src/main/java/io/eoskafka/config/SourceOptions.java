@@ -76,6 +76,10 @@ public record SourceOptions(
           "EOSKAFKA_OPTION_MISSING",
           Map.of("option", "kafka.group.id, which its drivers share,", "side", "source"));
     }
+    if (ownership.equals("shared") && chosen == Strategy.ASSIGN) {
+      throw values.invalid(
+          "ownership", "exclusive with assign: a shared group gives out all partitions of a topic");
+    }
     boolean handover = values.bool("handover", false);
     if (handover && !ownership.equals("shared")) {
       throw values.invalid("handover", "true only with ownership=shared");

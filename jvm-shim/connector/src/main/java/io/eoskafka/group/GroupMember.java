@@ -137,7 +137,8 @@ public final class GroupMember implements Membership {
   }
 
   @Override
-  public void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  public void commit(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
     try {
       for (Map<TopicPartition, OffsetAndMetadata> part : parts(offsets)) {
         consumer.commitSync(part);

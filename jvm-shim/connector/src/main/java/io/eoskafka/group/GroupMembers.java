@@ -77,6 +77,15 @@ public final class GroupMembers {
     return matcher.matches() && matcher.group(2) != null ? Long.parseLong(matcher.group(2)) : 0;
   }
 
+  /** Whether this is the first of those that do not take over themselves, by their ids. */
+  public boolean isFirst(Fence fence) {
+    return list().stream()
+        .filter(member -> handoverSince(member) == 0)
+        .map(MemberDescription::consumerId)
+        .min(Comparator.naturalOrder())
+        .equals(Optional.of(fence.memberId()));
+  }
+
   /**
    * The partitions of the driver that takes over from all others, or empty where none does, or only
    * earlier ones than this.
@@ -94,13 +103,15 @@ public final class GroupMembers {
     return SHARED.matcher(member.clientId()).matches();
   }
 
+  /** The checkpoint id of a driver with {@code ownership=shared}, or empty. */
+  static Optional<String> driverOf(MemberDescription member) {
+    Matcher matcher = SHARED.matcher(member.clientId());
+    return matcher.matches() ? Optional.of(matcher.group(1)) : Optional.empty();
+  }
+
   /** The checkpoint ids of the drivers with {@code ownership=shared} that are in the group. */
   public Set<String> sharedDrivers() {
-    return list().stream()
-        .map(member -> SHARED.matcher(member.clientId()))
-        .filter(Matcher::matches)
-        .map(matcher -> matcher.group(1))
-        .collect(Collectors.toSet());
+    return list().stream().flatMap(member -> driverOf(member).stream()).collect(Collectors.toSet());
   }
 
   /** Whether the member of this fence is still in the group. */
@@ -127,7 +138,7 @@ public final class GroupMembers {
       String condition, String instanceId, Map<String, ?> values, Throwable cause) {
     Map<String, Object> all = new HashMap<>(values);
     all.put("group", group);
-    all.put("instance", instanceId);
+    all.put("instance", instanceId == null ? "none" : instanceId);
     Optional<String> owner =
         list().stream()
             .filter(member -> instanceId != null)

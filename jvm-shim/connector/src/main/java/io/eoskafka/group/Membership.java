@@ -62,10 +62,11 @@ public interface Membership extends AutoCloseable {
   /**
    * Commits offsets outside a transaction, fenced.
    *
+   * @param since the terms in which they were found
    * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
-   * @throws MovedException if one of the partitions is no longer owned; nothing is lost
+   * @throws MovedException if one of the partitions did not stay owned; nothing is lost
    */
-  void commit(Map<TopicPartition, OffsetAndMetadata> offsets);
+  void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since);
 
   /** Leaves the group, so that others need not wait for the end of the session. */
   @Override

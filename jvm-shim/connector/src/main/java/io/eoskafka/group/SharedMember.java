@@ -16,6 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
@@ -76,6 +77,10 @@ public final class SharedMember implements Membership {
   }
 
   private final Identity identity;
+
+  /** With the classic protocol. */
+  private final boolean isStatic;
+
   private final Consumer<List<String>> fenceProducers;
   private final GroupMembers members;
   private final KafkaConsumer<byte[], byte[]> consumer;
@@ -90,6 +95,7 @@ public final class SharedMember implements Membership {
   private Fence fence;
   private long term;
   private long upheavals;
+  private long plan;
   private boolean closing;
   private RuntimeException failure;
 
@@ -111,7 +117,8 @@ public final class SharedMember implements Membership {
             GroupMembers.sharedClientId(identity.checkpointId(), handover),
             identity.group(),
             identity.instanceId());
-    if (!config.get(ConsumerConfig.GROUP_PROTOCOL_CONFIG).equals("consumer")) {
+    isStatic = config.containsKey(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG);
+    if (isStatic) {
       config.put(
           ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
           List.of(CooperativeStickyAssignor.class));
@@ -124,6 +131,27 @@ public final class SharedMember implements Membership {
   @Override
   public void refuseForeignMembers() {
     members.refuse(member -> !GroupMembers.isShared(member));
+    if (isStatic) {
+      return;
+    }
+    // Nobody takes a dynamic member's place: this driver's former run is there until its session
+    // has ended, and another one on the same checkpoint would have the same transactional ids.
+    long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
+    while (members.sharedDrivers().contains(identity.checkpointId())) {
+      if (System.nanoTime() > deadline) {
+        members.refuse(
+            member -> GroupMembers.driverOf(member).equals(Optional.of(identity.checkpointId())));
+      }
+      sleep();
+    }
+  }
+
+  private static void sleep() {
+    try {
+      Thread.sleep(200);
+    } catch (InterruptedException e) {
+      throw KafkaCalls.asJava(new InterruptException(e));
+    }
   }
 
   @Override
@@ -171,14 +199,22 @@ public final class SharedMember implements Membership {
   }
 
   /**
-   * A batch is planned: until it has ended, its partitions are not given up.
+   * A batch is planned: until it has ended, its partitions are not given up. The same plan once
+   * more changes nothing.
    *
    * @param slots by slot, its partitions with the terms in which their starts were found
+   * @return the number of this plan, which its tasks name when they ask
    */
-  public synchronized void begin(Map<Integer, Map<TopicPartition, Long>> slots) {
-    uses = new HashMap<>();
-    slots.forEach((slot, partitions) -> uses.put(slot, new Use(partitions)));
-    notifyAll();
+  public synchronized long begin(Map<Integer, Map<TopicPartition, Long>> slots) {
+    Map<Integer, Map<TopicPartition, Long>> now = new HashMap<>();
+    uses.forEach((slot, use) -> now.put(slot, use.terms));
+    if (!now.equals(slots)) {
+      plan++;
+      uses = new HashMap<>();
+      slots.forEach((slot, partitions) -> uses.put(slot, new Use(partitions)));
+      notifyAll();
+    }
+    return plan;
   }
 
   /** No transaction of the batch is open any more. */
@@ -188,9 +224,10 @@ public final class SharedMember implements Membership {
   }
 
   /** Whether the partitions of planned slots stayed owned since they were planned. */
-  public synchronized boolean isOwned(Collection<Integer> slots) {
+  public synchronized boolean isOwned(long ofPlan, Collection<Integer> slots) {
     return !closing
         && failure == null
+        && ofPlan == plan
         && slots.stream()
             .map(uses::get)
             .allMatch(use -> use != null && terms.entrySet().containsAll(use.terms.entrySet()));
@@ -202,8 +239,9 @@ public final class SharedMember implements Membership {
    *
    * @param transactionalId of the producer that will commit with it
    */
-  public synchronized Optional<Fence> lease(Collection<Integer> slots, String transactionalId) {
-    if (!isOwned(slots)) {
+  public synchronized Optional<Fence> lease(
+      long ofPlan, Collection<Integer> slots, String transactionalId) {
+    if (!isOwned(ofPlan, slots)) {
       return Optional.empty();
     }
     slots.forEach(slot -> uses.get(slot).leased = transactionalId);
@@ -211,7 +249,10 @@ public final class SharedMember implements Membership {
   }
 
   /** The task's transaction has ended. */
-  public synchronized void ended(Collection<Integer> slots) {
+  public synchronized void ended(long ofPlan, Collection<Integer> slots) {
+    if (ofPlan != plan) {
+      return;
+    }
     for (int slot : slots) {
       Use use = uses.get(slot);
       if (use != null) {
@@ -222,15 +263,20 @@ public final class SharedMember implements Membership {
   }
 
   @Override
-  public void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  public void commit(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
     CompletableFuture<Void> done = new CompletableFuture<>();
     order(
         () -> {
           try {
             // On the thread that polls: what is owned here stays so until it polls again.
             synchronized (this) {
-              if (!terms.keySet().containsAll(offsets.keySet())) {
-                throw new MovedException(null);
+              for (TopicPartition partition : offsets.keySet()) {
+                // Not just owned: another driver may have had it, and moved it, in between.
+                if (!terms.containsKey(partition)
+                    || !terms.get(partition).equals(since.get(partition))) {
+                  throw new MovedException(null);
+                }
               }
             }
             for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
@@ -259,13 +305,19 @@ public final class SharedMember implements Membership {
     }
   }
 
-  private static void get(CompletableFuture<Void> done) {
-    try {
-      done.get();
-    } catch (ExecutionException e) {
-      throw (RuntimeException) e.getCause();
-    } catch (InterruptedException e) {
-      throw KafkaCalls.asJava(new InterruptException(e));
+  private void get(CompletableFuture<Void> done) {
+    while (true) {
+      try {
+        done.get(1, TimeUnit.SECONDS);
+        return;
+      } catch (TimeoutException e) {
+        // An order that came when the thread had ended is never carried out.
+        requireOwnership();
+      } catch (ExecutionException e) {
+        throw (RuntimeException) e.getCause();
+      } catch (InterruptedException e) {
+        throw KafkaCalls.asJava(new InterruptException(e));
+      }
     }
   }
 
@@ -294,9 +346,18 @@ public final class SharedMember implements Membership {
         takeFence();
       }
     } catch (FencedInstanceIdException e) {
-      fail(fenced(e));
+      RuntimeException named = e;
+      try {
+        named = fenced(e);
+      } catch (RuntimeException unknown) {
+        e.addSuppressed(unknown);
+      }
+      fail(named);
     } catch (RuntimeException e) {
       fail(e);
+    } catch (Error e) {
+      fail(new IllegalStateException(e));
+      throw e;
     } finally {
       consumer.close(
           CloseOptions.timeout(Duration.ofSeconds(5))
@@ -343,6 +404,10 @@ public final class SharedMember implements Membership {
       closing = true;
       uses = Map.of();
       notifyAll();
+    }
+    if (thread.getState() == Thread.State.NEW) {
+      consumer.close(CloseOptions.timeout(Duration.ZERO));
+      return;
     }
     consumer.wakeup();
     try {

@@ -15,6 +15,7 @@ import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -30,6 +31,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -76,6 +78,9 @@ public final class EosKafkaMicroBatchStream
   private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
 
   private boolean isHandedOver;
+
+  /** See {@link TaskScope#plan}. */
+  private long plan;
 
   /** Whether this run has planned a batch of its own, not one that a former run had logged. */
   private boolean ownBatch;
@@ -134,8 +139,23 @@ public final class EosKafkaMicroBatchStream
     if (options.groupId() == null) {
       return null;
     }
+    List<EosKafkaMicroBatchStream> all =
+        RunningQuery.ofThisThread().sources(EosKafkaMicroBatchStream.class);
+    boolean isTwice =
+        all.stream()
+            .anyMatch(
+                source ->
+                    source.options.groupId() != null
+                        && source.options.groupId().equals(options.groupId())
+                        && !source.options.equals(options));
+    if (options.isShared() && isTwice) {
+      // In a group for itself the second source finds the first one's member.
+      throw EosKafkaException.of(
+          "EOSKAFKA_SHARED_REFUSED",
+          Map.of("reason", "two of its sources are in one group; each needs a kafka.group.id"));
+    }
     long before =
-        RunningQuery.ofThisThread().sources(EosKafkaMicroBatchStream.class).stream()
+        all.stream()
             .takeWhile(source -> source != this)
             .filter(source -> source.options.equals(options))
             .count();
@@ -173,6 +193,16 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    Offset end = endOfNext(start, limit);
+    while (end == null) {
+      pause();
+      end = endOfNext(start, limit);
+    }
+    return end;
+  }
+
+  /** Null where it is too early to say. */
+  private Offset endOfNext(Offset start, ReadLimit limit) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     resume(sparkStart);
     ownBatch = true;
@@ -209,11 +239,27 @@ public final class EosKafkaMicroBatchStream
     }
     ends.putAll(until);
     PartitionOffsets end = PartitionOffsets.of(ends);
+    if (isAvailableNow
+        && options.isShared()
+        && until.equals(from)
+        && !progress.hasReached(availableNow)) {
+      // Spark ends the query where nothing is left to do here; other drivers may need longer, or
+      // their partitions come to this one.
+      return null;
+    }
     if (!end.offsets().equals(sparkStart.offsets())) {
       return end;
     }
     boolean groupIsBehind = !until.equals(from);
     return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(200);
+    } catch (InterruptedException e) {
+      throw KafkaCalls.asJava(new InterruptException(e));
+    }
   }
 
   /** How far each partition could be read now. */
@@ -300,7 +346,7 @@ public final class EosKafkaMicroBatchStream
     if (options.isShared()) {
       Map<Integer, Map<TopicPartition, Long>> used = new HashMap<>();
       planned.forEach((slot, work) -> used.put(slot, progress.terms(partitions(work))));
-      progress.shared().begin(used);
+      plan = progress.shared().begin(used);
       FenceLeases.register(run, progress.shared());
     }
     return partitions.toArray(InputPartition[]::new);
@@ -370,6 +416,7 @@ public final class EosKafkaMicroBatchStream
         epoch,
         progress.identity(),
         run,
+        plan,
         progress.fence(),
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),

@@ -86,6 +86,9 @@ final class GroupProgress {
 
   private Handover successor;
 
+  /** The partitions that a group's first drivers have found without any offset. */
+  private Set<TopicPartition> unresolved = Set.of();
+
   /** Whether this run's start has found that Spark's last batch was decided. */
   private boolean lastIsDecided;
 
@@ -158,6 +161,18 @@ final class GroupProgress {
     committed.forEach(rule::refuseForeign);
     if (options.isShared()) {
       requireShareable(committed);
+      if (existing.isEmpty() && files.sparkHasBatches()) {
+        throw refusedToShare(
+            "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
+      }
+      if (existing.isPresent() && committed.isEmpty()) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_OFFSETS_GONE",
+            Map.of(
+                "group", identity.group(),
+                "partition", topicIds.keySet().iterator().next(),
+                "start", "of its last batch"));
+      }
     }
     member = options.isShared() ? sharedMember() : exclusiveMember();
     member.refuseForeignMembers();
@@ -165,7 +180,12 @@ final class GroupProgress {
       settleEpochs(query, committed.values());
     }
     FaultPoint.BEFORE_JOIN.reach();
-    settle(sparkStart, rule);
+    if (!rule.resolved() && !rule.sparkHasBatches()) {
+      unresolved = Set.copyOf(topicIds.keySet());
+    }
+    while (!settle(sparkStart, rule)) {
+      LOG.info("Group {} is still moving", identity.group());
+    }
     if (!existing.equals(Optional.of(identity))) {
       // After the group's offsets: a checkpoint with an identity promises that the group has some.
       files.writeIdentity(identity);
@@ -309,11 +329,15 @@ final class GroupProgress {
     if (successor == null) {
       successor = new Handover(members(), offsets, topics, handover);
     }
-    return successor.isReady(topicIds.keySet(), reached.keySet());
+    return successor.isReady(topicIds.keySet(), reached.keySet(), ownership.fence());
   }
 
-  /** Finds the starts of partitions that have come, and forgets those that have gone. */
-  private void settle(PartitionOffsets sparkStart, StartingPoint rule) {
+  /**
+   * Finds the starts of partitions that have come, and forgets those that have gone.
+   *
+   * @return false if some have gone while their starts were looked for
+   */
+  private boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
     ownership = member.poll(topicIds.keySet());
     reached.keySet().retainAll(ownership.terms().keySet());
     Map<TopicPartition, Long> gained = new HashMap<>(ownership.terms());
@@ -323,7 +347,7 @@ final class GroupProgress {
             e -> reached.containsKey(e.getKey()) && e.getValue().equals(terms.get(e.getKey())));
     boolean upheaval = ownership.upheavals() != settledUpheavals;
     if (gained.isEmpty() && !upheaval) {
-      return;
+      return true;
     }
     settled |= upheaval;
     LOG.info(
@@ -340,11 +364,12 @@ final class GroupProgress {
       take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity.group());
-      return;
+      return false;
     }
     terms.putAll(gained);
     settledUpheavals = ownership.upheavals();
     lastIsDecided = false;
+    return true;
   }
 
   /**
@@ -357,8 +382,12 @@ final class GroupProgress {
       if (own) {
         OpenTransactions.end(admin, identity.producers());
       }
+      if (own && identity.isShared()) {
+        // Of the time when the checkpoint had its group for itself.
+        OpenTransactions.end(admin, identity.exclusiveId());
+      }
       if (identity.isShared()) {
-        OpenTransactions.endGone(admin, identity.sharedId(), members().sharedDrivers());
+        OpenTransactions.endGone(admin, identity.sharedId(), () -> members().sharedDrivers());
       }
       if (partitions.isEmpty()) {
         return Map.of();
@@ -402,8 +431,12 @@ final class GroupProgress {
                   .get(partition)
                   .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition))),
               lastIsDecided);
+      if (source == StartingPoint.Source.NEW_PARTITION && unresolved.contains(partition)) {
+        // It was there when the group began, and the driver that had it has not got to its start.
+        source = StartingPoint.Source.OPTION;
+      }
       if (source == StartingPoint.Source.OPTION && byOption == null) {
-        byOption = StartingOffsets.resolve(options, topics, partitions);
+        byOption = StartingOffsets.resolve(options, topics, topicIds.keySet());
       }
       long start =
           switch (source) {
@@ -534,7 +567,7 @@ final class GroupProgress {
       return;
     }
     Stamp.Scope scope = groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
-    member.commit(stamped(starts, scope, -1));
+    member.commit(stamped(starts, scope, -1), ownership.terms());
   }
 
   private Map<TopicPartition, OffsetAndMetadata> stamped(
@@ -565,7 +598,7 @@ final class GroupProgress {
   /** An epoch has taken effect. */
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && !sinkIsHere()) {
-      member.commit(stamped(ends, Stamp.Scope.EPOCH, epoch));
+      member.commit(stamped(ends, Stamp.Scope.EPOCH, epoch), ownership.terms());
     }
     batchCommitted(ends);
   }
@@ -617,7 +650,11 @@ final class GroupProgress {
                 news.put(partition, lost(partition, next, "the log now ends at " + logEnd, logEnd));
               }
             });
-    commit(news);
+    try {
+      commit(news);
+    } catch (Membership.MovedException e) {
+      LOG.info("Group {}: partitions whose logs were cut have gone", identity.group());
+    }
     reached.putAll(news);
   }
 
@@ -692,6 +729,17 @@ final class GroupProgress {
 
   Fence fence() {
     return ownership.fence();
+  }
+
+  /** Whether the group has got so far with every partition, whoever owns it. */
+  boolean hasReached(Map<TopicPartition, Long> ends) {
+    Map<TopicPartition, OffsetAndMetadata> now = offsets.committed(ends.keySet());
+    return ends.entrySet().stream()
+        .allMatch(
+            end ->
+                !topicIds.containsKey(end.getKey())
+                    || now.containsKey(end.getKey())
+                        && now.get(end.getKey()).offset() >= end.getValue());
   }
 
   /** Null unless the group is shared. */

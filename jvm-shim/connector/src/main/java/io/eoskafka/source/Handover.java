@@ -1,5 +1,6 @@
 package io.eoskafka.source;
 
+import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import java.time.Duration;
@@ -16,7 +17,8 @@ import org.slf4j.LoggerFactory;
 /**
  * A driver of a shared group, seen from one that it takes over from ({@code handover=true}). It is
  * believed when it has moved what it has got of the group's partitions: a new version that cannot
- * do its work takes nothing more away.
+ * do its work takes nothing more away. One that has got nothing, or nothing to do, is given some
+ * time, and then one driver after another gives way to it.
  */
 final class Handover {
   private static final Logger LOG = LoggerFactory.getLogger(Handover.class);
@@ -28,7 +30,11 @@ final class Handover {
   private final Topics topics;
   private final OptionalLong own;
 
+  private static final long UNPROVEN_NANOS = Duration.ofSeconds(30).toNanos();
+
   private long lookedNanos = System.nanoTime();
+
+  private long unprovenSinceNanos;
 
   /** Where the successor's partitions were when they were first seen with it. */
   private final Map<TopicPartition, Long> firstSeen = new HashMap<>();
@@ -46,8 +52,9 @@ final class Handover {
   /**
    * @param all the source's partitions
    * @param kept those that this driver still has
+   * @param fence this driver's
    */
-  boolean isReady(Set<TopicPartition> all, Set<TopicPartition> kept) {
+  boolean isReady(Set<TopicPartition> all, Set<TopicPartition> kept, Fence fence) {
     if (System.nanoTime() - lookedNanos < LOOK_NANOS) {
       return false;
     }
@@ -55,30 +62,44 @@ final class Handover {
     Optional<Set<TopicPartition>> successor = members.successor(own);
     if (successor.isEmpty()) {
       firstSeen.clear();
+      unprovenSinceNanos = 0;
       return false;
+    }
+    if (unprovenSinceNanos == 0) {
+      unprovenSinceNanos = System.nanoTime();
     }
     Set<TopicPartition> taken = new HashSet<>(successor.get());
     taken.retainAll(all);
     taken.removeAll(kept);
     firstSeen.keySet().retainAll(taken);
-    if (taken.isEmpty()) {
-      // It gets none as long as there are no more partitions than drivers.
-      return kept.size() <= 1;
-    }
     Map<TopicPartition, Long> now = new HashMap<>();
-    offsets.committed(taken).forEach((partition, offset) -> now.put(partition, offset.offset()));
+    if (!taken.isEmpty()) {
+      offsets.committed(taken).forEach((partition, offset) -> now.put(partition, offset.offset()));
+    }
     Map<TopicPartition, Long> ends = topics.readable(taken);
+    boolean hasMoved = false;
     for (TopicPartition partition : taken) {
       Long reached = now.get(partition);
       if (reached == null) {
         return false;
       }
       long first = firstSeen.computeIfAbsent(partition, p -> reached);
+      hasMoved |= reached > first;
       if (reached <= first && reached < ends.get(partition)) {
         return false;
       }
     }
-    LOG.info("This run ends: another driver has taken over, and moves {}", taken);
+    if (!hasMoved && !(mayGiveWay(kept, taken) && members.isFirst(fence))) {
+      return false;
+    }
+    LOG.info("This run ends: another driver has taken over, with {}", taken);
     return true;
+  }
+
+  /** Whether a successor that could not show what it can do has been there for long enough. */
+  private boolean mayGiveWay(Set<TopicPartition> kept, Set<TopicPartition> taken) {
+    // It gets none as long as there are no more partitions than drivers.
+    boolean isIdle = !taken.isEmpty() || kept.size() <= 1;
+    return isIdle && System.nanoTime() - unprovenSinceNanos > UNPROVEN_NANOS;
   }
 }

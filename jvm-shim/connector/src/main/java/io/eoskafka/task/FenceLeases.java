@@ -60,12 +60,13 @@ public final class FenceLeases {
       if (member == null) {
         return answer.toString();
       }
+      long plan = asked.get("plan").asLong();
       switch (asked.get("ask").asText()) {
-        case "owned" -> answer.put("owned", member.isOwned(slots));
-        case "ended" -> member.ended(slots);
+        case "owned" -> answer.put("owned", member.isOwned(plan, slots));
+        case "ended" -> member.ended(plan, slots);
         default ->
             member
-                .lease(slots, asked.get("transactionalId").asText())
+                .lease(plan, slots, asked.get("transactionalId").asText())
                 .ifPresent(
                     fence ->
                         answer
@@ -87,13 +88,13 @@ public final class FenceLeases {
   }
 
   /** Whether the partitions of these slots stayed the driver's since they were planned. */
-  static boolean isOwned(String run, List<Integer> slots) {
-    return ask(question("owned", run, slots)).path("owned").asBoolean();
+  static boolean isOwned(TaskScope scope, List<Integer> slots) {
+    return ask(question("owned", scope, slots)).path("owned").asBoolean();
   }
 
   /** The driver's fence, for one commit; empty where {@link #isOwned} no longer holds. */
-  static Optional<Fence> lease(String run, List<Integer> slots, String transactionalId) {
-    JsonNode answer = ask(question("lease", run, slots).put("transactionalId", transactionalId));
+  static Optional<Fence> lease(TaskScope scope, List<Integer> slots, String transactionalId) {
+    JsonNode answer = ask(question("lease", scope, slots).put("transactionalId", transactionalId));
     return answer.has("generation")
         ? Optional.of(
             new Fence(
@@ -105,12 +106,13 @@ public final class FenceLeases {
   }
 
   /** No transaction over these slots is open any more. */
-  static void ended(String run, List<Integer> slots) {
-    ask(question("ended", run, slots));
+  static void ended(TaskScope scope, List<Integer> slots) {
+    ask(question("ended", scope, slots));
   }
 
-  private static ObjectNode question(String what, String run, List<Integer> slots) {
-    ObjectNode question = JSON.createObjectNode().put("ask", what).put("run", run);
+  private static ObjectNode question(String what, TaskScope scope, List<Integer> slots) {
+    ObjectNode question =
+        JSON.createObjectNode().put("ask", what).put("run", scope.run()).put("plan", scope.plan());
     slots.forEach(question.putArray("slots")::add);
     return question;
   }

@@ -12,6 +12,7 @@ import java.io.Serializable;
  * @param token unique per batch and run
  * @param epoch the micro-batch
  * @param run of the source, unique: its driver's address for {@link FenceLeases}
+ * @param plan in a shared group the number of the batch's plan, else 0
  * @param fence the driver's, from its last poll before the batch; in a shared group it may have
  *     another one when the task commits
  * @param source client settings of the source, to read offsets with
@@ -22,6 +23,7 @@ public record TaskScope(
     long epoch,
     Identity identity,
     String run,
+    long plan,
     Fence fence,
     String transactionalIdPrefix,
     int transactionTimeoutMs,

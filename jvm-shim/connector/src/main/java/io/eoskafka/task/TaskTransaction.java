@@ -19,6 +19,7 @@ import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -51,8 +52,6 @@ public final class TaskTransaction {
 
   /** Markers of a transaction arrive within a second; a broker that restarts may need more. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
-
-  private static final Duration LOSS_HEARD = Duration.ofSeconds(5);
 
   private static final Map<Long, TaskTransaction> BY_ATTEMPT = new ConcurrentHashMap<>();
   private static final IdlePool<SlotProducer> PRODUCERS =
@@ -210,7 +209,7 @@ public final class TaskTransaction {
     if (isCommitted(work)) {
       return;
     }
-    if (scope.identity().isShared() && !FenceLeases.isOwned(scope.run(), slotNumbers())) {
+    if (scope.identity().isShared() && !FenceLeases.isOwned(scope, slotNumbers())) {
       abandoned = true;
       return;
     }
@@ -220,8 +219,16 @@ public final class TaskTransaction {
         throw TransactionalProducer.fencedByGroup(scope.fence(), members(), null);
       }
       FaultPoint.BEFORE_INIT.reach();
-      producer =
-          TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
+      try {
+        producer =
+            TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
+      } catch (EosKafkaException e) {
+        if (!isLost(e)) {
+          throw e;
+        }
+        abandoned = true;
+        return;
+      }
       FaultPoint.AFTER_INIT.reach();
     }
     try {
@@ -303,27 +310,12 @@ public final class TaskTransaction {
   }
 
   /**
-   * Whether a producer was fenced because partitions of its slots have gone to another driver of a
-   * shared group. That one may have been faster than this one's driver, which has been paused and
-   * hears of it with its next heartbeat.
+   * Whether a producer was fenced as the life of a shared group brings it about: its new owner ends
+   * what this driver has left, maybe before that has heard of its loss. Nothing of the attempt is
+   * visible, so it counts as one that was given no fence.
    */
   private boolean isLost(EosKafkaException e) {
-    if (!scope.identity().isShared() || !e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")) {
-      return false;
-    }
-    long deadline = System.nanoTime() + LOSS_HEARD.toNanos();
-    while (FenceLeases.isOwned(scope.run(), slotNumbers())) {
-      if (System.nanoTime() > deadline || TaskContext.get().isInterrupted()) {
-        return false;
-      }
-      try {
-        Thread.sleep(50);
-      } catch (InterruptedException interrupted) {
-        Thread.currentThread().interrupt();
-        return false;
-      }
-    }
-    return true;
+    return scope.identity().isShared() && e.condition().equals("EOSKAFKA_ATTEMPT_FENCED");
   }
 
   private void begin() {
@@ -365,7 +357,7 @@ public final class TaskTransaction {
       abort();
     }
     if (scope.identity().isShared()) {
-      FenceLeases.ended(scope.run(), slotNumbers());
+      FenceLeases.ended(scope, slotNumbers());
     }
     return report(committed);
   }
@@ -403,7 +395,7 @@ public final class TaskTransaction {
     FaultPoint.AFTER_FLUSH.reach();
     Optional<Fence> fence =
         scope.identity().isShared()
-            ? FenceLeases.lease(scope.run(), slotNumbers(), transactionalId)
+            ? FenceLeases.lease(scope, slotNumbers(), transactionalId)
             : Optional.of(scope.fence());
     if (fence.isEmpty()) {
       return false;
@@ -411,7 +403,11 @@ public final class TaskTransaction {
     try {
       producer.sendOffsets(offsets, fence.get(), members());
     } catch (EosKafkaException e) {
-      if (scope.identity().isShared() && e.getCause() instanceof CommitFailedException) {
+      boolean isMoving =
+          e.getCause() instanceof CommitFailedException
+              || e.getCause() instanceof FencedInstanceIdException
+                  && !FenceLeases.isOwned(scope, slotNumbers());
+      if (scope.identity().isShared() && isMoving) {
         // The group has a new generation since the driver was asked.
         return false;
       }

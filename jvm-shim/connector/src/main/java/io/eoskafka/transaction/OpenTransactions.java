@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.LongPredicate;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.TransactionListing;
@@ -39,22 +40,30 @@ public final class OpenTransactions {
   }
 
   /**
-   * The same for the drivers of a shared group that are no longer in it.
+   * Aborts what drivers of a shared group have left open that are no longer in it.
    *
    * @param sharedId see {@link io.eoskafka.group.Identity#sharedId}
-   * @param present the checkpoint ids of those that are
+   * @param present tells the checkpoint ids of those that are; asked afterwards, so that one that
+   *     has just come back is not taken for gone
    */
-  public static void endGone(Admin admin, String sharedId, Set<String> present) {
-    fence(
-        admin,
-        list(admin, TransactionalId.brokerPatternOfShared(sharedId), Set.of()).stream()
+  public static void endGone(Admin admin, String sharedId, Supplier<Set<String>> present) {
+    List<String> open =
+        list(
+                admin,
+                TransactionalId.brokerPatternOfShared(sharedId),
+                Set.of(TransactionState.ONGOING))
+            .stream()
             .map(TransactionListing::transactionalId)
-            .filter(
-                id ->
-                    TransactionalId.driverOf(id, sharedId)
-                        .filter(driver -> !present.contains(driver))
-                        .isPresent())
-            .toList());
+            .filter(id -> TransactionalId.driverOf(id, sharedId).isPresent())
+            .toList();
+    if (!open.isEmpty()) {
+      Set<String> drivers = present.get();
+      fence(
+          admin,
+          open.stream()
+              .filter(id -> !drivers.contains(TransactionalId.driverOf(id, sharedId).orElseThrow()))
+              .toList());
+    }
   }
 
   /**
