@@ -165,7 +165,7 @@ final class GroupProgress {
         throw refusedToShare(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
-      if (existing.isPresent() && committed.isEmpty()) {
+      if (existing.isPresent() && files.sparkHasBatches() && committed.isEmpty()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_GONE",
             Map.of(
@@ -180,7 +180,7 @@ final class GroupProgress {
       settleEpochs(query, committed.values());
     }
     FaultPoint.BEFORE_JOIN.reach();
-    if (!rule.resolved() && !rule.sparkHasBatches()) {
+    if (identity.isShared() && !rule.resolved() && !rule.sparkHasBatches()) {
       unresolved = Set.copyOf(topicIds.keySet());
     }
     while (!settle(sparkStart, rule)) {
