@@ -93,7 +93,7 @@ def test_a_driver_joins_and_leaves_again(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("starting", ["earliest", "in JSON"])
+@pytest.mark.parametrize("starting", [pytest.param("earliest", marks=SLOW), "in JSON"])
 def test_two_drivers_that_begin_a_group_together(
     start_application: StartApplication,
     application: Application,
@@ -116,6 +116,7 @@ def test_two_drivers_that_begin_a_group_together(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
 ) -> None:
@@ -136,6 +137,7 @@ def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_a_driver_alone_that_is_paused_for_longer_than_its_session_goes_on(
     start_application: StartApplication, flow: Flow, how: dict[str, str]
 ) -> None:
