@@ -403,12 +403,7 @@ public final class TaskTransaction {
     try {
       producer.sendOffsets(offsets, fence.get(), members());
     } catch (EosKafkaException e) {
-      boolean isMoving =
-          e.getCause() instanceof CommitFailedException
-              || e.getCause() instanceof FencedInstanceIdException
-                  && !FenceLeases.isOwned(scope, slotNumbers());
-      if (scope.identity().isShared() && isMoving) {
-        // The group has a new generation since the driver was asked.
+      if (scope.identity().isShared() && isMoving(e.getCause())) {
         return false;
       }
       throw e;
@@ -416,6 +411,13 @@ public final class TaskTransaction {
     FaultPoint.AFTER_OFFSETS.reach();
     producer.commit();
     return true;
+  }
+
+  /** Whether a shared group has a new generation since the driver was asked. */
+  private boolean isMoving(Throwable refusal) {
+    return refusal instanceof CommitFailedException
+        || refusal instanceof FencedInstanceIdException
+            && !FenceLeases.isOwned(scope, slotNumbers());
   }
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
