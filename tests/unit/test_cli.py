@@ -108,7 +108,7 @@ def test_txn_resolve_says_what_became_of_a_write(
 ) -> None:
     asked: list[dict[str, str]] = []
 
-    def resolve(write_id: str, options: dict[str, str], forget: bool) -> Resolution:
+    def resolve(write_id: str, options: dict[str, str], *_: bool) -> Resolution:
         asked.append(options)
         return found
 
