@@ -175,6 +175,7 @@ def judge(stream: Stream, started: float, ended: float, report: Path) -> int:
             ("B alone", ended + 1, stream.now()),
         )
     }
+    report.parent.mkdir(parents=True, exist_ok=True)
     draw(stream, started, ended, report.with_suffix(".png"))
     lines = "\n".join(
         f"| {p} | {moves[p] - started:.1f} | {gaps[p]:.2f} | {rates[p]:.2f} |"
@@ -202,7 +203,6 @@ records a second. Version B was started beside version A with `handover=true`; A
 
 ![Records per second by version, and latency]({report.with_suffix(".png").name})
 """
-    report.parent.mkdir(exist_ok=True)
     report.write_text(text, encoding="utf-8")
     print(text)
     held = max(gaps.values()) <= MOST_GAP_S and min(rates.values()) >= LEAST_RATE
