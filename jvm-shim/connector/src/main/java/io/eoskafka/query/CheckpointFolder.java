@@ -68,9 +68,12 @@ public final class CheckpointFolder {
     }
   }
 
-  private static RuntimeException failed(Path file, Exception e) {
-    return e instanceof RuntimeException runtime
-        ? runtime
-        : new UncheckedIOException(file + ": " + e.getMessage(), new IOException(e));
+  static RuntimeException failed(Path file, Exception e) {
+    if (e instanceof RuntimeException runtime) {
+      return runtime;
+    }
+    // The cause as it is: by its type Spark tells a stopped query from a failed one.
+    IOException cause = e instanceof IOException io ? io : new IOException(e);
+    return new UncheckedIOException(file + ": " + e.getMessage(), cause);
   }
 }

@@ -14,6 +14,8 @@ import java.util.UUID;
 import java.util.concurrent.TimeoutException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
@@ -65,8 +67,9 @@ public final class RunningQuery {
         .map(query -> new RunningQuery(query, session));
   }
 
-  /** The query whose private session this is, on whatever thread. */
-  public static Optional<String> ofSession(SparkSession session) {
+  /** The checkpoint of the query whose private session has made these rows, on any thread. */
+  public static Optional<String> checkpointOf(Dataset<Row> rows) {
+    SparkSession session = (SparkSession) rows.sparkSession();
     return session.sharedState().activeStreamingQueries().values().stream()
         .filter(query -> query.sparkSessionForStream() == session)
         .map(StreamExecution::resolvedCheckpointRoot)
