@@ -75,6 +75,8 @@ class Result:
 
 SMALL_TASK = ("FIRST=1", "SECOND=2")
 SMALL_EPOCH = ("FIRST=2", "SECOND=2")
+SMALL_SHARED = ("GENERATIONS=2", "ATTEMPTS=2")
+BACK_AND_FORTH = ("GENERATIONS=5", "ATTEMPTS=1", "EXPULSIONS=0")
 
 WHOLE = [
     Search("task_scope", ("FIRST=2", "SECOND=2")),
@@ -83,6 +85,9 @@ WHOLE = [
     Search("task_scope", ("FIRST=1", "SECOND=2", "TIMEOUTS=2", "CRASHES=2")),
     Search("epoch_scope", ("FIRST=2", "SECOND=3")),
     Search("epoch_scope", ("FIRST=2", "SECOND=2", "TIMEOUTS=2")),
+    Search("shared_scope", SMALL_SHARED),
+    Search("shared_scope", ("GENERATIONS=3", "ATTEMPTS=2", "EXPULSIONS=0")),
+    Search("shared_scope", BACK_AND_FORTH),
 ]
 
 TASK_RULES = {
@@ -112,10 +117,28 @@ EPOCH_RULES = {
     "NO_HEAL": "6.5: a decided transaction that was aborted is noticed",
     "HEAL_UNSEEN": "6.5: aborted is what a reader does not find, not what is not open",
 }
+SHARED_RULES = {
+    "NO_GENERATION": "4: offsets carry the group's generation",
+    "LEASE_UNCHECKED": "4: a fence is given only where the partition stayed",
+    "NO_PLAN_NUMBER": "4: and for the plan at hand",
+    "NO_REVOCATION_WAIT": "4: a partition is given up when its transactions have ended",
+    "ANY_END": "4: one attempt's end is not another's",
+    "NO_FENCE_AT_END": "4: attempts that a batch's end leaves behind are fenced",
+    "NO_FENCE_WHEN_LOST": "4: so are those over a partition that was lost",
+    "NO_END_GONE": "4: a new owner ends what members that are gone have left open",
+    "NO_STABLE_FETCH": "3: a stable fetch follows initTransactions",
+    "WHOEVER_HAS_THE_ID": "4: past its producer a task ends that one's transaction, no other",
+}
+TERM_RULES = {
+    "LEASE_BY_PARTITION": "4: a fence is for the term of the plan: not gone and come back",
+    "START_BY_PARTITION": "4: a start is committed in the term in which it was found",
+}
 SEARCHES = [
     *WHOLE,
     *(Search("task_scope", SMALL_TASK, out, rule) for out, rule in TASK_RULES.items()),
     *(Search("epoch_scope", SMALL_EPOCH, out, rule) for out, rule in EPOCH_RULES.items()),
+    *(Search("shared_scope", SMALL_SHARED, out, rule) for out, rule in SHARED_RULES.items()),
+    *(Search("shared_scope", BACK_AND_FORTH, out, rule) for out, rule in TERM_RULES.items()),
 ]
 
 
