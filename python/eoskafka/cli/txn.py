@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from eoskafka.cli import settings
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.errors import TransactionError
 from eoskafka.transactions import Outcome, Resolution, resolve
@@ -57,13 +58,12 @@ def resolve_write(
     with 1 if a part of it is lost to a timeout or no such job was ever begun, with 3 if the brokers
     do not answer.
     """
-    options = {"kafka.bootstrap.servers": bootstrap_servers}
-    for item in client or []:
-        key, equals, value = item.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"'{item}' is not key=value", param_hint="-X")
-        options[f"kafka.{key}"] = value
-    options |= {"decisionTopic": decision_topic, "transactionalIdPrefix": prefix}
+    options = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        **{f"kafka.{key}": value for key, value in settings.parse(client).items()},
+        "decisionTopic": decision_topic,
+        "transactionalIdPrefix": prefix,
+    }
     try:
         found = resolve(write_id, options, forget, give_up)
     except TransactionError as error:

@@ -4,7 +4,6 @@ import io.eoskafka.group.Identity;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 
 /**
  * What the metadata of a committed offset says: who committed it, in which scope, for which batch.
@@ -45,14 +44,18 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
   public enum Kind {
     OURS,
     NONE,
+    OLDER_PROTOCOL,
     NEWER_PROTOCOL
   }
 
   private static final Pattern SHORT_CLUSTER = Pattern.compile("[A-Za-z0-9_-]{2,32}");
   private static final String MARK = "eoskafka:";
+  private static final Pattern ANY_VERSION = Pattern.compile(MARK + "(\\d{1,9}):");
   private static final Pattern FORM =
       Pattern.compile(
-          "eoskafka:(\\d{1,9}):([tes]):([A-Za-z0-9_-]{22}):([A-Za-z0-9_-]{1,22}):"
+          "eoskafka:(\\d{1,9}):([tes]):("
+              + Identity.DIGEST_PATTERN
+              + "):([A-Za-z0-9_-]{1,22}):"
               + "([A-Za-z0-9_-]{1,32}):(-?\\d{1,18})");
 
   /** What a stamp has for a sink's cluster: its id, or a digest of one that is not so simple. */
@@ -75,18 +78,17 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
         + epoch;
   }
 
-  /** Tells a stamp of this protocol from none and from one of a newer protocol. */
+  /** Tells a stamp of this protocol from none and from those of other protocols. */
   public static Kind kindOf(String metadata) {
     if (metadata == null || !metadata.startsWith(MARK)) {
       return Kind.NONE;
     }
-    return parse(metadata).isPresent() ? Kind.OURS : Kind.NEWER_PROTOCOL;
-  }
-
-  /** Whether an offset, which may be null, was committed in this scope. */
-  public static boolean isOf(OffsetAndMetadata offset, Scope scope) {
-    return offset != null
-        && parse(offset.metadata()).filter(stamp -> stamp.scope == scope).isPresent();
+    if (parse(metadata).isPresent()) {
+      return Kind.OURS;
+    }
+    Matcher version = ANY_VERSION.matcher(metadata);
+    boolean isOlder = version.lookingAt() && Integer.parseInt(version.group(1)) < VERSION;
+    return isOlder ? Kind.OLDER_PROTOCOL : Kind.NEWER_PROTOCOL;
   }
 
   /** The stamp, or empty where the metadata is none of this protocol version. */

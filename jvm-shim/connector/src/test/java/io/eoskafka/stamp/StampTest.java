@@ -46,6 +46,10 @@ class StampTest {
         assertThat(Stamp.kindOf(text)).isEqualTo(Stamp.Kind.NONE);
         assertThat(Stamp.parse(text)).isEmpty();
       }
+      case "older" -> {
+        assertThat(Stamp.kindOf(text)).isEqualTo(Stamp.Kind.OLDER_PROTOCOL);
+        assertThat(Stamp.parse(text)).isEmpty();
+      }
       case "newer" -> {
         assertThat(Stamp.kindOf(text)).isEqualTo(Stamp.Kind.NEWER_PROTOCOL);
         assertThat(Stamp.parse(text)).isEmpty();

@@ -1,0 +1,91 @@
+"""`eoskafka upgrade`: can a job and its brokers move to this version?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from eoskafka.cli import settings
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
+from eoskafka.errors import UnreachableError
+from eoskafka.upgrade import Report, Verdict, check
+
+app = typer.Typer(
+    help="Moving a job to this version.",
+    epilog="Example: eoskafka upgrade check --bootstrap-servers b:9092 --group payments",
+    no_args_is_help=True,
+)
+
+_VERDICTS = {
+    Verdict.FREE: "The group has no offsets: a new query can begin with it.",
+    Verdict.IN_USE: "Somebody is in the group, and has committed no offsets.",
+    Verdict.READY: "The job can move: this version goes on from its offsets.",
+    Verdict.BROKERS_TOO_OLD: "The job cannot move yet: brokers are too old.",
+    Verdict.NEWER: "The job cannot move: a newer eoskafka has committed its offsets.",
+    Verdict.OTHER: "The job can move in two steps: its offsets are those of another application, "
+    "or of an older eoskafka, and must not be mixed with this version's.",
+    Verdict.MIXED: "Not to be said: the offsets are those of several queries.",
+}
+
+
+@app.callback()
+def group() -> None:
+    """Moving a job to this version."""
+
+
+@app.command(
+    "check",
+    epilog="Example: eoskafka upgrade check --bootstrap-servers b:9092 --group payments",
+)
+def check_group(
+    group: Annotated[str, typer.Option(help="The query's kafka.group.id.")],
+    bootstrap_servers: Annotated[str, typer.Option(help="Brokers of its source, host:port,...")],
+    topics: Annotated[
+        str, typer.Option(help="The query's topics, with commas; all of the group's by default.")
+    ] = "",
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-X",
+            help="A setting of kafka-python's client, key=value; may be repeated.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Say whether a job and its brokers can move to this version, and the steps to take.
+
+    Changes nothing. Ends with 0 if the job can move as it is, with 1 if something has to be done
+    first, with 3 if the brokers do not answer.
+    """
+    given = {key.replace(".", "_"): value for key, value in settings.parse(client).items()}
+    chosen = [topic.strip() for topic in topics.split(",") if topic.strip()]
+    try:
+        found = check(bootstrap_servers, group, chosen, given)
+    except UnreachableError as error:
+        messages.print(str(error), markup=False)
+        raise typer.Exit(Exit.UNREACHABLE) from error
+    if output is Format.JSON:
+        print_json({"group": group, **asdict(found)})
+    else:
+        data.print(_text(group, found), markup=False)
+    if found.verdict not in (Verdict.FREE, Verdict.READY):
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _text(group: str, found: Report) -> str:
+    lines = []
+    for broker in found.brokers:
+        answer = f"Kafka {broker.release} or newer" if broker.release else "does not answer"
+        lines.append(f"broker {broker.id} ({broker.address}): {answer}")
+        lines += [f"  it {what}" for what in broker.lacks]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.partitions.items()))
+    ownership = f" (ownership={found.ownership})" if found.ownership else ""
+    lines.append(f"offsets of {group}: {kinds or 'none'}{ownership}")
+    lines += [f"member: {member}" for member in found.members]
+    lines += [f"open transaction: {name}" for name in found.open_transactions]
+    lines += ["", _VERDICTS[found.verdict]]
+    lines += [f"{number}. {step}" for number, step in enumerate(found.steps, 1)]
+    return "\n".join(lines)

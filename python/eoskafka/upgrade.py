@@ -1,0 +1,344 @@
+"""Whether a job and its brokers can move to this version of eoskafka, seen from outside.
+
+Reads only: the brokers' versions, a group's offsets with their stamps, its members, and the open
+transactions that may hold offsets of it.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NotCoordinatorError,
+)
+from kafka.structs import OffsetAndMetadata
+
+from eoskafka import stamps
+from eoskafka.errors import UnreachableError
+
+# Api key, lowest version, Kafka release that has it, what is missing before: as
+# `io.eoskafka.wire.BrokerVersions` has it.
+_NEEDS = (
+    (28, 3, "2.5", "cannot tell the offsets of a former driver from those of the present one"),
+    (9, 7, "2.5", "does not wait for offsets in open transactions"),
+    (66, 0, "3.0", "does not list the transactions to be ended"),
+    (65, 0, "3.0", "does not tell whose a transaction is"),
+)
+_OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+_OFFSETS_TOPIC = "__consumer_offsets"
+_TIMEOUT_MS = 10_000
+# A cluster's first group waits for the offsets topic, any other for a broker that takes over.
+_COORDINATOR_S = 30.0
+COORDINATOR_COMES = (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+)
+
+
+class Verdict(str, enum.Enum):
+    """What `check` has come to."""
+
+    FREE = "free"
+    IN_USE = "in_use"
+    READY = "ready"
+    BROKERS_TOO_OLD = "brokers_too_old"
+    NEWER = "newer"
+    OTHER = "other"
+    MIXED = "mixed"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker of the cluster.
+
+    Attributes:
+        id: its node id.
+        address: host:port.
+        release: the newest Kafka release whose requests it knows, or an empty text if it did not
+            answer.
+        lacks: what it cannot do of what exactly-once needs.
+    """
+
+    id: int
+    address: str
+    release: str
+    lacks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` has found.
+
+    Attributes:
+        verdict: FREE if the group has neither offsets nor members, IN_USE if it has members alone;
+            READY if this version can go on from its offsets, MIXED if they are of several queries.
+        brokers: all of the cluster's.
+        partitions: by kind (`task`, `epoch`, `source_only`, `none`, `older`, `newer`) how many
+            topic-partitions have an offset of it.
+        ownership: `shared` or `exclusive` where all stamps say so, else an empty text.
+        members: who is in the group now.
+        open_transactions: those that may hold offsets of the group.
+        starting_offsets: the group's offsets in the form of the option `startingOffsets`.
+        steps: what to do, in order.
+    """
+
+    verdict: Verdict
+    brokers: tuple[Broker, ...]
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    ownership: str = ""
+    members: tuple[str, ...] = ()
+    open_transactions: tuple[str, ...] = ()
+    starting_offsets: str = ""
+    steps: tuple[str, ...] = ()
+
+
+def check(
+    bootstrap_servers: str,
+    group: str,
+    topics: Sequence[str] = (),
+    client: Mapping[str, str] | None = None,
+) -> Report:
+    """Look at a group and its brokers, and say what moving to this version takes.
+
+    Args:
+        bootstrap_servers: of the source's cluster, `host:port,...`.
+        group: the query's `kafka.group.id`.
+        topics: the query's; others of the group are left aside. None for all of them.
+        client: further settings of kafka-python's admin client.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    try:
+        return _check(_Connect(client or {}), bootstrap_servers, group, topics)
+    except (KafkaError, OSError) as error:
+        raise UnreachableError(
+            f"group '{group}' could not be looked at on {bootstrap_servers}: {error!r}. Check the "
+            "address, that its brokers are up, and that this user may describe the cluster, the "
+            f"group, its transactions and the topic {_OFFSETS_TOPIC}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Connect:
+    """Opens admin clients."""
+
+    settings: Mapping[str, str]
+
+    def __call__(self, servers: str) -> closing[KafkaAdminClient]:
+        return closing(
+            KafkaAdminClient(
+                bootstrap_servers=servers.split(","),
+                request_timeout_ms=_TIMEOUT_MS,
+                bootstrap_timeout_ms=_TIMEOUT_MS,
+                **self.settings,
+            )
+        )
+
+
+def _check(connect: _Connect, servers: str, group: str, topics: Sequence[str]) -> Report:
+    with connect(servers) as admin:
+        nodes = admin.describe_cluster()["brokers"]
+    brokers = tuple(_broker(connect, node) for node in nodes)
+    if any(broker.lacks for broker in brokers):
+        # A group's coordinator may be one of them: nothing else is asked.
+        report = Report(Verdict.BROKERS_TOO_OLD, brokers)
+        return replace(report, steps=_steps(report, group))
+    offsets = {
+        partition: offset
+        for partition, offset in _offsets(connect, servers, group).items()
+        if not topics or partition.topic in topics
+    }
+    kinds, identities = _kinds(offsets)
+    exclusive = identities - {stamps.shared_identity(group)}
+    is_shared = exclusive != identities
+    with connect(servers) as admin:
+        members = _members(admin, group)
+        found = Report(
+            verdict=_verdict(kinds, exclusive, members),
+            brokers=brokers,
+            partitions=kinds,
+            ownership="shared" if is_shared else "exclusive" if exclusive else "",
+            members=members,
+            open_transactions=_open_transactions(admin, group),
+            starting_offsets=_json(offsets),
+        )
+    return replace(found, steps=_steps(found, group))
+
+
+def _offsets(
+    connect: _Connect, servers: str, group: str
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    deadline = time.monotonic() + _COORDINATOR_S
+    while True:
+        try:
+            # A new client each time: one keeps the coordinator that it has found.
+            with connect(servers) as admin:
+                found = admin.list_group_offsets([group])[group]
+            return {partition: each for partition, each in found.items() if each.offset >= 0}
+        except COORDINATOR_COMES:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _broker(connect: _Connect, node: Mapping[str, object]) -> Broker:
+    """Asked by a client of its own: one for all knows no newer versions than its first broker."""
+    number, address = int(str(node["broker_id"])), f"{node['host']}:{node['port']}"
+    try:
+        with connect(address) as admin:
+            known = admin.get_broker_version_data(number)
+    except (KafkaError, OSError):
+        return Broker(number, address, "", ())
+    lacks = tuple(
+        f"{why} (Kafka {release})"
+        for api, version, release, why in _NEEDS
+        if known.api_versions.get(api, (0, -1))[1] < version
+    )
+    return Broker(number, address, ".".join(map(str, known.broker_version)), lacks)
+
+
+def _kinds(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> tuple[dict[str, int], set[str]]:
+    """How many offsets are of which kind, and the identities in the stamps of this version."""
+    kinds: dict[str, int] = defaultdict(int)
+    identities = set()
+    for offset in offsets.values():
+        stamp = stamps.parse(offset.metadata)
+        if stamp is None:
+            kinds[stamps.kind_of(offset.metadata).value] += 1
+        else:
+            kinds[stamp.scope.value] += 1
+            identities.add(stamp.identity)
+    return dict(kinds), identities
+
+
+def _verdict(kinds: Mapping[str, int], exclusive: set[str], members: Sequence[str]) -> Verdict:
+    if not kinds:
+        return Verdict.IN_USE if members else Verdict.FREE
+    if stamps.Kind.NEWER.value in kinds:
+        return Verdict.NEWER
+    if stamps.Kind.NONE.value in kinds or stamps.Kind.OLDER.value in kinds:
+        return Verdict.OTHER
+    # One that had the group for itself before it was shared has left its stamp on what rests.
+    return Verdict.READY if len(exclusive) <= 1 else Verdict.MIXED
+
+
+def _members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
+    found = admin.describe_groups([group])[group]
+    if found["error"] or found["group_state"] == "Dead":
+        # What a broker says of a group of the consumer protocol, or of one that it has not got.
+        listed = {g["group_id"]: g for g in admin.list_groups()}
+        state = listed.get(group, {}).get("group_state", "")
+        return (
+            (f"members of a {state} group that this client cannot list",)
+            if state in ("Stable", "Assigning", "Reconciling")
+            else ()
+        )
+    return tuple(
+        sorted(
+            f"{member['member_id']} (client {member['client_id']} at {member['client_host']})"
+            for member in found["members"]
+        )
+    )
+
+
+def _open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
+    """Transactions that have not ended, over the partition where the group's offsets are."""
+    listed = admin.list_transactions(state_filters=_OPEN)
+    ids = [t.transactional_id for transactions in listed.values() for t in transactions]
+    (topic,) = admin.describe_topics([_OFFSETS_TOPIC])
+    if not topic["partitions"]:
+        raise KafkaError(f"{_OFFSETS_TOPIC} cannot be described")
+    if not ids:
+        return ()
+    where = TopicPartition(_OFFSETS_TOPIC, partition_of(group, len(topic["partitions"])))
+    described = admin.describe_transactions(ids)
+    return tuple(
+        sorted(name for name, found in described.items() if where in found.topic_partitions)
+    )
+
+
+def partition_of(name: str, count: int) -> int:
+    """Where brokers keep what belongs to a group's name, or to a transactional id.
+
+    Args:
+        count: partitions of the offsets topic, or of the transaction log.
+
+    Returns:
+        the partition, by the amount of Java's `String.hashCode` of the name.
+    """
+    value = 0
+    units = name.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    signed = value - 2**32 if value >= 2**31 else value
+    return (0 if signed == -(2**31) else abs(signed)) % count
+
+
+def _json(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
+    by_topic: dict[str, dict[str, int]] = defaultdict(dict)
+    for partition in sorted(offsets):
+        by_topic[partition.topic][str(partition.partition)] = offsets[partition].offset
+    return json.dumps(by_topic, separators=(",", ":")) if by_topic else ""
+
+
+def _steps(found: Report, group: str) -> tuple[str, ...]:
+    stop = "Stop what commits to the group now" + (
+        f": {'; '.join(found.members)}." if found.members else " (no member is in it)."
+    )
+    if found.open_transactions:
+        stop += f" Wait until these transactions have ended: {', '.join(found.open_transactions)}."
+    if found.verdict is Verdict.BROKERS_TOO_OLD:
+        old = [f"{b.id} ({b.address}, Kafka {b.release})" for b in found.brokers if b.lacks]
+        return (
+            f"Upgrade all brokers to Kafka 3.0 or newer: {', '.join(old)}.",
+            "Run this check again, and only then start the job with eoskafka.",
+        )
+    if found.verdict is Verdict.FREE:
+        return (
+            f"A new query can begin with kafka.group.id={group}, at its startingOffsets.",
+            "If a job has run with this group, its offsets have expired or were deleted, and "
+            "nothing here tells how far it got: compare its output with its input first.",
+        )
+    if found.verdict is Verdict.IN_USE:
+        return (stop, "Run this check again: what it has read may still be committed.")
+    if found.verdict is Verdict.READY:
+        if found.ownership == "shared":
+            return (
+                "Start the new version beside the running one, with a checkpoint of its own, "
+                "ownership=shared and handover=true; the running one ends by itself.",
+                f"Or without a handover: {stop} Start it with the new version, on the same "
+                "checkpoint: it goes on from there.",
+            )
+        return (stop, "Start it with the new version, on the same checkpoint: it goes on there.")
+    if found.verdict is Verdict.NEWER:
+        return ("Use the newer version of eoskafka that committed the offsets; no way leads back.",)
+    begin = (
+        "Start the query with a new kafka.group.id, a new checkpoint and "
+        f"startingOffsets={found.starting_offsets} (its partitions must be just the query's): "
+        "then it goes on where the offsets are."
+    )
+    if found.verdict is Verdict.MIXED:
+        return (
+            "Name the topics of the job in --topics: the group has offsets of several queries. "
+            "Each goes on by itself on its own checkpoint, as long as their topics differ.",
+            f"If they share topics: {stop} {begin}",
+        )
+    return (
+        f"{stop} Then run this check again: offsets that still move are no place to start.",
+        begin,
+    )
