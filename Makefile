@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos handover bench soak check clean
+.PHONY: help build demo test test-all model chaos handover registration bench soak check clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -42,6 +42,9 @@ chaos: build ## half an hour of faults, and the report on them (resumable)
 
 handover: build ## a new version takes over from the running one, and the report on it
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.handover
+
+registration: build ## requests per transaction with and without registerTopics, and the report
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.registration
 
 soak: build ## ten thousand epochs, and what they leave behind (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak

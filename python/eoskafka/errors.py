@@ -4,6 +4,7 @@
     ├── ConfigurationError        a setting is missing, wrong, or came too late
     ├── JarError                  the connector's jar is missing, stale, or cannot be built
     ├── TransactionError          a transaction cannot be settled
+    ├── UnreachableError          a cluster does not answer
     └── ClusterError              the local Kafka cluster cannot do what was asked
         └── ClusterNotFoundError  there is no cluster at that place
 
@@ -19,6 +20,7 @@ __all__ = [
     "EosKafkaError",
     "JarError",
     "TransactionError",
+    "UnreachableError",
 ]
 
 
@@ -44,6 +46,10 @@ class TransactionError(EosKafkaError):
     def __init__(self, message: str, condition: str = "") -> None:
         super().__init__(message)
         self.condition = condition
+
+
+class UnreachableError(EosKafkaError):
+    """A Kafka cluster does not answer, or not to this user."""
 
 
 class ClusterError(EosKafkaError):

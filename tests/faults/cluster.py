@@ -1,4 +1,4 @@
-"""`FaultyCluster`: three brokers that their clients reach through proxies."""
+"""`FaultyCluster`: brokers that their clients reach through proxies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import TracebackType
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.broker import Broker
 from eoskafka.cluster.local import free_ports
+from eoskafka.upgrade import partition_of
 from kafka.admin import KafkaAdminClient
 
 from faults.proxy import Proxy
@@ -18,18 +19,24 @@ _GROUPS = "__consumer_offsets"
 
 
 class FaultyCluster:
-    """Replication factor 3, `min.insync.replicas` 2; a context manager.
+    """With three brokers replication factor 3, `min.insync.replicas` 2; a context manager.
 
     Brokers talk to each other on a listener of their own, so a fault of a proxy is one between a
     client and a broker.
 
     Args:
         data_dir: for data and logs.
+        brokers: 1 or 3.
+        features: as `LocalCluster` has them.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(
+        self, data_dir: Path, brokers: int = 3, features: Mapping[str, int] | None = None
+    ) -> None:
         self._proxies: dict[int, Proxy] = {}
-        self._cluster = LocalCluster(brokers=3, data_dir=data_dir, properties=self._properties)
+        self._cluster = LocalCluster(
+            brokers=brokers, data_dir=data_dir, properties=self._properties, features=features
+        )
 
     def __enter__(self) -> FaultyCluster:
         try:
@@ -80,7 +87,7 @@ class FaultyCluster:
         with KafkaAdminClient(bootstrap_servers=self.direct_servers) as admin:
             (described,) = admin.describe_topics([topic])
         leaders = {p["partition_index"]: p["leader_id"] for p in described["partitions"]}
-        return int(leaders[_java_hash(name) % len(leaders)])
+        return int(leaders[partition_of(name, len(leaders))])
 
     def _properties(self, broker: Broker) -> Mapping[str, str]:
         (port,) = free_ports(1)
@@ -102,11 +109,3 @@ class FaultyCluster:
     def _close_proxies(self) -> None:
         for proxy in self._proxies.values():
             proxy.close()
-
-
-def _java_hash(text: str) -> int:
-    """`Utils.abs(text.hashCode())`: how brokers find the partition of a name."""
-    value = 0
-    for unit in text.encode("utf-16-be")[1::2]:  # the names here are ASCII
-        value = (31 * value + unit) & 0x7FFFFFFF
-    return value

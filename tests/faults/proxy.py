@@ -11,6 +11,7 @@ import contextlib
 import enum
 import struct
 import threading
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ _HOST = "127.0.0.1"
 _SIZE = struct.Struct(">i")
 # Of a request: api key, api version, correlation id. A response starts with the correlation id.
 _REQUEST = struct.Struct(">hhi")
+_ERROR = struct.Struct(">h")
+_CONCURRENT_TRANSACTIONS = 51
 _CALL_TIMEOUT_S = 10.0
 # The largest frame that a broker takes by default.
 _LIMIT = 128 * 1024 * 1024
@@ -63,6 +66,11 @@ class Proxy:
         target: the broker's port for these clients, on 127.0.0.1.
 
     Its methods may be called from any thread.
+
+    Attributes:
+        requests: how many requests have come, by api key.
+        refused: how many of them, AddPartitionsToTxn and AddOffsetsToTxn, were told to come again
+            because the former transaction was not over.
     """
 
     def __init__(self, target: int) -> None:
@@ -75,6 +83,8 @@ class Proxy:
         self._drops: list[Drop] = []
         self._delay_s = 0.0
         self._is_cut = False
+        self.requests: Counter[int] = Counter()
+        self.refused: Counter[int] = Counter()
 
     def start(self) -> None:
         """Listen on a free port."""
@@ -164,6 +174,7 @@ class Proxy:
         while frame := await _read(client):
             api, _, correlation = _REQUEST.unpack_from(frame)
             asked[correlation] = api
+            self.requests[api] += 1
             await _write(broker, frame)
 
     async def _replies(
@@ -171,7 +182,10 @@ class Proxy:
     ) -> None:
         while frame := await _read(broker):
             (correlation,) = _SIZE.unpack_from(frame)
-            if self._is_lost(asked.pop(correlation, None)):
+            api = asked.pop(correlation, None)
+            if _is_concurrent(api, frame):
+                self.refused[api or 0] += 1
+            if self._is_lost(api):
                 return
             if self._delay_s:
                 await asyncio.sleep(self._delay_s)
@@ -186,6 +200,21 @@ class Proxy:
                     drop.happened.set()
                 return True
         return False
+
+
+def _is_concurrent(api: int | None, reply: bytes) -> bool:
+    """Whether a coordinator answers that the former transaction is not over.
+
+    Of the versions that Kafka's client sends, 3 and up: correlation id, tags, throttle time, then
+    the error, or topics with their partitions.
+    """
+    if api == Api.ADD_OFFSETS_TO_TXN:
+        return _ERROR.unpack_from(reply, 9) == (_CONCURRENT_TRANSACTIONS,)
+    if api == Api.ADD_PARTITIONS_TO_TXN and len(reply) > 10:
+        name = reply[10] - 1
+        # The name, how many partitions, the first one's number.
+        return _ERROR.unpack_from(reply, 11 + name + 1 + 4) == (_CONCURRENT_TRANSACTIONS,)
+    return False
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes | None:

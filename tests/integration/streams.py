@@ -16,14 +16,10 @@ from pathlib import Path
 import eoskafka
 from eoskafka.audit import read_committed
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
-from harness import until
+from eoskafka.upgrade import COORDINATOR_COMES
+from harness.waiting import until
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec
-from kafka.errors import (
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    NotCoordinatorError,
-)
 from kafka.structs import OffsetAndMetadata
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -33,12 +29,6 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 QUERY_S = 60
 
 # A new broker makes the offsets topic at the first request, and loads it.
-COORDINATOR_COMES = (
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    NotCoordinatorError,
-)
-
 Options = Mapping[str, bool | float | int | str | None]
 
 _LOG4J = """\

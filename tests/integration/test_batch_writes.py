@@ -309,9 +309,7 @@ def test_a_driver_killed_in_a_write_of_foreach_batch(
     application: Application, start_application: StartApplication, flow: Flow, point: Point
 ) -> None:
     flow.produce(200)
-    application.faults.arm(point, "kill")
-    flow.start(application, form="foreach_batch", maxOffsetsPerTrigger=100)
-    application.faults.wait_taken(point)
+    flow.reach(application, point, "kill", form="foreach_batch", maxOffsetsPerTrigger=100)
     application.kill()
     again = start_application("local[2]")
     flow.start(again, form="foreach_batch", maxOffsetsPerTrigger=100).wait_done()

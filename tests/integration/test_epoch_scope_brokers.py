@@ -74,9 +74,7 @@ def test_the_coordinator_dies(
     application: Application, flow: Flow, faulty: FaultyCluster, point: Point
 ) -> None:
     flow.produce(RECORDS)
-    application.faults.arm(point, "stop")
-    query = flow.start(application, **STATELESS)
-    application.faults.wait_taken(point)
+    query = flow.reach(application, point, "stop", **STATELESS)
     name = decision_id(flow) if point == "before-decision" else flow.open_transactions()[0]
     faulty.brokers[faulty.transaction_coordinator(name)].kill()
     application.resume()
@@ -89,9 +87,7 @@ def test_the_answer_to_the_end_of_a_transaction_is_lost(
     application: Application, flow: Flow, faulty: FaultyCluster, point: Point
 ) -> None:
     flow.produce(RECORDS)
-    application.faults.arm(point, "stop")
-    query = flow.start(application, **STATELESS)
-    application.faults.wait_taken(point)
+    query = flow.reach(application, point, "stop", **STATELESS)
     name = decision_id(flow) if point == "before-decision" else flow.open_transactions()[0]
     proxy = faulty.proxies[faulty.transaction_coordinator(name)]
     lost = proxy.drop_reply(Api.END_TXN)
@@ -169,9 +165,7 @@ def test_a_producers_epochs_come_to_their_end(
     before = producer_ids(flow, ids)
     flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("half-rolled-forward", "kill")
-    flow.start(first, **STATELESS)
-    first.faults.wait_taken("half-rolled-forward")
+    flow.reach(first, "half-rolled-forward", "kill", **STATELESS)
     first.kill()
     flow.start(application, **STATELESS).wait_done()
     flow.produce(RECORDS)

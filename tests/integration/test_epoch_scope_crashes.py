@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Action, Application, Flow, Point, Query, StartApplication, until
+from harness import Application, Flow, Point, StartApplication, until
 from kafka import KafkaProducer
 
 RECORDS = 600
@@ -24,23 +24,12 @@ RANDOM = {"transform": "random", **IN_BATCHES}
 SLOW = pytest.mark.slow
 
 
-def reach(
-    application: Application, flow: Flow, point: Point, action: Action, **how: object
-) -> Query:
-    """Start the query on new records, and wait until it has come to `point`."""
-    flow.produce(RECORDS)
-    application.faults.arm(point, action)
-    query = flow.start(application, **how)
-    application.faults.wait_taken(point)
-    return query
-
-
 @pytest.mark.parametrize(
     "point",
     [
         pytest.param("before-init", marks=SLOW),
         pytest.param("after-init", marks=SLOW),
-        "before-flush",
+        pytest.param("before-flush", marks=SLOW),
         "after-flush",
     ],
 )
@@ -81,7 +70,8 @@ def test_a_driver_killed_at_any_step_of_an_epoch(
     flow.produce(RECORDS)
     first = start_application("local[2]")
     flow.start(first, **how).wait_done()
-    reach(first, flow, point, "kill", **how)
+    flow.produce(RECORDS)
+    flow.reach(first, point, "kill", **how)
     first.kill()
     flow.start(application, **how).wait_done()
     flow.assert_exactly_once()
@@ -92,7 +82,8 @@ def test_a_driver_killed_in_its_first_epoch(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     first = start_application("local[2]")
-    reach(first, flow, "after-decision", "kill", **STATEFUL)
+    flow.produce(RECORDS)
+    flow.reach(first, "after-decision", "kill", **STATEFUL)
     first.kill()
     flow.start(application, **STATEFUL).wait_done()
     flow.assert_exactly_once()
@@ -111,7 +102,8 @@ def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     start_application: StartApplication, application: Application, flow: Flow, point: Point
 ) -> None:
     first = start_application("local[2]")
-    query = reach(first, flow, point, "stop", **STATEFUL)
+    flow.produce(RECORDS)
+    query = flow.reach(first, point, "stop", **STATEFUL)
     flow.start(application, **STATEFUL).wait_done()
     flow.produce(RECORDS)
     first.resume()
@@ -125,7 +117,8 @@ def test_a_driver_that_wakes_up_and_does_not_know_the_new_partitions_changes_not
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     first = start_application("local[2]")
-    query = reach(first, flow, "before-decision", "stop", **STATELESS)
+    flow.produce(RECORDS)
+    query = flow.reach(first, "before-decision", "stop", **STATELESS)
     flow.add_partitions(4)
     flow.produce(RECORDS)
     flow.start(application, **STATELESS).wait_done()
@@ -141,7 +134,8 @@ def test_records_of_a_decided_epoch_that_are_gone_at_the_restart_are_not_read_ag
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     first = start_application("local[2]")
-    reach(first, flow, "after-decision", "kill", **STATELESS)
+    flow.produce(RECORDS)
+    flow.reach(first, "after-decision", "kill", **STATELESS)
     first.kill()
     decided = flow.committed()
     assert sum(decided.values()) == PER_BATCH
@@ -165,7 +159,8 @@ def test_a_decided_epoch_is_committed_though_its_input_is_gone(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     first = start_application("local[2]")
-    reach(first, flow, "after-decision", "kill", **STATELESS)
+    flow.produce(RECORDS)
+    flow.reach(first, "after-decision", "kill", **STATELESS)
     first.kill()
     with flow.admin() as admin:
         admin.delete_topics([flow.input])
@@ -180,7 +175,8 @@ def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_ep
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     first = start_application("local[2]")
-    reach(first, flow, "after-decision", "kill", **STATELESS)
+    flow.produce(RECORDS)
+    flow.reach(first, "after-decision", "kill", **STATELESS)
     first.kill()
     flow.create_again()
     flow.produce(RECORDS)
@@ -197,11 +193,10 @@ def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
 ) -> None:
     # The second one has chosen the batch to run again before it fences the first one.
     first = start_application("local[2]")
-    running = reach(first, flow, "before-decision", "stop", interval="200 milliseconds", **STATEFUL)
+    flow.produce(RECORDS)
+    running = flow.reach(first, "before-decision", "stop", interval="200 milliseconds", **STATEFUL)
     second = start_application("local[2]")
-    second.faults.arm("before-run", "stop")
-    query = flow.start(second, **STATEFUL)
-    second.faults.wait_taken("before-run")
+    query = flow.reach(second, "before-run", "stop", **STATEFUL)
     first.resume()
     running.wait_batches(2)
     second.resume()
@@ -213,16 +208,16 @@ def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_a_driver_that_starts_beside_the_first_epoch_of_another_one_settles_it(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     # When it looks for signs of epoch scope there are none yet; its own plan needs none.
     first = start_application("local[2]")
-    reach(first, flow, "before-run", "stop", **STATELESS)
+    flow.produce(RECORDS)
+    flow.reach(first, "before-run", "stop", **STATELESS)
     second = start_application("local[2]")
-    second.faults.arm("before-join", "stop")
-    query = flow.start(second, **IN_BATCHES)
-    second.faults.wait_taken("before-join")
+    query = flow.reach(second, "before-join", "stop", **IN_BATCHES)
     first.faults.arm("after-decision", "kill")
     first.resume()
     first.faults.wait_taken("after-decision")
@@ -298,7 +293,8 @@ def test_another_plan_of_a_decided_epoch_stops_the_query(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     first = start_application("local[2]")
-    reach(first, flow, "before-log", "kill", **STATEFUL)
+    flow.produce(RECORDS)
+    flow.reach(first, "before-log", "kill", **STATEFUL)
     first.kill()
     planned = flow.checkpoint / "offsets" / "0"
     (flow.checkpoint / "offsets" / ".0.crc").unlink(missing_ok=True)
@@ -313,7 +309,8 @@ def test_a_failure_after_the_decision_takes_nothing_back(
     application: Application, flow: Flow
 ) -> None:
     # Its rows are others when it runs again: what was decided cannot be made anew.
-    query = reach(application, flow, "after-decision", "fail", **RANDOM)
+    flow.produce(RECORDS)
+    query = flow.reach(application, "after-decision", "fail", **RANDOM)
     assert "fault after-decision" in str(query.wait_end().error)
     flow.start(application, **RANDOM).wait_done()
     flow.assert_nothing_is_open()
@@ -328,7 +325,8 @@ def test_a_query_stopped_after_its_decision_commits_what_it_has_decided(
 ) -> None:
     # Spark interrupts the query's thread, which ends every call of Kafka's clients.
     in_one = {"transform": "grouped", "mode": "update"}
-    query = reach(application, flow, "after-decision", "slow", **in_one)
+    flow.produce(RECORDS)
+    query = flow.reach(application, "after-decision", "slow", **in_one)
     assert query.stop().error is None
     assert len(flow.outputs()) == RECORDS
     flow.start(application, **in_one).wait_done()
@@ -339,7 +337,8 @@ def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
     first = start_application("local[2]")
-    query = reach(first, flow, "before-decision", "stop", **STATEFUL)
+    flow.produce(RECORDS)
+    query = flow.reach(first, "before-decision", "stop", **STATEFUL)
     ended = flow.open_transactions()[0]
     with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
         producer.init_transactions()
@@ -375,7 +374,8 @@ def time_out(first: Application, flow: Flow, point: Point, **how: object) -> Non
     """Decide an epoch, not the first one, and die after its transactions have timed out."""
     flow.produce(PER_BATCH)
     flow.start(first, sink=SHORT, **how).wait_done()
-    reach(first, flow, point, "stop", sink=SHORT, **how)
+    flow.produce(RECORDS)
+    flow.reach(first, point, "stop", sink=SHORT, **how)
     until(lambda: not flow.open_transactions(), "the timeout of the transactions", 60)
     first.kill()
 
@@ -424,7 +424,8 @@ def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
 ) -> None:
     flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
     first = start_application("local[2]")
-    query = reach(first, flow, "before-decision", "stop", sink=SHORT, **STATELESS)
+    flow.produce(RECORDS)
+    query = flow.reach(first, "before-decision", "stop", sink=SHORT, **STATELESS)
     time.sleep(TOO_LONG_S)  # an epoch that takes long, not a wait for something
     first.resume()
     error = query.wait_end().error

@@ -105,9 +105,7 @@ def test_a_driver_killed_at_any_step(
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm(point, "kill")
-    flow.start(first, **IN_BATCHES)
-    first.faults.wait_taken(point)
+    flow.reach(first, point, "kill", **IN_BATCHES)
     first.kill()
     flow.start(application, **IN_BATCHES).wait_done()
     flow.assert_exactly_once()
@@ -119,9 +117,7 @@ def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm(point, "stop")
-    query = flow.start(first, **IN_BATCHES)
-    first.faults.wait_taken(point)
+    query = flow.reach(first, point, "stop", **IN_BATCHES)
     flow.start(application, **IN_BATCHES).wait_done()
     flow.produce(RECORDS)
     first.resume()
@@ -130,6 +126,7 @@ def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_what_was_decided_is_committed_though_the_source_cannot_be_reached(
     start_application: StartApplication, cluster: LocalCluster, other: LocalCluster, tmp_path: Path
 ) -> None:
@@ -138,9 +135,7 @@ def test_what_was_decided_is_committed_though_the_source_cannot_be_reached(
     )
     flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("after-decision", "kill")
-    flow.start(first, **IN_BATCHES)
-    first.faults.wait_taken("after-decision")
+    flow.reach(first, "after-decision", "kill", **IN_BATCHES)
     first.kill()
     assert flow.open_transactions()
     other.stop()

@@ -61,9 +61,7 @@ def test_an_attempt_that_fails_before_its_commit_is_aborted_and_repeated(
     application: Application, flow: Flow, point: Point
 ) -> None:
     flow.produce(RECORDS)
-    application.faults.arm(point, "fail")
-    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH)
-    application.faults.wait_taken(point)
+    query = flow.reach(application, point, "fail", maxOffsetsPerTrigger=PER_BATCH)
     query.wait_done()
     flow.assert_exactly_once()
 
@@ -305,9 +303,7 @@ def test_driver_and_executors_killed_with_a_transaction_open_do_not_block_the_re
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("after-offsets", "kill")
-    flow.start(first, maxOffsetsPerTrigger=PER_BATCH)
-    first.faults.wait_taken("after-offsets")
+    flow.reach(first, "after-offsets", "kill", maxOffsetsPerTrigger=PER_BATCH)
     first.kill()
     assert flow.open_transactions()
     began = time.monotonic()
@@ -334,6 +330,7 @@ def test_an_executor_that_outlives_its_driver_cannot_commit_after_the_restart(
     flow.assert_exactly_once()
 
 
+@pytest.mark.slow
 def test_a_driver_stopped_between_batches_learns_who_has_taken_over(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -387,14 +384,14 @@ def test_a_driver_stopped_in_mid_batch_is_fenced_by_the_second_one_and_leaves_it
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2]")
-    first.faults.arm("after-offsets", "stop")
-    fenced = flow.start(first, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
-    first.faults.wait_taken("after-offsets")
+    fenced = flow.reach(
+        first, "after-offsets", "stop", interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH
+    )
     # The second one has one attempt for each task, and a transaction open when the first one ends.
     second = start_application("local[2]")
-    second.faults.arm("before-flush", "stop")
-    query = flow.start(second, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
-    second.faults.wait_taken("before-flush")
+    query = flow.reach(
+        second, "before-flush", "stop", interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH
+    )
     owner = flow.owner()
     first.resume()
     error = fenced.wait_end().error
@@ -412,9 +409,7 @@ def test_invariant_8_a_driver_stopped_before_it_logs_a_batch_learns_who_has_take
 ) -> None:
     flow.produce(PER_BATCH)
     first = start_application("local[2]")
-    first.faults.arm("before-log", "stop")
-    query = flow.start(first, interval="100 milliseconds")
-    first.faults.wait_taken("before-log")
+    query = flow.reach(first, "before-log", "stop", interval="100 milliseconds")
     flow.produce(PER_BATCH)
     second = flow.start(application, interval="100 milliseconds")
     second.wait_batches(2)
@@ -433,9 +428,9 @@ def test_a_driver_silent_for_longer_than_its_session_is_told_so_and_loses_nothin
 ) -> None:
     flow.produce(RECORDS)
     session = {"kafka.session.timeout.ms": 3_000, "kafka.heartbeat.interval.ms": 500}
-    application.faults.arm("after-flush", "stop")
-    query = flow.start(application, maxOffsetsPerTrigger=PER_BATCH, **session)
-    application.faults.wait_taken("after-flush")
+    query = flow.reach(
+        application, "after-flush", "stop", maxOffsetsPerTrigger=PER_BATCH, **session
+    )
     application.pause_driver()
     until(lambda: not flow.members(), "the end of the membership", 30)
     application.resume()
@@ -452,9 +447,7 @@ def test_a_fenced_driver_that_retries_its_tasks_does_not_end_the_query_that_took
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2,4]")  # four attempts for each task
-    first.faults.arm("after-offsets", "stop")
-    fenced = flow.start(first, interval="100 milliseconds")
-    first.faults.wait_taken("after-offsets")
+    fenced = flow.reach(first, "after-offsets", "stop", interval="100 milliseconds")
     # The second one holds the same slots' producers in an open transaction when the first goes on.
     application.faults.arm("before-flush", "stop")
     second = flow.start(application, interval="100 milliseconds", maxOffsetsPerTrigger=PER_BATCH)
@@ -478,9 +471,7 @@ def test_an_executor_of_a_former_driver_cannot_commit_what_another_slot_has_now(
     executor = application.faults.wait_taken("before-init")
     application.pause_driver()
     second = start_application("local[1]")
-    second.faults.arm("before-flush", "stop")
-    query = flow.start(second, slots=1)
-    second.faults.wait_taken("before-flush")
+    query = flow.reach(second, "before-flush", "stop", slots=1)
     ended = application.ended_attempts()
     application.resume(executor)
     until(lambda: application.ended_attempts() > ended, "the end of its attempt", 30)

@@ -261,6 +261,7 @@ def refused_beside(flow: Flow, other: Flow, application: Application) -> str:
     members = flow.members()
     error = other.start(application).wait_end().error
     assert error is not None
+    assert all(member in error for member in members)
     assert flow.members() == members
     flow.produce(PER_BATCH)
     flow.wait_committed()
@@ -281,7 +282,9 @@ def forget(batches: list[Path]) -> None:
         (batch.parent / f".{batch.name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("transform", ["exclaim", "repartitioned"])
+@pytest.mark.parametrize(
+    "transform", [pytest.param("exclaim", marks=pytest.mark.slow), "repartitioned"]
+)
 def test_a_session_with_the_kryo_serializer(
     start_application: StartApplication, flow: Flow, transform: str
 ) -> None:

@@ -369,6 +369,7 @@ NEWER_STAMPS = {
     "a newer version in another form": "eoskafka:2:whatever/comes;later",
     "an unknown scope": f"eoskafka:1:x:{FOREIGN}:{'B' * 22}:-:7",
 }
+OLDER_STAMP = f"eoskafka:0:t:{FOREIGN}:{'B' * 22}:-:7"
 
 
 def assert_refused_untouched(job: Job, metadata: str, condition: str) -> None:
@@ -390,6 +391,10 @@ def assert_refused_untouched(job: Job, metadata: str, condition: str) -> None:
 @pytest.mark.parametrize("name", REFUSED_STAMPS)
 def test_offsets_of_another_owner_are_refused(job: Job, name: str) -> None:
     assert_refused_untouched(job, *REFUSED_STAMPS[name])
+
+
+def test_invariant_10_stamps_of_an_older_protocol_are_refused(job: Job) -> None:
+    assert_refused_untouched(job, OLDER_STAMP, "EOSKAFKA_OLDER_PROTOCOL")
 
 
 @pytest.mark.parametrize("name", NEWER_STAMPS)

@@ -140,7 +140,7 @@ class Broker:
             time.sleep(_POLL_SECONDS)
 
     def _is_ready(self) -> bool:
-        if not _accepts_connections(self.port):
+        if not accepts_connections(self.port):
             return False
         from kafka.admin import KafkaAdminClient
         from kafka.errors import KafkaError
@@ -195,7 +195,8 @@ def run_kafka_tool(main_class: str, *arguments: str) -> None:
         )
 
 
-def _accepts_connections(port: int) -> bool:
+def accepts_connections(port: int) -> bool:
+    """Whether somebody listens on this port of 127.0.0.1."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

@@ -44,6 +44,8 @@ class LocalCluster:
         heap_mb: heap bound of each broker, MiB.
         properties: further broker settings, over our own; or what makes them for a broker, once
             its ports are known.
+        features: levels of Kafka's features that differ from the newest, `transaction.version` to
+            1 for instance; of a new cluster.
 
     Raises:
         ClusterError: from every method, with the broker's log file where one is to blame.
@@ -55,12 +57,14 @@ class LocalCluster:
         data_dir: str | os.PathLike[str] | None = None,
         heap_mb: int = 512,
         properties: Mapping[str, str] | Callable[[Broker], Mapping[str, str]] | None = None,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         if brokers not in (1, 3):
             raise ClusterError(f"a local cluster has 1 or 3 brokers, not {brokers}")
         self._size = brokers
         self._heap_mb = heap_mb
         self._properties = properties or {}
+        self._features = features or {}
         self._chosen_dir = Path(data_dir).absolute() if data_dir is not None else None
         self._temporary: Path | None = None
         self._cluster_id: str | None = None
@@ -222,6 +226,7 @@ class LocalCluster:
             "kafka.tools.StorageTool",
             *("format", "--cluster-id", self.cluster_id, "--config", settings),
             "--ignore-formatted",
+            *(f"--feature={name}={level}" for name, level in self._features.items()),
         )
 
     def _each(self, action: Callable[[Broker], None]) -> None:

@@ -8,7 +8,9 @@
 | `faults.py`      | `Faults`: arms the connector's fault points                               |
 | `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
 | `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
-| `delta.py`       | Delta's jars, from Maven                                                  |
+| `delta.py`       | Delta's jars                                                              |
+| `maven.py`       | jars that only tests need                                                 |
+| `old_kafka.py`   | a broker from before KIP-447                                              |
 | `waiting.py`     | `until`: waits on a condition with a deadline                             |
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,8 @@ Point = Literal[
     "after-init",
     "before-flush",
     "after-flush",
+    "after-lease",
+    "after-refusal",
     "after-offsets",
     "after-commit",
     "before-join",
@@ -53,10 +56,23 @@ class Faults:
         return None
 
     def wait_taken(self, point: Point, timeout_s: float = 60) -> int:
-        """Wait until a task has got to `point`; the pid of its JVM."""
-        return until(lambda: self.taken(point), f"a task at {point}", timeout_s)
+        """Wait until a task has got to `point`; the pid of its JVM.
+
+        One that stops there has stopped: a signal to go on that came before would be lost.
+        """
+        pid = until(lambda: self.taken(point), f"a task at {point}", timeout_s)
+        if (self.folder / f"{point}{_TAKEN}{pid}").read_text(encoding="utf-8") == "stop":
+            until(lambda: _is_stopped(pid), f"the stop of {pid}", timeout_s)
+        return pid
 
     def clear(self) -> None:
         """Disarm everything and forget what was taken."""
         for file in self.folder.iterdir():
             file.unlink(missing_ok=True)
+
+
+def _is_stopped(pid: int) -> bool:
+    state = subprocess.run(
+        ["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return state.stdout.strip().startswith("T")

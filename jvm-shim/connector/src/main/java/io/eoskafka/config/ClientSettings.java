@@ -1,6 +1,7 @@
 package io.eoskafka.config;
 
 import java.io.Serializable;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -135,6 +136,21 @@ public final class ClientSettings implements Serializable {
     config.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
     config.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
     return config;
+  }
+
+  /** How long a member of the classic protocol may be silent; the other's is the broker's. */
+  public String sessionTimeout() {
+    return "consumer".equals(given(ConsumerConfig.GROUP_PROTOCOL_CONFIG))
+        ? "the broker's group.consumer.session.timeout.ms"
+        : given.getOrDefault(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "45000");
+  }
+
+  /** How long a producer's calls may wait. */
+  public Duration maxBlock() {
+    return Duration.ofMillis(
+        given.containsKey(ProducerConfig.MAX_BLOCK_MS_CONFIG)
+            ? Long.parseLong(given.get(ProducerConfig.MAX_BLOCK_MS_CONFIG))
+            : 60_000);
   }
 
   public Map<String, Object> admin(String clientId) {

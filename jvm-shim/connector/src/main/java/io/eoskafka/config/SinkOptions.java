@@ -1,9 +1,11 @@
 package io.eoskafka.config;
 
+import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.stream.Stream;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -15,6 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *     within it, in epoch scope a batch
  * @param decisionTopic where epoch scope keeps its decisions
  * @param writeId names a batch write
+ * @param registerTopics the only topics that may be written to; empty for no such limit
  */
 public record SinkOptions(
     ClientSettings client,
@@ -23,7 +26,8 @@ public record SinkOptions(
     String transactionalIdPrefix,
     OptionalInt transactionTimeout,
     String decisionTopic,
-    Optional<String> writeId) {
+    Optional<String> writeId,
+    List<String> registerTopics) {
 
   /** What a user may ask for. */
   public enum TransactionScope {
@@ -69,7 +73,24 @@ public record SinkOptions(
         prefix,
         timeout.isPresent() ? OptionalInt.of((int) timeout.getAsLong()) : OptionalInt.empty(),
         decisionTopic,
-        Optional.ofNullable(options.get("writeId")));
+        Optional.ofNullable(options.get("writeId")),
+        registerTopics(values, options));
+  }
+
+  private static List<String> registerTopics(Values values, CaseInsensitiveStringMap options) {
+    String given = options.get("registerTopics");
+    if (given == null) {
+      return List.of();
+    }
+    List<String> topics = Stream.of(given.split(",", -1)).map(String::trim).distinct().toList();
+    if (topics.stream().anyMatch(String::isEmpty)) {
+      throw values.invalid("registerTopics", "names of topics, with commas between them");
+    }
+    String topic = options.get("topic");
+    if (topic != null && !topics.contains(topic)) {
+      throw values.invalid("registerTopics", "the option topic's one too, which is " + topic);
+    }
+    return topics;
   }
 
   /** Whether both write to the same place, with the same clients. */

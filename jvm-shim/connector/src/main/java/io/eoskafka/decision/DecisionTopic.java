@@ -62,6 +62,8 @@ final class DecisionTopic {
   /** After the topic was created, or while brokers restart. */
   private static final Duration LEADERS_TIMEOUT = Duration.ofSeconds(30);
 
+  private static final long RETRY_MS = 50;
+
   private static final Duration POLL = Duration.ofMillis(200);
 
   private final Admin admin;
@@ -137,7 +139,7 @@ final class DecisionTopic {
       if (found.isPresent() && hasLeaders(found.get())) {
         return found.get();
       }
-      sleep();
+      KafkaCalls.sleep(RETRY_MS);
     }
     throw unreadable("not all of its partitions have a leader", null);
   }
@@ -341,13 +343,5 @@ final class DecisionTopic {
     Map<String, Object> config = client.dataConsumer("eoskafka-decisions");
     config.put("isolation.level", "read_committed");
     return new KafkaConsumer<>(config);
-  }
-
-  private static void sleep() {
-    try {
-      Thread.sleep(50);
-    } catch (InterruptedException e) {
-      throw KafkaCalls.asJava(new InterruptException(e));
-    }
   }
 }

@@ -8,6 +8,7 @@ import io.eoskafka.query.RunningQuery;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalId;
+import io.eoskafka.wire.BrokerVersions;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.TransactionEnds;
 import java.time.Duration;
@@ -131,6 +132,7 @@ public final class EpochSession {
     Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
     EpochSession opened = null;
     try {
+      BrokerVersions.require(admin, options.client());
       opened = new EpochSession(owner, options, admin);
       if (owner.kept().isEmpty()) {
         // After the topic's first entry, which this file promises.
@@ -251,10 +253,11 @@ public final class EpochSession {
   /**
    * Begins to write an epoch.
    *
+   * @param registerTopics of this write: the session may be another one's of the same run
    * @throws EosKafkaException {@code EOSKAFKA_SECOND_WRITE} if this run has written it before,
    *     {@code EOSKAFKA_RUN_ENDED} if it could not finish one, {@code EOSKAFKA_EPOCH_TAKEN}
    */
-  public EpochBatch begin(long epoch) {
+  public EpochBatch begin(long epoch, List<String> registerTopics) {
     if (finished == epoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
@@ -284,7 +287,8 @@ public final class EpochSession {
             transactionTimeoutMs,
             topic.name(),
             topic.markerPartitions(),
-            again ? lost : null);
+            again ? lost : null,
+            registerTopics);
     return new EpochBatch(this, scope, owner.plan(epoch), again ? unlogged : null, lost);
   }
 

@@ -12,6 +12,7 @@ import java.util.Set;
  * @param generation of transactional ids within the run
  * @param writing the numbers of the writers whose rows are to be written, or null for all; the
  *     others only count and digest theirs, since they are there already
+ * @param registerTopics see {@link io.eoskafka.config.SinkOptions}
  */
 public record WriterScope(
     String queryId,
@@ -23,7 +24,8 @@ public record WriterScope(
     int transactionTimeoutMs,
     String decisionTopic,
     List<Integer> markerPartitions,
-    Set<Integer> writing)
+    Set<Integer> writing,
+    List<String> registerTopics)
     implements Serializable {
 
   public boolean isWriting(int writer) {

@@ -18,6 +18,12 @@ public enum FaultPoint {
   AFTER_INIT("after-init"),
   BEFORE_FLUSH("before-flush"),
   AFTER_FLUSH("after-flush"),
+
+  /** The driver has given its fence, and no offsets are sent. */
+  AFTER_LEASE("after-lease"),
+
+  /** In a shared group: the offsets were refused, with the fence of a former generation. */
+  AFTER_REFUSAL("after-refusal"),
   AFTER_OFFSETS("after-offsets"),
   AFTER_COMMIT("after-commit"),
 

@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -12,7 +13,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -53,7 +53,7 @@ public final class GroupMember implements Membership {
   private final KafkaConsumer<byte[], byte[]> consumer;
   private boolean assigned;
   private Set<String> topics = Set.of();
-  private Fence fence;
+  private Ownership ownership;
   private long polledNanos;
 
   public GroupMember(ClientSettings client, Identity identity, Admin admin) {
@@ -79,7 +79,7 @@ public final class GroupMember implements Membership {
   /** What it returns holds until the next call. */
   @Override
   public Ownership poll(Set<TopicPartition> known) {
-    Set<String> wanted = known.stream().map(TopicPartition::topic).collect(Collectors.toSet());
+    Set<String> wanted = MemberConsumer.topics(known);
     try {
       if (!wanted.equals(topics)) {
         consumer.subscribe(wanted, new Assignment());
@@ -89,9 +89,7 @@ public final class GroupMember implements Membership {
       consumer.poll(Duration.ZERO);
       while (!assigned || consumer.groupMetadata().generationId() < 0) {
         if (System.nanoTime() > deadline) {
-          throw EosKafkaException.of(
-              "EOSKAFKA_JOIN_TIMEOUT",
-              Map.of("group", identity.group(), "seconds", JOIN_TIMEOUT.toSeconds()));
+          throw MemberConsumer.joinTimeout(identity, JOIN_TIMEOUT);
         }
         consumer.poll(Duration.ofMillis(100));
       }
@@ -102,17 +100,19 @@ public final class GroupMember implements Membership {
     }
     polledNanos = System.nanoTime();
     ConsumerGroupMetadata now = consumer.groupMetadata();
-    Fence current =
+    Fence fence =
         new Fence(identity.group(), now.generationId(), now.memberId(), identity.instanceId());
-    if (!current.equals(fence)) {
-      members.refuse(member -> !member.consumerId().equals(current.memberId()));
-      fence = current;
+    boolean isNew = ownership == null || !ownership.fence().equals(fence);
+    if (isNew) {
+      members.refuse(member -> !member.consumerId().equals(fence.memberId()));
     }
-    long generation = current.generation();
-    return new Ownership(
-        current,
-        known.stream().collect(Collectors.toMap(partition -> partition, p -> generation)),
-        generation);
+    if (isNew || !ownership.terms().keySet().equals(known)) {
+      long generation = fence.generation();
+      ownership =
+          new Ownership(
+              fence, known.stream().collect(Collectors.toMap(p -> p, p -> generation)), generation);
+    }
+    return ownership;
   }
 
   /** A batch too short for a takeover since the last {@link #poll} costs no request. */
@@ -133,7 +133,7 @@ public final class GroupMember implements Membership {
 
   @Override
   public boolean isTakenOver() {
-    return fence != null && members.isTakenOver(fence);
+    return ownership != null && members.isTakenOver(ownership.fence());
   }
 
   @Override
@@ -153,7 +153,7 @@ public final class GroupMember implements Membership {
   /** Splits offsets so that each part fits one batch of the offsets topic. */
   public static List<Map<TopicPartition, OffsetAndMetadata>> parts(
       Map<TopicPartition, OffsetAndMetadata> offsets) {
-    List<Map<TopicPartition, OffsetAndMetadata>> parts = new java.util.ArrayList<>();
+    List<Map<TopicPartition, OffsetAndMetadata>> parts = new ArrayList<>();
     Map<TopicPartition, OffsetAndMetadata> part = new HashMap<>();
     for (Map.Entry<TopicPartition, OffsetAndMetadata> entry : offsets.entrySet()) {
       part.put(entry.getKey(), entry.getValue());
@@ -169,7 +169,7 @@ public final class GroupMember implements Membership {
   }
 
   private EosKafkaException fenced(RuntimeException cause) {
-    return members.fenced("EOSKAFKA_FENCED_BY_DRIVER", identity.instanceId(), Map.of(), cause);
+    return members.fencedByDriver(identity, cause);
   }
 
   /**
@@ -178,9 +178,7 @@ public final class GroupMember implements Membership {
    */
   @Override
   public void close() {
-    consumer.close(
-        CloseOptions.timeout(Duration.ofSeconds(5))
-            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
+    MemberConsumer.leave(consumer);
   }
 
   private final class Assignment implements ConsumerRebalanceListener {
@@ -196,9 +194,7 @@ public final class GroupMember implements Membership {
 
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-      // Any position will do, since nothing is fetched; without one a poll would look it up.
-      consumer.pause(partitions);
-      partitions.forEach(partition -> consumer.seek(partition, 0));
+      MemberConsumer.hold(consumer, partitions);
       assigned = true;
     }
   }

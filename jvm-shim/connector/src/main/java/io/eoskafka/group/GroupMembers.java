@@ -22,7 +22,8 @@ import org.apache.kafka.common.errors.GroupIdNotFoundException;
 /** Who is in a group. */
 public final class GroupMembers {
   private static final Pattern SHARED =
-      Pattern.compile("eoskafka-([A-Za-z0-9_-]{22})-shared(?:-handover-(\\d{1,18}))?");
+      Pattern.compile(
+          "eoskafka-(" + Identity.DIGEST_PATTERN + ")-shared(?:-handover-(\\d{1,18}))?");
 
   private final Admin admin;
   private final String group;
@@ -100,7 +101,7 @@ public final class GroupMembers {
   }
 
   static boolean isShared(MemberDescription member) {
-    return SHARED.matcher(member.clientId()).matches();
+    return driverOf(member).isPresent();
   }
 
   /** The checkpoint id of a driver with {@code ownership=shared}, or empty. */
@@ -148,6 +149,17 @@ public final class GroupMembers {
     owner.ifPresent(member -> all.put("owner", member));
     return EosKafkaException.of(
         owner.isPresent() ? condition : "EOSKAFKA_MEMBERSHIP_EXPIRED", all, cause);
+  }
+
+  /** {@link #fenced} of a driver whose place another one has taken. */
+  EosKafkaException fencedByDriver(Identity identity, Throwable cause) {
+    return fenced("EOSKAFKA_FENCED_BY_DRIVER", identity.instanceId(), Map.of(), cause);
+  }
+
+  /** Who is in the group, for an error. */
+  public String names() {
+    List<String> names = list().stream().map(GroupMembers::describe).sorted().toList();
+    return names.isEmpty() ? "nobody now: the group has no member" : String.join(" and ", names);
   }
 
   static String describe(MemberDescription member) {

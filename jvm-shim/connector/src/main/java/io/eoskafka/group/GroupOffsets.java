@@ -14,7 +14,6 @@ import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 
 /** Reads what a group has committed. Partitions with no offset are absent from the answers. */
@@ -61,11 +60,7 @@ public final class GroupOffsets {
       if (System.nanoTime() > deadline) {
         throw new TimeoutException("unstable: " + unanswered(partitions, answer));
       }
-      try {
-        Thread.sleep(RETRY_MS);
-      } catch (InterruptedException e) {
-        throw KafkaCalls.asJava(new InterruptException(e));
-      }
+      KafkaCalls.sleep(RETRY_MS);
     }
   }
 

@@ -22,6 +22,9 @@ import java.util.Base64;
 public record Identity(String group, String instanceId, String checkpointId, boolean isShared)
     implements Serializable {
 
+  /** What {@link #digest} makes, as a regular expression of Java's, RE2's and Python's. */
+  public static final String DIGEST_PATTERN = "[A-Za-z0-9_-]{22}";
+
   /**
    * @param group the group the user named, or null for one derived from the checkpoint
    * @param sourcePath the source's folder in the checkpoint, {@code <checkpoint>/sources/<index>}

@@ -1,7 +1,6 @@
 package io.eoskafka.group;
 
 import io.eoskafka.config.ClientSettings;
-import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
@@ -57,6 +56,7 @@ public final class SharedMember implements Membership {
   /** How long running transactions may hold up a partition that is to be given up. */
   static final Duration REVOCATION_WAIT = Duration.ofSeconds(60);
 
+  private static final long RETRY_MS = 200;
   private static final Duration POLL = Duration.ofMillis(100);
 
   /** A dead member's place is kept for its session, 45 s by default. */
@@ -66,8 +66,8 @@ public final class SharedMember implements Membership {
   private static final class Use {
     final Map<TopicPartition, Long> terms;
 
-    /** The producer that may commit with a fence it was given, or null. */
-    String leased;
+    /** The attempts that may commit with a fence they were given, each with its producer's id. */
+    final Map<Long, String> leases = new HashMap<>();
 
     boolean ended;
 
@@ -142,21 +142,13 @@ public final class SharedMember implements Membership {
         members.refuse(
             member -> GroupMembers.driverOf(member).equals(Optional.of(identity.checkpointId())));
       }
-      sleep();
-    }
-  }
-
-  private static void sleep() {
-    try {
-      Thread.sleep(200);
-    } catch (InterruptedException e) {
-      throw KafkaCalls.asJava(new InterruptException(e));
+      KafkaCalls.sleep(RETRY_MS);
     }
   }
 
   @Override
   public Ownership poll(Set<TopicPartition> known) {
-    Set<String> wanted = known.stream().map(TopicPartition::topic).collect(Collectors.toSet());
+    Set<String> wanted = MemberConsumer.topics(known);
     long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
     synchronized (this) {
       if (!wanted.equals(topics)) {
@@ -168,9 +160,7 @@ public final class SharedMember implements Membership {
       }
       while (fence == null && failure == null) {
         if (System.nanoTime() > deadline) {
-          throw EosKafkaException.of(
-              "EOSKAFKA_JOIN_TIMEOUT",
-              Map.of("group", identity.group(), "seconds", JOIN_TIMEOUT.toSeconds()));
+          throw MemberConsumer.joinTimeout(identity, JOIN_TIMEOUT);
         }
         await(deadline);
       }
@@ -217,46 +207,78 @@ public final class SharedMember implements Membership {
     return plan;
   }
 
-  /** No transaction of the batch is open any more. */
-  public synchronized void end() {
-    uses = Map.of();
-    notifyAll();
+  /**
+   * The batch's tasks have ended, each with one of its attempts. Where another one has a fence and
+   * has not said that it ended, its producer is fenced: it may have offsets in an open transaction,
+   * which the partition's next owner would wait for.
+   *
+   * @return the slots of such producers
+   */
+  public Set<Integer> end() {
+    Set<Integer> slots = new HashSet<>();
+    Set<String> ids = new HashSet<>();
+    synchronized (this) {
+      // No attempt of this plan gets a fence any more.
+      plan++;
+      uses.forEach(
+          (slot, use) -> {
+            if (!use.leases.isEmpty()) {
+              slots.add(slot);
+              ids.addAll(use.leases.values());
+            }
+          });
+    }
+    fence(ids);
+    synchronized (this) {
+      uses = Map.of();
+      notifyAll();
+    }
+    return slots;
   }
 
-  /** Whether the partitions of planned slots stayed owned since they were planned. */
+  /**
+   * Whether the partitions of planned slots stayed owned since they were planned, and no attempt
+   * over them has ended yet: that one's word is the batch's.
+   */
   public synchronized boolean isOwned(long ofPlan, Collection<Integer> slots) {
     return !closing
         && failure == null
         && ofPlan == plan
         && slots.stream()
             .map(uses::get)
-            .allMatch(use -> use != null && terms.entrySet().containsAll(use.terms.entrySet()));
+            .allMatch(
+                use ->
+                    use != null
+                        && !use.ended
+                        && terms.entrySet().containsAll(use.terms.entrySet()));
   }
 
   /**
    * The fence for a task that is about to commit, or empty where a partition of its slots did not
    * stay owned: then its transaction must be aborted.
    *
+   * @param attempt of the task, by Spark's number
    * @param transactionalId of the producer that will commit with it
    */
   public synchronized Optional<Fence> lease(
-      long ofPlan, Collection<Integer> slots, String transactionalId) {
+      long ofPlan, Collection<Integer> slots, long attempt, String transactionalId) {
     if (!isOwned(ofPlan, slots)) {
       return Optional.empty();
     }
-    slots.forEach(slot -> uses.get(slot).leased = transactionalId);
+    slots.forEach(slot -> uses.get(slot).leases.put(attempt, transactionalId));
     return Optional.of(fence);
   }
 
-  /** The task's transaction has ended. */
-  public synchronized void ended(long ofPlan, Collection<Integer> slots) {
+  /** The transaction of a task's attempt has ended; another attempt's may still be open. */
+  public synchronized void ended(long ofPlan, Collection<Integer> slots, long attempt) {
     if (ofPlan != plan) {
       return;
     }
     for (int slot : slots) {
       Use use = uses.get(slot);
       if (use != null) {
-        use.ended = true;
+        use.leases.remove(attempt);
+        use.ended = use.leases.isEmpty();
       }
     }
     notifyAll();
@@ -286,12 +308,20 @@ public final class SharedMember implements Membership {
           } catch (CommitFailedException | RebalanceInProgressException e) {
             done.completeExceptionally(new MovedException(e));
           } catch (FencedInstanceIdException e) {
-            done.completeExceptionally(fenced(e));
+            done.completeExceptionally(members.fencedByDriver(identity, e));
           } catch (RuntimeException e) {
             done.completeExceptionally(e);
           }
         });
     get(done);
+  }
+
+  private void fence(Set<String> transactionalIds) {
+    try {
+      fenceProducers.accept(List.copyOf(transactionalIds));
+    } catch (RuntimeException e) {
+      LOG.warn("Transactions of {} stay open until somebody else ends them", transactionalIds, e);
+    }
   }
 
   private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
@@ -348,7 +378,7 @@ public final class SharedMember implements Membership {
     } catch (FencedInstanceIdException e) {
       RuntimeException named = e;
       try {
-        named = fenced(e);
+        named = members.fencedByDriver(identity, e);
       } catch (RuntimeException unknown) {
         e.addSuppressed(unknown);
       }
@@ -359,9 +389,7 @@ public final class SharedMember implements Membership {
       fail(new IllegalStateException(e));
       throw e;
     } finally {
-      consumer.close(
-          CloseOptions.timeout(Duration.ofSeconds(5))
-              .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
+      MemberConsumer.leave(consumer);
     }
   }
 
@@ -375,10 +403,6 @@ public final class SharedMember implements Membership {
               now.memberId(),
               now.groupInstanceId().orElse(null));
     }
-  }
-
-  private EosKafkaException fenced(RuntimeException cause) {
-    return members.fenced("EOSKAFKA_FENCED_BY_DRIVER", identity.instanceId(), Map.of(), cause);
   }
 
   private synchronized void fail(RuntimeException e) {
@@ -421,9 +445,7 @@ public final class SharedMember implements Membership {
   private final class Changes implements ConsumerRebalanceListener {
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-      // Any position will do, since nothing is fetched; without one a poll would look it up.
-      consumer.pause(partitions);
-      partitions.forEach(partition -> consumer.seek(partition, 0));
+      MemberConsumer.hold(consumer, partitions);
       synchronized (SharedMember.this) {
         takeFence();
         partitions.forEach(partition -> terms.put(partition, ++term));
@@ -456,22 +478,17 @@ public final class SharedMember implements Membership {
 
     @Override
     public void onPartitionsLost(Collection<TopicPartition> partitions) {
-      List<String> leased;
+      Set<String> leased;
       synchronized (SharedMember.this) {
         upheavals++;
         leased =
             uses.values().stream()
-                .filter(use -> !use.ended && use.leased != null && reads(use, partitions))
-                .map(use -> use.leased)
-                .distinct()
-                .toList();
+                .filter(use -> reads(use, partitions))
+                .flatMap(use -> use.leases.values().stream())
+                .collect(Collectors.toSet());
         giveUp(partitions);
       }
-      try {
-        fenceProducers.accept(leased);
-      } catch (RuntimeException e) {
-        LOG.warn("Transactions of {} stay open until their new owner ends them", leased, e);
-      }
+      fence(leased);
     }
 
     private void giveUp(Collection<TopicPartition> partitions) {

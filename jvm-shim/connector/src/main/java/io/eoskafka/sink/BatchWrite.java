@@ -48,10 +48,16 @@ public final class BatchWrite {
     Optional<RunningQuery> query = RunningQuery.onThisThread();
     if (query.isPresent()) {
       EpochOwner owner = EpochOwner.ofForeachBatch(query.get(), options.writeId().orElse(""));
-      write(rows, columns, EpochSession.of(owner, options), query.get().batch(), false);
+      write(
+          rows,
+          columns,
+          EpochSession.of(owner, options),
+          query.get().batch(),
+          options.registerTopics(),
+          false);
       return;
     }
-    RunningQuery.ofSession((org.apache.spark.sql.classic.SparkSession) rows.sparkSession())
+    RunningQuery.checkpointOf(rows)
         .ifPresent(
             checkpoint -> {
               throw EosKafkaException.of(
@@ -63,7 +69,7 @@ public final class BatchWrite {
     EpochSession session =
         EpochSession.of(EpochOwner.ofJob(name, options.decisionTopic()), options);
     try {
-      write(rows, columns, session, 0, !comesAgain);
+      write(rows, columns, session, 0, options.registerTopics(), !comesAgain);
       if (!comesAgain) {
         forget(session, name);
       }
@@ -88,8 +94,9 @@ public final class BatchWrite {
       OutputColumns columns,
       EpochSession session,
       long epoch,
+      List<String> registerTopics,
       boolean onlyOnce) {
-    EpochBatch batch = session.begin(epoch);
+    EpochBatch batch = session.begin(epoch, registerTopics);
     boolean done = false;
     try {
       List<TaskReport> reports =

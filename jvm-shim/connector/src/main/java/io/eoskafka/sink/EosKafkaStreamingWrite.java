@@ -77,7 +77,9 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (plan.isStateful()) {
       sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
     }
-    epoch = EpochSession.of(EpochOwner.ofSink(query), options).begin(plan.epoch());
+    epoch =
+        EpochSession.of(EpochOwner.ofSink(query), options)
+            .begin(plan.epoch(), options.registerTopics());
     return new EpochScopeWriterFactory(epoch.scope(), columns);
   }
 

@@ -17,7 +17,6 @@ import io.eoskafka.task.TaskScope;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -31,7 +30,6 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -54,6 +52,9 @@ public final class EosKafkaMicroBatchStream
 
   private static final Logger LOG = LoggerFactory.getLogger(EosKafkaMicroBatchStream.class);
 
+  /** Between two looks for a batch's end, where it is too early to say. */
+  private static final long RETRY_MS = 200;
+
   private final SourceOptions options;
   private final ClientSettings client;
   private final String run = UUID.randomUUID().toString();
@@ -72,7 +73,7 @@ public final class EosKafkaMicroBatchStream
   /** Of the planned batch; some may have nothing to read. */
   private int slots;
 
-  private final Map<TopicPartition, Integer> lastSlots = new TreeMap<>(PartitionOffsets.ORDER);
+  private final SlotShares slotShares;
 
   /** Partitions whose batch starts elsewhere than Spark's log says, and where it says. */
   private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
@@ -92,6 +93,7 @@ public final class EosKafkaMicroBatchStream
     this.options = options;
     this.client = options.client();
     this.sourcePath = sourcePath;
+    this.slotShares = new SlotShares(options.isShared());
   }
 
   private void open() {
@@ -150,9 +152,8 @@ public final class EosKafkaMicroBatchStream
                         && !source.options.equals(options));
     if (options.isShared() && isTwice) {
       // In a group for itself the second source finds the first one's member.
-      throw EosKafkaException.of(
-          "EOSKAFKA_SHARED_REFUSED",
-          Map.of("reason", "two of its sources are in one group; each needs a kafka.group.id"));
+      throw GroupProgress.refusedToShare(
+          "two of its sources are in one group; each needs a kafka.group.id");
     }
     long before =
         all.stream()
@@ -193,35 +194,35 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    Offset end = endOfNext(start, limit);
+    PartitionOffsets end = endOfNext((PartitionOffsets) start, limit);
     while (end == null) {
-      pause();
-      end = endOfNext(start, limit);
+      KafkaCalls.sleep(RETRY_MS);
+      end = endOfNext((PartitionOffsets) start, limit);
     }
-    return end;
+    // A driver that owns nothing yet has no batch: Spark would run and log an empty one.
+    return end.offsets().isEmpty() ? null : end;
   }
 
   /** Null where it is too early to say. */
-  private Offset endOfNext(Offset start, ReadLimit limit) {
-    PartitionOffsets sparkStart = (PartitionOffsets) start;
-    resume(sparkStart);
+  private PartitionOffsets endOfNext(PartitionOffsets start, ReadLimit limit) {
+    resume(start);
     ownBatch = true;
-    if (isHandedOver || progress.isHandedOver()) {
-      if (!isHandedOver) {
-        isHandedOver = true;
-        RunningQuery.ofThisThread().stopSoon();
-      }
+    if (!isHandedOver && progress.isHandedOver()) {
+      isHandedOver = true;
+      RunningQuery.ofThisThread().stopSoon();
+    }
+    if (isHandedOver) {
       return start;
     }
     if (isAvailableNow && availableNow == null) {
       availableNow = topics.readable(topics.discover().keySet());
     }
     // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
-    progress.commitSourceOnly(sparkStart.offsets());
-    Map<TopicPartition, Long> from = progress.refresh(sparkStart, false);
+    progress.commitSourceOnly(start.offsets());
+    Map<TopicPartition, Long> from = progress.refresh(start, false);
     Map<TopicPartition, Long> until = readable(from);
     if (!until.equals(from)) {
-      from = progress.refresh(sparkStart, true);
+      from = progress.refresh(start, true);
       until = readable(from);
     }
     if (progress.takeSettled()) {
@@ -234,7 +235,7 @@ public final class EosKafkaMicroBatchStream
     Map<TopicPartition, Long> ends = new HashMap<>();
     if (options.isShared()) {
       // Where other drivers have got to is not in this one's log; what it has of them stays.
-      ends.putAll(sparkStart.offsets());
+      ends.putAll(start.offsets());
       ends.keySet().retainAll(progress.present());
     }
     ends.putAll(until);
@@ -247,19 +248,11 @@ public final class EosKafkaMicroBatchStream
       // their partitions come to this one.
       return null;
     }
-    if (!end.offsets().equals(sparkStart.offsets())) {
+    if (!end.offsets().equals(start.offsets())) {
       return end;
     }
     boolean groupIsBehind = !until.equals(from);
     return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
-  }
-
-  private static void pause() {
-    try {
-      Thread.sleep(200);
-    } catch (InterruptedException e) {
-      throw KafkaCalls.asJava(new InterruptException(e));
-    }
   }
 
   /** How far each partition could be read now. */
@@ -288,7 +281,7 @@ public final class EosKafkaMicroBatchStream
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     Map<TopicPartition, Long> group = resume(sparkStart);
-    Map<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
+    TreeMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
     ends.putAll(((PartitionOffsets) end).offsets());
     progress.reportMissing(ends.keySet());
     if (!ownBatch) {
@@ -299,7 +292,7 @@ public final class EosKafkaMicroBatchStream
       ends.keySet().retainAll(group.keySet());
     }
     slots = slots(ends.size());
-    Map<TopicPartition, Integer> slotOf = slotOf(ends.keySet());
+    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots);
     boolean isDecidedAgain = !ownBatch && progress.decidedSlots().isPresent();
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
@@ -356,35 +349,6 @@ public final class EosKafkaMicroBatchStream
     return work.ranges().stream().map(SlotRange::topicPartition).collect(Collectors.toSet());
   }
 
-  /**
-   * A slot for each partition, the same from batch to batch, so that a resting producer knows its
-   * partitions.
-   *
-   * @param partitions sorted
-   */
-  private Map<TopicPartition, Integer> slotOf(Set<TopicPartition> partitions) {
-    if (!options.isShared()) {
-      // By their order alone: an epoch that runs again has to have the same.
-      lastSlots.clear();
-    }
-    lastSlots.keySet().retainAll(partitions);
-    int[] load = new int[slots];
-    int most = (partitions.size() + slots - 1) / slots;
-    lastSlots.values().removeIf(slot -> slot >= slots || load[slot]++ >= most);
-    Arrays.setAll(load, slot -> Math.min(load[slot], most));
-    for (TopicPartition partition : partitions) {
-      if (!lastSlots.containsKey(partition)) {
-        int least = 0;
-        for (int slot = 1; slot < slots; slot++) {
-          least = load[slot] < load[least] ? slot : least;
-        }
-        load[least]++;
-        lastSlots.put(partition, least);
-      }
-    }
-    return lastSlots;
-  }
-
   private int slots(int partitions) {
     OptionalInt decided = ownBatch ? OptionalInt.empty() : progress.decidedSlots();
     int wanted =
@@ -421,7 +385,8 @@ public final class EosKafkaMicroBatchStream
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
         client,
-        sink.client());
+        sink.client(),
+        sink.registerTopics());
   }
 
   /**
@@ -431,13 +396,10 @@ public final class EosKafkaMicroBatchStream
    */
   public void requireExclusive(String reason) {
     if (options.isShared()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_SHARED_REFUSED",
-          Map.of(
-              "reason",
-              "it is not one for task scope ("
-                  + reason
-                  + "), and what one batch has read must not be split between drivers"));
+      throw GroupProgress.refusedToShare(
+          "it is not one for task scope ("
+              + reason
+              + "), and what one batch has read must not be split between drivers");
     }
   }
 
@@ -488,6 +450,9 @@ public final class EosKafkaMicroBatchStream
       owners.put(work.slot(), commit);
     }
     progress.batchCommitted(reached);
+    if (options.isShared()) {
+      owners.keySet().removeAll(progress.shared().end());
+    }
   }
 
   /**

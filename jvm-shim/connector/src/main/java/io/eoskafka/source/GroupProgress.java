@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.EpochSession;
 import io.eoskafka.faults.FaultPoint;
@@ -17,6 +18,7 @@ import io.eoskafka.stamp.Stamp;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.wire.BrokerVersions;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
@@ -85,6 +87,8 @@ final class GroupProgress {
   private final OptionalLong handover;
 
   private Handover successor;
+  private boolean isIdentityKept;
+  private PartitionOffsets initialOffsets;
 
   /** The partitions that a group's first drivers have found without any offset. */
   private Set<TopicPartition> unresolved = Set.of();
@@ -127,6 +131,7 @@ final class GroupProgress {
     if (member != null) {
       return reached;
     }
+    BrokerVersions.require(admin, options.client());
     RunningQuery query = RunningQuery.ofThisThread();
     files = new CheckpointFiles(sourcePath, query.hadoop());
     Optional<Identity> existing = files.readIdentity();
@@ -158,20 +163,21 @@ final class GroupProgress {
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
             files.sparkHasBatches());
     // Before joining, so that a running owner is not disturbed.
-    committed.forEach(rule::refuseForeign);
+    committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     if (options.isShared()) {
       requireShareable(committed);
       if (existing.isEmpty() && files.sparkHasBatches()) {
         throw refusedToShare(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
-      if (existing.isPresent() && files.sparkHasBatches() && committed.isEmpty()) {
+      // Also where this driver has had nothing to do yet, and so no batch.
+      if (existing.isPresent() && committed.isEmpty()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_GONE",
             Map.of(
                 "group", identity.group(),
                 "partition", topicIds.keySet().iterator().next(),
-                "start", "of its last batch"));
+                "start", "its last offset"));
       }
     }
     member = options.isShared() ? sharedMember() : exclusiveMember();
@@ -186,11 +192,31 @@ final class GroupProgress {
     while (!settle(sparkStart, rule)) {
       LOG.info("Group {} is still moving", identity.group());
     }
-    if (!existing.equals(Optional.of(identity))) {
-      // After the group's offsets: a checkpoint with an identity promises that the group has some.
-      files.writeIdentity(identity);
+    if (groupIsTheTruth) {
+      explainTimeouts(query.sinkOptions());
     }
+    isIdentityKept = existing.equals(Optional.of(identity));
+    keepIdentity(!committed.isEmpty());
     return reached;
+  }
+
+  private void explainTimeouts(SinkOptions sink) {
+    LOG.info(
+        "Transactions of group {} in task scope time out after {} ms, its members after {} ms"
+            + " without a heartbeat. The first may be the longer one: who owns a partition next ends"
+            + " what members that are gone have left open, and their offsets are refused. Only if"
+            + " nobody starts again do read_committed readers wait for a transaction's timeout.",
+        identity.group(),
+        sink.taskTransactionTimeoutMs(),
+        options.client().sessionTimeout());
+  }
+
+  /** A checkpoint with an identity promises that the group has offsets. */
+  private void keepIdentity(boolean groupHasOffsets) {
+    if (!isIdentityKept && (groupHasOffsets || !reached.isEmpty())) {
+      files.writeIdentity(identity);
+      isIdentityKept = true;
+    }
   }
 
   /** A group may be shared from now on; once it is, another driver may join at any time. */
@@ -236,7 +262,7 @@ final class GroupProgress {
         });
   }
 
-  private static EosKafkaException refusedToShare(String reason) {
+  static EosKafkaException refusedToShare(String reason) {
     return EosKafkaException.of("EOSKAFKA_SHARED_REFUSED", Map.of("reason", reason));
   }
 
@@ -246,6 +272,7 @@ final class GroupProgress {
       return Stamp.SAME_CLUSTER;
     }
     try (Admin other = Admin.create(sink.admin("eoskafka-driver-sink"))) {
+      BrokerVersions.require(other, sink);
       String id = KafkaCalls.reach(other.describeCluster().clusterId(), sink);
       String own = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
       return id.equals(own) ? Stamp.SAME_CLUSTER : Stamp.clusterOf(id);
@@ -285,7 +312,11 @@ final class GroupProgress {
 
   /** Spark's start of batch 0; the same after every restart. */
   PartitionOffsets initialOffsets() {
-    return files.readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
+    if (initialOffsets == null) {
+      // Spark asks until there is a batch.
+      initialOffsets = files.readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
+    }
+    return initialOffsets;
   }
 
   /**
@@ -310,6 +341,7 @@ final class GroupProgress {
     settle(
         sparkStart,
         new StartingPoint(identity, groupIsTheTruth ? sinkCluster : null, true, true, true));
+    keepIdentity(false);
     return reached;
   }
 
@@ -340,11 +372,15 @@ final class GroupProgress {
   private boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
     ownership = member.poll(topicIds.keySet());
     reached.keySet().retainAll(ownership.terms().keySet());
-    Map<TopicPartition, Long> gained = new HashMap<>(ownership.terms());
-    gained
-        .entrySet()
-        .removeIf(
-            e -> reached.containsKey(e.getKey()) && e.getValue().equals(terms.get(e.getKey())));
+    Map<TopicPartition, Long> gained = new HashMap<>();
+    ownership
+        .terms()
+        .forEach(
+            (partition, term) -> {
+              if (!reached.containsKey(partition) || !term.equals(terms.get(partition))) {
+                gained.put(partition, term);
+              }
+            });
     boolean upheaval = ownership.upheavals() != settledUpheavals;
     if (gained.isEmpty() && !upheaval) {
       return true;
@@ -381,10 +417,10 @@ final class GroupProgress {
     while (true) {
       if (own) {
         OpenTransactions.end(admin, identity.producers());
-      }
-      if (own && identity.isShared()) {
-        // Of the time when the checkpoint had its group for itself.
-        OpenTransactions.end(admin, identity.exclusiveId());
+        if (identity.isShared()) {
+          // Of the time when the checkpoint had its group for itself.
+          OpenTransactions.end(admin, identity.exclusiveId());
+        }
       }
       if (identity.isShared()) {
         OpenTransactions.endGone(admin, identity.sharedId(), () -> members().sharedDrivers());
@@ -408,7 +444,7 @@ final class GroupProgress {
       Map<TopicPartition, OffsetAndMetadata> stable,
       PartitionOffsets sparkStart,
       StartingPoint rule) {
-    stable.forEach(rule::refuseForeign);
+    stable.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
     Optional<PartitionOffsets> initialFile = files.readInitialOffsets();
     Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
@@ -420,6 +456,8 @@ final class GroupProgress {
     Map<TopicPartition, Long> news = new HashMap<>();
     for (TopicPartition partition : partitions) {
       OffsetAndMetadata committed = stable.get(partition);
+      Stamp stamp = committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
+      boolean isOfThisTopic = stamp != null && stamp.topicId().equals(topicIds.get(partition));
       StartingPoint.Source source =
           rule.of(
               partition,
@@ -453,36 +491,35 @@ final class GroupProgress {
                     RECREATED,
                     earliest.get(partition));
           };
-      long kept =
-          keepWithinLog(partition, start, committed, earliest.get(partition), ends.get(partition));
-      starts.put(partition, kept);
-      if (source == StartingPoint.Source.RECREATED
-          || committed != null && !isOfThisTopic(partition, committed)) {
+      boolean isRecreated =
+          source == StartingPoint.Source.RECREATED || stamp != null && !isOfThisTopic;
+      if (isRecreated) {
         recreated.add(partition);
       }
+      long kept =
+          stamp != null && !isOfThisTopic
+              ? lost(partition, start, RECREATED, earliest.get(partition))
+              : keepWithinLog(partition, start, earliest.get(partition), ends.get(partition));
+      starts.put(partition, kept);
       boolean byTask =
-          kept == start
-              && Stamp.isOf(committed, Stamp.Scope.TASK)
-              && Stamp.parse(committed.metadata()).orElseThrow().epoch() >= 0;
+          kept == start && stamp != null && stamp.scope() == Stamp.Scope.TASK && stamp.epoch() >= 0;
       if (byTask) {
         movedByTasks.add(partition);
       } else {
         movedByTasks.remove(partition);
       }
       // What epoch scope has committed is not taken back: Spark's log has the batch's start.
+      boolean isOfEpoch =
+          stamp != null
+              && stamp.scope() == Stamp.Scope.EPOCH
+              && source != StartingPoint.Source.RECREATED;
+      // Not ours: the group was not shared before, and is now.
       boolean isKnown =
-          source == StartingPoint.Source.GROUP && isOurs(committed)
-              || Stamp.isOf(committed, Stamp.Scope.EPOCH)
-                  && source != StartingPoint.Source.RECREATED;
-      boolean isHere =
-          committed == null
-              || Stamp.parse(committed.metadata()).orElseThrow().sinkCluster().equals(sinkCluster);
+          isOfEpoch
+              || source == StartingPoint.Source.GROUP && stamp.identity().equals(identity.id());
+      boolean isHere = stamp == null || stamp.sinkCluster().equals(sinkCluster);
       // Nor where records are gone that a decided batch had read: the group is past them.
-      boolean isPast =
-          Stamp.isOf(committed, Stamp.Scope.EPOCH)
-              && source != StartingPoint.Source.RECREATED
-              && isOfThisTopic(partition, committed)
-              && kept <= committed.offset();
+      boolean isPast = isOfEpoch && isOfThisTopic && kept <= committed.offset();
       if ((!isKnown || kept != start) && !isPast || groupIsTheTruth && !isHere) {
         news.put(partition, kept);
       }
@@ -493,17 +530,6 @@ final class GroupProgress {
     commit(news);
     reached.putAll(starts);
     keepTopicIds(keptIds);
-  }
-
-  /** Not where the group was not shared before, and is now. */
-  private boolean isOurs(OffsetAndMetadata committed) {
-    return Stamp.parse(committed.metadata()).orElseThrow().identity().equals(identity.id());
-  }
-
-  private boolean isOfThisTopic(TopicPartition partition, OffsetAndMetadata committed) {
-    return Stamp.parse(committed.metadata())
-        .filter(stamp -> stamp.topicId().equals(topicIds.get(partition)))
-        .isPresent();
   }
 
   private Long decidedStart(TopicPartition partition) {
@@ -531,17 +557,7 @@ final class GroupProgress {
     }
   }
 
-  private long keepWithinLog(
-      TopicPartition partition,
-      long start,
-      OffsetAndMetadata committed,
-      long logStart,
-      long logEnd) {
-    Optional<Stamp> stamp =
-        committed == null ? Optional.empty() : Stamp.parse(committed.metadata());
-    if (stamp.isPresent() && !stamp.get().topicId().equals(topicIds.get(partition))) {
-      return lost(partition, start, RECREATED, logStart);
-    }
+  private long keepWithinLog(TopicPartition partition, long start, long logStart, long logEnd) {
     if (start < logStart) {
       return lost(partition, start, "the log now starts at " + logStart, logStart);
     }
@@ -694,6 +710,11 @@ final class GroupProgress {
     batchOpen = true;
   }
 
+  /** For errors: who is in the group. */
+  private String owner() {
+    return members().names();
+  }
+
   private GroupMembers members() {
     return new GroupMembers(admin, identity.group());
   }
@@ -701,9 +722,6 @@ final class GroupProgress {
   void batchCommitted(Map<TopicPartition, Long> ends) {
     reached.putAll(ends);
     batchOpen = false;
-    if (shared() != null) {
-      shared().end();
-    }
   }
 
   /** Whether the sink commits source offsets with its output. */

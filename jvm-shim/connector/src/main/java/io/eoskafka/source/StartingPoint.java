@@ -4,6 +4,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Identity;
 import io.eoskafka.stamp.Stamp;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -47,35 +48,30 @@ record StartingPoint(
    * Refuses offsets that another owner has left, before the group is joined.
    *
    * @param committed the group's offset, or null
+   * @param owner tells who is in the group now
    */
-  void refuseForeign(TopicPartition partition, OffsetAndMetadata committed) {
+  void refuseForeign(
+      TopicPartition partition, OffsetAndMetadata committed, Supplier<String> owner) {
     if (committed == null) {
       return;
     }
-    Map<String, Object> values =
-        Map.of(
-            "group", identity.group(),
-            "partition", partition,
-            "offset", committed.offset(),
-            "metadata", String.valueOf(committed.metadata()),
-            "identity", identity.id());
     switch (Stamp.kindOf(committed.metadata())) {
-      case NONE -> throw EosKafkaException.of("EOSKAFKA_OFFSET_WITHOUT_STAMP", values);
-      case NEWER_PROTOCOL -> throw EosKafkaException.of("EOSKAFKA_NEWER_PROTOCOL", values);
+      case NONE -> throw foreign("EOSKAFKA_OFFSET_WITHOUT_STAMP", partition, committed, owner);
+      case OLDER_PROTOCOL -> throw foreign("EOSKAFKA_OLDER_PROTOCOL", partition, committed, owner);
+      case NEWER_PROTOCOL -> throw foreign("EOSKAFKA_NEWER_PROTOCOL", partition, committed, owner);
       case OURS -> {}
     }
     Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
     if (!identity.isShared() && stamp.identity().equals(identity.sharedId())) {
-      throw EosKafkaException.of("EOSKAFKA_GROUP_IS_SHARED", values);
+      throw foreign("EOSKAFKA_GROUP_IS_SHARED", partition, committed, owner);
     }
     // A checkpoint that had its group for itself may share it from now on.
     if (!stamp.identity().equals(identity.id())
         && !stamp.identity().equals(identity.exclusiveId())) {
-      throw EosKafkaException.of("EOSKAFKA_FOREIGN_STAMP", values);
+      throw foreign("EOSKAFKA_FOREIGN_STAMP", partition, committed, owner);
     }
     // Without a sink of ours, now or then, Spark's log is the truth. A start (epoch -1) has taken
-    // no
-    // effect; where a batch has, and the group was not told, the checkpoint knows the cluster.
+    // no effect; where a batch has, and the group was not told, the checkpoint knows the cluster.
     boolean tookEffect = stamp.scope() != Stamp.Scope.SOURCE_ONLY && stamp.epoch() >= 0;
     if (sinkCluster != null && tookEffect && !stamp.sinkCluster().equals(sinkCluster)) {
       throw EosKafkaException.of(
@@ -86,6 +82,22 @@ record StartingPoint(
               "kept", name(stamp.sinkCluster()),
               "given", name(sinkCluster)));
     }
+  }
+
+  private EosKafkaException foreign(
+      String condition,
+      TopicPartition partition,
+      OffsetAndMetadata committed,
+      Supplier<String> owner) {
+    return EosKafkaException.of(
+        condition,
+        Map.of(
+            "group", identity.group(),
+            "partition", partition,
+            "offset", committed.offset(),
+            "metadata", String.valueOf(committed.metadata()),
+            "identity", identity.id(),
+            "owner", owner.get()));
   }
 
   private static String name(String cluster) {

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.plugin.PluginContext;
 
 /**
@@ -63,10 +64,14 @@ public final class FenceLeases {
       long plan = asked.get("plan").asLong();
       switch (asked.get("ask").asText()) {
         case "owned" -> answer.put("owned", member.isOwned(plan, slots));
-        case "ended" -> member.ended(plan, slots);
+        case "ended" -> member.ended(plan, slots, asked.get("attempt").asLong());
         default ->
             member
-                .lease(plan, slots, asked.get("transactionalId").asText())
+                .lease(
+                    plan,
+                    slots,
+                    asked.get("attempt").asLong(),
+                    asked.get("transactionalId").asText())
                 .ifPresent(
                     fence ->
                         answer
@@ -112,7 +117,11 @@ public final class FenceLeases {
 
   private static ObjectNode question(String what, TaskScope scope, List<Integer> slots) {
     ObjectNode question =
-        JSON.createObjectNode().put("ask", what).put("run", scope.run()).put("plan", scope.plan());
+        JSON.createObjectNode()
+            .put("ask", what)
+            .put("run", scope.run())
+            .put("plan", scope.plan())
+            .put("attempt", TaskContext.get().taskAttemptId());
     slots.forEach(question.putArray("slots")::add);
     return question;
   }

@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.group.Fence;
 import io.eoskafka.group.Identity;
 import java.io.Serializable;
+import java.util.List;
 
 /**
  * The driver's word that a batch runs in task scope, and all that a task needs for it. Readers and
@@ -17,6 +18,7 @@ import java.io.Serializable;
  *     another one when the task commits
  * @param source client settings of the source, to read offsets with
  * @param sink client settings of the producers
+ * @param registerTopics see {@link io.eoskafka.config.SinkOptions}
  */
 public record TaskScope(
     String token,
@@ -28,5 +30,6 @@ public record TaskScope(
     String transactionalIdPrefix,
     int transactionTimeoutMs,
     ClientSettings source,
-    ClientSettings sink)
+    ClientSettings sink,
+    List<String> registerTopics)
     implements Serializable {}

@@ -8,6 +8,8 @@ import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.TransactionEnds;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -52,6 +54,11 @@ public final class TaskTransaction {
 
   /** Markers of a transaction arrive within a second; a broker that restarts may need more. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
+
+  /** The driver hears of a new generation as soon as all members have joined it. */
+  private static final Duration NEXT_FENCE = Duration.ofSeconds(5);
+
+  private static final long LEASE_RETRY_MS = 10;
 
   private static final Map<Long, TaskTransaction> BY_ATTEMPT = new ConcurrentHashMap<>();
   private static final IdlePool<SlotProducer> PRODUCERS =
@@ -136,7 +143,7 @@ public final class TaskTransaction {
   /** Closes resting clients, at the executor's end. */
   public static void closeResting() {
     PRODUCERS.closeAll();
-    ExecutorAdmin.closeAll();
+    ExecutorClients.closeAll();
   }
 
   public String token() {
@@ -202,10 +209,10 @@ public final class TaskTransaction {
 
   private void findStart(SlotWork work) {
     GroupOffsets offsets =
-        new GroupOffsets(ExecutorAdmin.of(scope.source()), scope.identity().group());
+        new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
-    takeStart(work, offsets.committed(partitions));
+    takeStart(work, offsets.committed(partitions), false);
     if (isCommitted(work)) {
       return;
     }
@@ -232,25 +239,30 @@ public final class TaskTransaction {
       FaultPoint.AFTER_INIT.reach();
     }
     try {
-      takeStart(work, offsets.stable(partitions, STABLE_TIMEOUT));
+      takeStart(work, offsets.stable(partitions, STABLE_TIMEOUT), true);
     } catch (TimeoutException e) {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
   }
 
   private GroupMembers members() {
-    return new GroupMembers(ExecutorAdmin.of(scope.source()), scope.identity().group());
+    return new GroupMembers(ExecutorClients.admin(scope.source()), scope.identity().group());
   }
 
-  /** Checks each offset's stamp and takes it as the start. */
-  private void takeStart(SlotWork work, Map<TopicPartition, OffsetAndMetadata> fetched) {
+  /**
+   * Checks each offset's stamp and takes it as the start.
+   *
+   * @param isStable otherwise the markers of the last batch's transaction may still be on their way
+   */
+  private void takeStart(
+      SlotWork work, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
     for (SlotRange range : work.ranges()) {
       TopicPartition partition = range.topicPartition();
       OffsetAndMetadata offset = fetched.get(partition);
       Optional<Stamp> stamp = offset == null ? Optional.empty() : Stamp.parse(offset.metadata());
       if (stamp.isEmpty()
           || !stamp.get().identity().equals(scope.identity().id())
-          || offset.offset() < range.groupStart()) {
+          || isStable && offset.offset() < range.groupStart()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_CHANGED",
             Map.of(
@@ -320,7 +332,12 @@ public final class TaskTransaction {
 
   private void begin() {
     if (!producer.isOpen()) {
-      producer.begin();
+      producer.begin(
+          scope.registerTopics(),
+          Map.of(),
+          scope.identity().group(),
+          ExecutorClients.admin(scope.sink()),
+          ExecutorClients.coordinators(scope.sink()));
     }
   }
 
@@ -349,7 +366,11 @@ public final class TaskTransaction {
         committed = false;
       }
       if (committed) {
-        rest(offsets);
+        if (producer.isSpent()) {
+          ended = true;
+        } else {
+          rest(offsets);
+        }
         FaultPoint.AFTER_COMMIT.reach();
       }
     }
@@ -400,17 +421,51 @@ public final class TaskTransaction {
     if (fence.isEmpty()) {
       return false;
     }
+    FaultPoint.AFTER_LEASE.reach();
+    if (scope.identity().isShared()) {
+      producer.identify(ExecutorClients.admin(scope.sink()));
+    }
     try {
       producer.sendOffsets(offsets, fence.get(), members());
     } catch (EosKafkaException e) {
       if (scope.identity().isShared() && isMoving(e.getCause())) {
-        return false;
+        return endWithNextFence(offsets, fence.get());
       }
       throw e;
     }
     FaultPoint.AFTER_OFFSETS.reach();
     producer.commit();
     return true;
+  }
+
+  /**
+   * The group has a new generation that the driver had not heard of when it gave the fence. If the
+   * partitions stay, so does the transaction: its offsets go with the fence of that generation, and
+   * its end too goes past the producer, which would only abort now.
+   *
+   * @return false if the partitions have moved, or no other fence comes
+   */
+  private boolean endWithNextFence(Map<TopicPartition, OffsetAndMetadata> offsets, Fence refused) {
+    FaultPoint.AFTER_REFUSAL.reach();
+    long deadline = System.nanoTime() + NEXT_FENCE.toNanos();
+    while (System.nanoTime() < deadline) {
+      Optional<Fence> fence = FenceLeases.lease(scope, slotNumbers(), transactionalId);
+      if (fence.isEmpty()) {
+        return false;
+      }
+      if (fence.get().equals(refused)) {
+        KafkaCalls.sleep(LEASE_RETRY_MS);
+      } else if (producer.addOffsetsElsewhere(
+          offsets, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
+        FaultPoint.AFTER_OFFSETS.reach();
+        producer.commitElsewhere(
+            new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
+        return true;
+      } else {
+        refused = fence.get();
+      }
+    }
+    return false;
   }
 
   /** Whether a shared group has a new generation since the driver was asked. */

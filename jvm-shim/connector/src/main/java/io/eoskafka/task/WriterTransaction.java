@@ -3,14 +3,12 @@ package io.eoskafka.task;
 import io.eoskafka.decision.WriterOutput;
 import io.eoskafka.decision.WriterScope;
 import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalProducer;
-import io.eoskafka.wire.KafkaCalls;
 import java.nio.charset.StandardCharsets;
-import java.util.List;
-import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.FinalizedVersionRange;
-import org.apache.kafka.clients.admin.TransactionDescription;
+import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.spark.TaskContext;
 
@@ -56,7 +54,12 @@ public final class WriterTransaction {
     producer =
         TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
     FaultPoint.AFTER_INIT.reach();
-    producer.begin();
+    producer.begin(
+        scope.registerTopics(),
+        Map.of(scope.decisionTopic(), Set.of(scope.markerPartition(writer))),
+        null,
+        ExecutorClients.admin(scope.sink()),
+        ExecutorClients.coordinators(scope.sink()));
   }
 
   /** Everything has arrived; from here on the transaction is the driver's. */
@@ -73,28 +76,13 @@ public final class WriterTransaction {
                 partition,
                 scope.marker(transactionalId).getBytes(StandardCharsets.UTF_8),
                 EMPTY));
-    PreparedTransaction prepared = describe();
+    // The producer does not tell its own id and epoch; its coordinator does.
+    PreparedTransaction prepared =
+        OpenTransactions.describe(ExecutorClients.admin(scope.sink()), transactionalId);
     producer.leaveOpenAndClose();
     producer = null;
     FaultPoint.AFTER_FLUSH.reach();
     return new WriterOutput(writer, prepared, partition, marker, digest.rows(), digest.sum());
-  }
-
-  /** The producer does not tell its own id and epoch; its coordinator does. */
-  private PreparedTransaction describe() {
-    Admin admin = ExecutorAdmin.of(scope.sink());
-    TransactionDescription open =
-        KafkaCalls.get(
-            admin.describeTransactions(List.of(transactionalId)).description(transactionalId));
-    FinalizedVersionRange version =
-        KafkaCalls.get(admin.describeFeatures().featureMetadata())
-            .finalizedFeatures()
-            .get("transaction.version");
-    return new PreparedTransaction(
-        transactionalId,
-        open.producerId(),
-        (short) open.producerEpoch(),
-        version != null && version.maxVersionLevel() >= 2);
   }
 
   /** Ends an attempt that was not prepared; does nothing to one that was. */

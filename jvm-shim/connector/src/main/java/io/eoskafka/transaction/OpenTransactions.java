@@ -8,7 +8,9 @@ import java.util.Set;
 import java.util.function.LongPredicate;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.FinalizedVersionRange;
 import org.apache.kafka.clients.admin.ListTransactionsOptions;
+import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
@@ -112,6 +114,22 @@ public final class OpenTransactions {
       List<String> some = ids.subList(from, Math.min(ids.size(), from + IDS_PER_CALL));
       KafkaCalls.get(admin.fenceProducers(some).all());
     }
+  }
+
+  /** A producer and its open transaction, as their coordinator knows them. */
+  public static PreparedTransaction describe(Admin admin, String transactionalId) {
+    TransactionDescription found =
+        KafkaCalls.get(
+            admin.describeTransactions(List.of(transactionalId)).description(transactionalId));
+    FinalizedVersionRange version =
+        KafkaCalls.get(admin.describeFeatures().featureMetadata())
+            .finalizedFeatures()
+            .get("transaction.version");
+    return new PreparedTransaction(
+        transactionalId,
+        found.producerId(),
+        (short) found.producerEpoch(),
+        version != null && version.maxVersionLevel() >= 2);
   }
 
   private static Collection<TransactionListing> list(

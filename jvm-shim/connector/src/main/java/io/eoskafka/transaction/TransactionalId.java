@@ -1,5 +1,6 @@
 package io.eoskafka.transaction;
 
+import io.eoskafka.group.Identity;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.regex.Matcher;
@@ -42,14 +43,15 @@ public final class TransactionalId {
   /** The driver part of a name in a shared group, or empty where the name is none of its. */
   static Optional<String> driverOf(String transactionalId, String sharedId) {
     Matcher matcher =
-        Pattern.compile("(?s).*-" + Pattern.quote(sharedId) + "-([A-Za-z0-9_-]{22})-\\d+")
+        Pattern.compile(
+                "(?s).*-" + Pattern.quote(sharedId) + "-(" + Identity.DIGEST_PATTERN + ")-\\d+")
             .matcher(transactionalId);
     return matcher.matches() ? Optional.of(matcher.group(1)) : Optional.empty();
   }
 
   /** All names in a shared group, for the broker's filter. */
   static String brokerPatternOfShared(String sharedId) {
-    return ".*-" + sharedId + "-[A-Za-z0-9_-]{22}-[0-9]+";
+    return ".*-" + sharedId + "-" + Identity.DIGEST_PATTERN + "-[0-9]+";
   }
 
   /** The producer that decides a query's epochs: the same in every run. */

@@ -5,12 +5,18 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
+import io.eoskafka.wire.CoordinatorCalls;
 import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.TransactionEnds;
 import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.Callback;
@@ -26,6 +32,7 @@ import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -39,6 +46,9 @@ public final class TransactionalProducer {
 
   /** How many records may pass between two looks at the clock. */
   private static final int RECORDS_PER_TIME_CHECK = 256;
+
+  /** Before an epoch runs over, and the coordinator gives another producer id. */
+  private static final short LAST_EPOCHS = Short.MAX_VALUE - 10;
 
   private final String transactionalId;
   private final ClientSettings settings;
@@ -54,6 +64,13 @@ public final class TransactionalProducer {
           failed = e;
         }
       };
+
+  /** What the open transaction may touch, or null for anything. */
+  private Registration registration;
+
+  /** See {@link #identify}. */
+  private PreparedTransaction known;
+
   private boolean open;
   private boolean ending;
   private long beganNanos;
@@ -97,6 +114,85 @@ public final class TransactionalProducer {
     beganNanos = System.nanoTime();
   }
 
+  /**
+   * Begins a transaction that may touch nothing else than what it registers here.
+   *
+   * @param topics may be written to, in all their partitions; empty for no limit and no
+   *     registration
+   * @param more partitions that may be written to as well
+   * @param group whose offsets it may carry, or null
+   * @param admin of the sink's cluster
+   */
+  public void begin(
+      List<String> topics,
+      Map<String, Set<Integer>> more,
+      String group,
+      Admin admin,
+      CoordinatorCalls coordinators) {
+    begin();
+    if (topics.isEmpty()) {
+      return;
+    }
+    try {
+      if (registration == null) {
+        requireTopics(topics, admin);
+      }
+      identify(admin);
+      Map<String, Set<Integer>> partitions = new HashMap<>(more);
+      for (String topic : topics) {
+        partitions.put(topic, Registration.all(producer.partitionsFor(topic).size()));
+      }
+      registration = new Registration(partitions, group);
+      if (!known.version2()) {
+        coordinators.register(known, registration, settings.maxBlock());
+      }
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+  }
+
+  /**
+   * This producer's id and epoch, which it does not tell itself. To be asked before a request of
+   * its own: if that is not answered as fenced, nobody had initialised the transactional id before
+   * it, and what the coordinator has told is this producer's.
+   */
+  public PreparedTransaction identify(Admin admin) {
+    if (known == null) {
+      try {
+        known = OpenTransactions.describe(admin, transactionalId);
+      } catch (RuntimeException e) {
+        throw explain(e);
+      }
+    }
+    return known;
+  }
+
+  /** By transaction version 2 each end of a transaction moves the epoch by one (KIP-890). */
+  private static PreparedTransaction afterEnd(PreparedTransaction known) {
+    if (known == null || !known.version2()) {
+      return known;
+    }
+    return known.producerEpoch() >= LAST_EPOCHS
+        ? null
+        : new PreparedTransaction(
+            known.transactionalId(), known.producerId(), (short) (known.producerEpoch() + 1), true);
+  }
+
+  /** The producer itself would wait for a topic that does not exist. */
+  private static void requireTopics(List<String> topics, Admin admin) {
+    admin
+        .describeTopics(topics)
+        .topicNameValues()
+        .forEach(
+            (topic, found) -> {
+              try {
+                KafkaCalls.get(found);
+              } catch (UnknownTopicOrPartitionException e) {
+                throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), e);
+              }
+            });
+  }
+
   public boolean isOpen() {
     return open;
   }
@@ -114,6 +210,9 @@ public final class TransactionalProducer {
   }
 
   private Future<RecordMetadata> submit(ProducerRecord<byte[], byte[]> record) {
+    if (registration != null) {
+      registration.check(record);
+    }
     Future<RecordMetadata> sent;
     try {
       sent = producer.send(record, noteFailure);
@@ -192,6 +291,9 @@ public final class TransactionalProducer {
    */
   public void sendOffsets(
       Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupMembers members) {
+    if (registration != null) {
+      registration.check(fence.group());
+    }
     try {
       for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
         producer.sendOffsetsToTransaction(part, GroupMetadata.of(fence));
@@ -221,15 +323,51 @@ public final class TransactionalProducer {
     try {
       producer.commitTransaction();
     } catch (TimeoutException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_COMMIT_UNKNOWN",
-          Map.of("transactionalId", transactionalId, "cause", e.getMessage()),
-          e);
+      throw unknown(e);
     } catch (RuntimeException e) {
       throw explain(e);
     }
     open = false;
     ending = false;
+    known = afterEnd(known);
+  }
+
+  /**
+   * As {@link #sendOffsets}, past this producer, which was refused with a former fence and would
+   * only abort now.
+   *
+   * @return false if the group refuses this fence too
+   */
+  public boolean addOffsetsElsewhere(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, CoordinatorCalls coordinators) {
+    try {
+      return GroupMember.parts(offsets).stream()
+          .allMatch(part -> coordinators.addOffsets(known, part, fence, settings.maxBlock()));
+    } catch (RuntimeException e) {
+      throw explain(e);
+    }
+  }
+
+  /**
+   * Commits the transaction past this producer, which has refused to and is not used again.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN}, {@code EOSKAFKA_ATTEMPT_FENCED}
+   */
+  public void commitElsewhere(TransactionEnds ends) {
+    leaveOpenAndClose();
+    try {
+      if (!ends.commit(List.of(known), settings.maxBlock()).isEmpty()) {
+        throw fenced(null);
+      }
+    } catch (TimeoutException e) {
+      throw unknown(e);
+    }
+    open = false;
+  }
+
+  /** Whether it has committed, or may have, in a way after which it cannot begin anew. */
+  public boolean isSpent() {
+    return ending;
   }
 
   /**
@@ -260,6 +398,20 @@ public final class TransactionalProducer {
     producer.close(Duration.ZERO);
   }
 
+  private EosKafkaException unknown(TimeoutException e) {
+    return EosKafkaException.of(
+        "EOSKAFKA_COMMIT_UNKNOWN",
+        Map.of("transactionalId", transactionalId, "cause", e.getMessage()),
+        e);
+  }
+
+  private EosKafkaException fenced(RuntimeException cause) {
+    return EosKafkaException.of(
+        "EOSKAFKA_ATTEMPT_FENCED",
+        Map.of("transactionalId", transactionalId, "timeout", transactionTimeoutMs),
+        cause);
+  }
+
   private RuntimeException explain(RuntimeException e) {
     if (e instanceof InterruptException interrupt) {
       return KafkaCalls.asJava(interrupt);
@@ -275,10 +427,7 @@ public final class TransactionalProducer {
           || cause instanceof InvalidPidMappingException
           // What a broker with transaction version 2 says of a transaction that it timed out.
           || cause instanceof InvalidTxnStateException) {
-        return EosKafkaException.of(
-            "EOSKAFKA_ATTEMPT_FENCED",
-            Map.of("transactionalId", transactionalId, "timeout", transactionTimeoutMs),
-            e);
+        return fenced(e);
       }
     }
     return EosKafkaException.of(

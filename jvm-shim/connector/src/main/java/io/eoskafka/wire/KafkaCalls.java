@@ -25,6 +25,15 @@ public final class KafkaCalls {
     return new UncheckedIOException(cause);
   }
 
+  /** Waits between two tries; an interruption ends it in a form that Spark knows. */
+  public static void sleep(long ms) {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException e) {
+      throw asJava(new InterruptException(e));
+    }
+  }
+
   /** The value of an admin call; throws Kafka's own exception, not its wrapper. */
   public static <T> T get(KafkaFuture<T> future) {
     try {

@@ -11,29 +11,21 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
-import org.apache.kafka.clients.ApiVersions;
 import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.ClientResponse;
-import org.apache.kafka.clients.ClientUtils;
-import org.apache.kafka.clients.DefaultHostResolver;
-import org.apache.kafka.clients.ManualMetadataUpdater;
 import org.apache.kafka.clients.NetworkClient;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.admin.DescribeTransactionsResult;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Node;
-import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 import org.apache.kafka.common.message.EndTxnRequestData;
-import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.EndTxnRequest;
 import org.apache.kafka.common.requests.EndTxnResponse;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,8 +38,6 @@ import org.slf4j.LoggerFactory;
 public final class TransactionEnds {
   private static final Logger LOG = LoggerFactory.getLogger(TransactionEnds.class);
 
-  private static final int IN_FLIGHT = 100;
-  private static final int REQUEST_TIMEOUT_MS = 10_000;
   private static final long POLL_MS = 50;
 
   /** While a coordinator moves or loads; it is found anew after each round. */
@@ -99,34 +89,16 @@ public final class TransactionEnds {
       return gone;
     }
     long deadline = System.nanoTime() + timeout.toNanos();
-    AdminClientConfig config = new AdminClientConfig(settings.admin("eoskafka-transaction-ends"));
-    ManualMetadataUpdater nodes = new ManualMetadataUpdater();
-    try (Metrics metrics = new Metrics();
-        NetworkClient client =
-            ClientUtils.createNetworkClient(
-                config,
-                "eoskafka-transaction-ends",
-                metrics,
-                "eoskafka-transaction-ends",
-                new LogContext("[eoskafka transaction ends] "),
-                new ApiVersions(),
-                Time.SYSTEM,
-                IN_FLIGHT,
-                REQUEST_TIMEOUT_MS,
-                null,
-                nodes,
-                new DefaultHostResolver(),
-                null,
-                null)) {
+    try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-transaction-ends")) {
       while (!left.isEmpty()) {
-        round(client, nodes, left, gone);
+        round(requests, left, gone);
         if (left.isEmpty()) {
           break;
         }
         if (System.nanoTime() > deadline) {
           throw new TimeoutException(left.size() + " transactions have no clear end: " + left);
         }
-        pause();
+        KafkaCalls.sleep(BACKOFF_MS);
       }
     }
     return gone;
@@ -134,14 +106,12 @@ public final class TransactionEnds {
 
   /** Asks each coordinator once for each transaction that is left. */
   private void round(
-      NetworkClient client,
-      ManualMetadataUpdater nodes,
-      Set<PreparedTransaction> left,
-      Set<PreparedTransaction> gone) {
+      BrokerRequests requests, Set<PreparedTransaction> left, Set<PreparedTransaction> gone) {
+    NetworkClient client = requests.client();
     Map<Node, List<PreparedTransaction>> byCoordinator = coordinators(left, gone);
-    nodes.setNodes(List.copyOf(byCoordinator.keySet()));
+    requests.setNodes(byCoordinator.keySet());
     AtomicReference<KafkaException> refusal = new AtomicReference<>();
-    long deadline = Time.SYSTEM.milliseconds() + REQUEST_TIMEOUT_MS;
+    long deadline = Time.SYSTEM.milliseconds() + BrokerRequests.TIMEOUT_MS;
     while (!byCoordinator.isEmpty() || client.hasInFlightRequests()) {
       long now = Time.SYSTEM.milliseconds();
       byCoordinator.forEach(
@@ -155,19 +125,12 @@ public final class TransactionEnds {
       if (refusal.get() != null) {
         throw refusal.get();
       }
-      byCoordinator.keySet().removeIf(node -> failed(client, node));
+      byCoordinator.keySet().removeIf(requests::hasFailed);
       if (now > deadline) {
         byCoordinator.keySet().forEach(node -> client.disconnect(node.idString()));
         return;
       }
     }
-  }
-
-  private static boolean failed(NetworkClient client, Node node) {
-    if (client.authenticationException(node) != null) {
-      throw client.authenticationException(node);
-    }
-    return client.connectionFailed(node);
   }
 
   private static ClientRequest request(
@@ -191,7 +154,7 @@ public final class TransactionEnds {
         builder,
         now,
         true,
-        REQUEST_TIMEOUT_MS,
+        BrokerRequests.TIMEOUT_MS,
         response -> answered(prepared, response, left, gone, refusal));
   }
 
@@ -248,13 +211,5 @@ public final class TransactionEnds {
       }
     }
     return shares;
-  }
-
-  private static void pause() {
-    try {
-      Thread.sleep(BACKOFF_MS);
-    } catch (InterruptedException e) {
-      throw KafkaCalls.asJava(new InterruptException(e));
-    }
   }
 }

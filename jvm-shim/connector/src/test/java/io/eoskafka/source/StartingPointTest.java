@@ -8,6 +8,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Identity;
 import io.eoskafka.source.StartingPoint.Source;
 import io.eoskafka.stamp.Stamp;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.junit.jupiter.api.Test;
@@ -18,6 +19,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class StartingPointTest {
   private static final TopicPartition PARTITION = new TopicPartition("t", 0);
   private static final Identity OURS = Identity.of("g", "file:/checkpoint/sources/0", false);
+  private static final Supplier<String> OWNER = () -> "driver-1 (client a at b)";
   private static final String TOPIC_ID = "X8-6PwhyTpSiYAh-8y70Kg";
 
   private static OffsetAndMetadata committed(Stamp.Scope scope, String identity, String cluster) {
@@ -124,10 +126,10 @@ class StartingPointTest {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
     assertThatCode(
             () -> {
-              rule.refuseForeign(PARTITION, null);
-              rule.refuseForeign(PARTITION, committed("TASK"));
-              rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"));
-              rule.refuseForeign(PARTITION, committed("EPOCH"));
+              rule.refuseForeign(PARTITION, null, OWNER);
+              rule.refuseForeign(PARTITION, committed("TASK"), OWNER);
+              rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"), OWNER);
+              rule.refuseForeign(PARTITION, committed("EPOCH"), OWNER);
             })
         .doesNotThrowAnyException();
   }
@@ -137,6 +139,7 @@ class StartingPointTest {
     String other = Identity.of("g", "file:/other/sources/0", false).id();
     refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7));
     refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7, "by hand"));
+    refuses("EOSKAFKA_OLDER_PROTOCOL", new OffsetAndMetadata(7, "eoskafka:0:t:x"));
     refuses("EOSKAFKA_NEWER_PROTOCOL", new OffsetAndMetadata(7, "eoskafka:2:t:x"));
     refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.TASK, other, Stamp.SAME_CLUSTER));
     refuses("EOSKAFKA_FOREIGN_STAMP", committed(Stamp.Scope.EPOCH, other, Stamp.SAME_CLUSTER));
@@ -149,16 +152,18 @@ class StartingPointTest {
     StartingPoint rule = new StartingPoint(OURS, "sinks", true, true, true);
     assertThatCode(
             () -> {
-              rule.refuseForeign(PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"));
-              rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"));
+              rule.refuseForeign(
+                  PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"), OWNER);
+              rule.refuseForeign(PARTITION, committed("SOURCE_ONLY"), OWNER);
               // A start that was committed before anything took effect.
               Stamp start = new Stamp(Stamp.Scope.TASK, OURS.id(), TOPIC_ID, "former", -1);
-              rule.refuseForeign(PARTITION, new OffsetAndMetadata(7, start.encode()));
+              rule.refuseForeign(PARTITION, new OffsetAndMetadata(7, start.encode()), OWNER);
               new StartingPoint(OURS, null, true, true, true)
-                  .refuseForeign(PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"));
+                  .refuseForeign(
+                      PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"), OWNER);
             })
         .doesNotThrowAnyException();
-    assertThatThrownBy(() -> rule.refuseForeign(PARTITION, committed("EPOCH")))
+    assertThatThrownBy(() -> rule.refuseForeign(PARTITION, committed("EPOCH"), OWNER))
         .hasMessageContaining("[EOSKAFKA_SINK_MOVED]")
         .hasMessageContaining("took effect on the source's cluster")
         .hasMessageContaining("now on cluster sinks");
@@ -166,7 +171,7 @@ class StartingPointTest {
 
   private static void refuses(String condition, OffsetAndMetadata offset) {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThatThrownBy(() -> rule.refuseForeign(PARTITION, offset))
+    assertThatThrownBy(() -> rule.refuseForeign(PARTITION, offset, OWNER))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[" + condition + "]")
         .hasMessageContaining("t-0");

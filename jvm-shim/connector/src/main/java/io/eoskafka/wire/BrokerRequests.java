@@ -1,0 +1,86 @@
+package io.eoskafka.wire;
+
+import io.eoskafka.config.ClientSettings;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import org.apache.kafka.clients.ApiVersions;
+import org.apache.kafka.clients.ClientUtils;
+import org.apache.kafka.clients.DefaultHostResolver;
+import org.apache.kafka.clients.ManualMetadataUpdater;
+import org.apache.kafka.clients.NetworkClient;
+import org.apache.kafka.clients.NodeApiVersions;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Time;
+
+/**
+ * Kafka's network client, for requests to chosen brokers that no public client sends. Not thread
+ * safe.
+ */
+final class BrokerRequests implements AutoCloseable {
+  static final int TIMEOUT_MS = 10_000;
+
+  private static final int IN_FLIGHT = 100;
+
+  private final Metrics metrics = new Metrics();
+  private final ManualMetadataUpdater nodes = new ManualMetadataUpdater();
+  private final ApiVersions versions = new ApiVersions();
+  private final NetworkClient client;
+
+  /**
+   * @param name client id, and the prefix of its log lines
+   */
+  BrokerRequests(ClientSettings settings, String name) {
+    client =
+        ClientUtils.createNetworkClient(
+            new AdminClientConfig(settings.admin(name)),
+            name,
+            metrics,
+            name,
+            new LogContext("[" + name + "] "),
+            versions,
+            Time.SYSTEM,
+            IN_FLIGHT,
+            TIMEOUT_MS,
+            null,
+            nodes,
+            new DefaultHostResolver(),
+            null,
+            null);
+  }
+
+  /** The brokers that requests may go to from now on. */
+  void setNodes(Collection<Node> known) {
+    nodes.setNodes(List.copyOf(known));
+  }
+
+  NetworkClient client() {
+    return client;
+  }
+
+  /** What a broker that is connected has said it can do; empty before. */
+  Optional<NodeApiVersions> versions(Node node) {
+    return Optional.ofNullable(versions.get(node.idString()));
+  }
+
+  /**
+   * Whether no connection to a broker comes about.
+   *
+   * @throws org.apache.kafka.common.errors.AuthenticationException if it refuses this user
+   */
+  boolean hasFailed(Node node) {
+    if (client.authenticationException(node) != null) {
+      throw client.authenticationException(node);
+    }
+    return client.connectionFailed(node);
+  }
+
+  @Override
+  public void close() {
+    client.close();
+    metrics.close();
+  }
+}

@@ -1,0 +1,262 @@
+package io.eoskafka.wire;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.group.Fence;
+import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.Registration;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.NetworkClientUtils;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.message.AddOffsetsToTxnRequestData;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.AddOffsetsToTxnRequest;
+import org.apache.kafka.common.requests.AddOffsetsToTxnResponse;
+import org.apache.kafka.common.requests.AddPartitionsToTxnRequest;
+import org.apache.kafka.common.requests.AddPartitionsToTxnResponse;
+import org.apache.kafka.common.requests.TxnOffsetCommitRequest;
+import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
+import org.apache.kafka.common.utils.Time;
+
+/** What an executor asks coordinators about an open transaction beside its producer. */
+public final class CoordinatorCalls implements AutoCloseable {
+  private static final long RETRY_MS = 2;
+
+  private static final Set<Errors> ASK_AGAIN =
+      Set.of(
+          Errors.CONCURRENT_TRANSACTIONS,
+          Errors.COORDINATOR_LOAD_IN_PROGRESS,
+          // A topic that has just been created, or has more partitions since then.
+          Errors.UNKNOWN_TOPIC_OR_PARTITION);
+
+  private static final Set<Errors> ASK_ANOTHER =
+      Set.of(
+          Errors.NOT_COORDINATOR,
+          Errors.COORDINATOR_NOT_AVAILABLE,
+          Errors.REQUEST_TIMED_OUT,
+          Errors.NETWORK_EXCEPTION);
+
+  private static final Set<Errors> FENCED =
+      Set.of(
+          Errors.ILLEGAL_GENERATION,
+          Errors.STALE_MEMBER_EPOCH,
+          Errors.UNKNOWN_MEMBER_ID,
+          Errors.FENCED_INSTANCE_ID);
+
+  private final Admin admin;
+  private final ClientSettings settings;
+  private final Map<Node, BrokerRequests> requests = new ConcurrentHashMap<>();
+
+  /** Of transactional ids and of groups; a wrong one is found out when it is asked. */
+  private final Map<String, Node> coordinators = new ConcurrentHashMap<>();
+
+  /**
+   * @param admin of the same cluster, to find coordinators with
+   */
+  public CoordinatorCalls(Admin admin, ClientSettings settings) {
+    this.admin = admin;
+    this.settings = settings;
+  }
+
+  /**
+   * Registers what a transaction will touch as it begins, and waits for the end of the former one
+   * of the same producer (KIP-609). For transaction version 1: by version 2 the broker registers
+   * what comes, and waits by itself.
+   *
+   * <p>The producer knows nothing of this. It registers each partition once more with its first
+   * record there, which the coordinator answers without writing anything.
+   *
+   * @param transaction the producer as its coordinator knows it
+   * @throws TimeoutException if the former transaction has not ended within {@code timeout}
+   * @throws org.apache.kafka.common.errors.ApiException the coordinator's refusal
+   */
+  public void register(
+      PreparedTransaction transaction, Registration registration, Duration timeout) {
+    long deadline = System.nanoTime() + timeout.toNanos();
+    String id = transaction.transactionalId();
+    require(
+        id,
+        AddPartitionsToTxnRequest.Builder.forClient(
+            id,
+            transaction.producerId(),
+            transaction.producerEpoch(),
+            List.copyOf(registration.topicPartitions())),
+        deadline);
+    if (registration.group() != null) {
+      addGroup(transaction, registration.group(), deadline);
+    }
+  }
+
+  private void addGroup(PreparedTransaction transaction, String group, long deadline) {
+    require(
+        transaction.transactionalId(),
+        new AddOffsetsToTxnRequest.Builder(
+            new AddOffsetsToTxnRequestData()
+                .setTransactionalId(transaction.transactionalId())
+                .setProducerId(transaction.producerId())
+                .setProducerEpoch(transaction.producerEpoch())
+                .setGroupId(group)),
+        deadline);
+  }
+
+  private void require(String id, AbstractRequest.Builder<?> request, long deadline) {
+    Errors error = answer(id, true, request, deadline);
+    if (error != Errors.NONE) {
+      throw error.exception(error.message() + " " + request);
+    }
+  }
+
+  /**
+   * Adds offsets to an open transaction whose producer cannot any more: it has been refused with a
+   * fence that a new generation of the group has replaced.
+   *
+   * @param offsets at most as many as fit one request
+   * @return false if the group refuses this fence too
+   * @throws TimeoutException if no coordinator answers within {@code timeout}
+   * @throws org.apache.kafka.common.errors.ApiException any other refusal
+   */
+  public boolean addOffsets(
+      PreparedTransaction transaction,
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Fence fence,
+      Duration timeout) {
+    long deadline = System.nanoTime() + timeout.toNanos();
+    if (!transaction.version2()) {
+      // Its coordinator refuses a producer that was fenced; not every broker asks it.
+      addGroup(transaction, fence.group(), deadline);
+    }
+    Map<TopicPartition, TxnOffsetCommitRequest.CommittedOffset> committed = new HashMap<>();
+    offsets.forEach(
+        (partition, offset) ->
+            committed.put(
+                partition,
+                new TxnOffsetCommitRequest.CommittedOffset(
+                    offset.offset(), offset.metadata(), offset.leaderEpoch())));
+    Errors error =
+        answer(
+            fence.group(),
+            false,
+            new TxnOffsetCommitRequest.Builder(
+                transaction.transactionalId(),
+                fence.group(),
+                transaction.producerId(),
+                transaction.producerEpoch(),
+                committed,
+                fence.memberId(),
+                fence.generation(),
+                Optional.ofNullable(fence.instanceId()),
+                transaction.version2()),
+            deadline);
+    if (error != Errors.NONE && !FENCED.contains(error)) {
+      throw error.exception();
+    }
+    return error == Errors.NONE;
+  }
+
+  private Errors answer(
+      String name, boolean isTransaction, AbstractRequest.Builder<?> request, long deadline) {
+    while (true) {
+      Errors error = ask(name, isTransaction, request);
+      if (!ASK_AGAIN.contains(error) && !ASK_ANOTHER.contains(error)) {
+        return error;
+      }
+      if (System.nanoTime() > deadline) {
+        throw new TimeoutException("the coordinator of " + name + " answers " + error);
+      }
+      KafkaCalls.sleep(RETRY_MS);
+    }
+  }
+
+  private Errors ask(String name, boolean isTransaction, AbstractRequest.Builder<?> request) {
+    Errors error;
+    try {
+      Node node = coordinators.get(name);
+      if (node == null) {
+        node = isTransaction ? transactionCoordinator(name) : groupCoordinator(name);
+        coordinators.put(name, node);
+      }
+      error = error(send(node, request));
+    } catch (IOException e) {
+      error = Errors.NETWORK_EXCEPTION;
+    }
+    if (ASK_ANOTHER.contains(error)) {
+      coordinators.remove(name);
+    }
+    return error;
+  }
+
+  private Node transactionCoordinator(String transactionalId) throws IOException {
+    int id =
+        KafkaCalls.get(
+                admin.describeTransactions(List.of(transactionalId)).description(transactionalId))
+            .coordinatorId();
+    Collection<Node> nodes = KafkaCalls.get(admin.describeCluster().nodes());
+    return nodes.stream()
+        .filter(node -> node.id() == id)
+        .findFirst()
+        .orElseThrow(() -> new IOException("coordinator " + id + " is not among " + nodes));
+  }
+
+  private Node groupCoordinator(String group) {
+    return KafkaCalls.get(admin.describeConsumerGroups(List.of(group)).describedGroups().get(group))
+        .coordinator();
+  }
+
+  private AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException {
+    BrokerRequests of =
+        requests.computeIfAbsent(
+            node,
+            n -> {
+              BrokerRequests opened = new BrokerRequests(settings, "eoskafka-coordinator-calls");
+              opened.setNodes(List.of(n));
+              return opened;
+            });
+    synchronized (of) {
+      if (!NetworkClientUtils.awaitReady(
+          of.client(), node, Time.SYSTEM, BrokerRequests.TIMEOUT_MS)) {
+        throw new IOException("no connection to " + node);
+      }
+      return NetworkClientUtils.sendAndReceive(
+              of.client(),
+              of.client()
+                  .newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true),
+              Time.SYSTEM)
+          .responseBody();
+    }
+  }
+
+  private static Errors error(AbstractResponse response) {
+    if (response instanceof AddOffsetsToTxnResponse offsets) {
+      return Errors.forCode(offsets.data().errorCode());
+    }
+    Collection<Errors> errors =
+        response instanceof TxnOffsetCommitResponse committed
+            ? committed.errors().values()
+            : ((AddPartitionsToTxnResponse) response)
+                .errors()
+                .getOrDefault(AddPartitionsToTxnResponse.V3_AND_BELOW_TXN_ID, Map.of())
+                .values();
+    return errors.stream()
+        .filter(error -> error != Errors.NONE && error != Errors.OPERATION_NOT_ATTEMPTED)
+        .findFirst()
+        .orElse(Errors.NONE);
+  }
+
+  @Override
+  public void close() {
+    requests.values().forEach(BrokerRequests::close);
+  }
+}
