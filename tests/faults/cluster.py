@@ -28,12 +28,18 @@ class FaultyCluster:
         data_dir: for data and logs.
         brokers: 1 or 3.
         features: as `LocalCluster` has them.
+        properties: further broker settings.
     """
 
     def __init__(
-        self, data_dir: Path, brokers: int = 3, features: Mapping[str, int] | None = None
+        self,
+        data_dir: Path,
+        brokers: int = 3,
+        features: Mapping[str, int] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         self._proxies: dict[int, Proxy] = {}
+        self._further = dict(properties or {})
         self._cluster = LocalCluster(
             brokers=brokers, data_dir=data_dir, properties=self._properties, features=features
         )
@@ -104,6 +110,7 @@ class FaultyCluster:
                 "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT"
             ),
             "inter.broker.listener.name": "PLAINTEXT",
+            **self._further,
         }
 
     def _close_proxies(self) -> None:

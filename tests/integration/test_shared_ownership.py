@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +12,8 @@ import pytest
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, Point, Query, StartApplication, until
 from kafka import KafkaProducer
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter
 from streams import Streams, kv
 
 RECORDS = 600
@@ -375,8 +377,10 @@ def test_a_driver_hands_over_to_its_successor_and_ends(
 
     until(has_ended, "the end of the first driver", 60)
     assert first.status().error is None
-    flow.produce(RECORDS)
-    end(flow, second)
+    # One that is started after it belongs to it.
+    third = flow.start(application, driver="c", **how)
+    both_work(second, third, flow)
+    end(flow, second, third)
 
 
 @SLOW
@@ -437,14 +441,49 @@ def test_a_driver_that_is_started_again_takes_its_place_without_a_rebalance(
 # ---- refusals
 
 
-def test_state_cannot_be_shared(streams: Streams) -> None:
-    topic, group, output = streams.topic(records=20), streams.group(), streams.topic()
-    rows = streams.source(topic, {"kafka.group.id": group, **SHARED})
-    counted = rows.groupBy("key").count().selectExpr("key", "cast(count as string) value")
-    error = streams.failure(streams.sink(counted, output, mode="update"))
+def counted(rows: DataFrame) -> DataFrame:
+    """With state."""
+    return rows.groupBy("key").count().selectExpr("key", "cast(count as string) value")
+
+
+@pytest.mark.parametrize(
+    ("query", "sink", "reason"),
+    [
+        (counted, {}, "it keeps state or shuffles, Aggregate"),
+        (lambda rows: kv(rows).repartition(2), {}, "it keeps state or shuffles, Repartition"),
+        (kv, {"transactionScope": "epoch"}, "transactionScope=epoch"),
+    ],
+    ids=["state", "a shuffle", "epoch scope"],
+)
+def test_what_is_not_for_task_scope_cannot_be_shared_and_goes_on_alone(
+    streams: Streams,
+    query: Callable[[DataFrame], DataFrame],
+    sink: dict[str, str],
+    reason: str,
+) -> None:
+    topic, output, checkpoint = streams.topic(records=20), streams.topic(), streams.checkpoint()
+    alone = {"kafka.group.id": streams.group()}
+
+    def writer(source: dict[str, str]) -> DataStreamWriter:
+        rows = query(streams.source(topic, source))
+        return streams.sink(rows, output, checkpoint, sink, mode="update")
+
+    error = streams.failure(writer({**alone, **SHARED}))
     assert "[EOSKAFKA_SHARED_REFUSED]" in error, error
-    assert "it keeps state" in error
+    assert reason in error
     assert streams.values(output) == []
+    streams.run(writer(alone))
+    assert len(streams.values(output)) == 20
+
+
+def test_without_the_plugin_nothing_is_shared(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    application = start_application("local[2]", spark_plugins="")
+    error = flow.start(application, **SHARED).wait_end().error
+    assert "[EOSKAFKA_SHARED_REFUSED]" in str(error), error
+    assert "set spark.plugins=io.eoskafka.EosKafkaPlugin" in str(error)
+    assert not flow.members()
 
 
 def test_a_sink_that_is_not_ours_cannot_share(streams: Streams) -> None:

@@ -72,6 +72,9 @@ def _session(spec: dict[str, Any]) -> SparkSession:
         builder = builder.config("spark.jars", jars).config("spark.plugins", PLUGIN_CLASS)
     else:
         builder = eoskafka.configure(builder)
+    if "spark.plugins" in spec["settings"]:
+        # Those alone, for a test of a session that was not configured by us.
+        builder = builder.config("spark.plugins", spec["settings"]["spark.plugins"])
     master = spec["master"]
     if master == TWO_HOSTS:
         master = _start_workers(builder, spec["work"])

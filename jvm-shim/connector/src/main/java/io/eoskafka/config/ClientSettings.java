@@ -158,6 +158,10 @@ public final class ClientSettings implements Serializable {
     // A stable fetch waits for transaction markers, which take some tens of milliseconds.
     config.put(AdminClientConfig.RETRY_BACKOFF_MS_CONFIG, 20);
     config.put(AdminClientConfig.RETRY_BACKOFF_MAX_MS_CONFIG, 250);
+    // Its thread looks for requests past request.timeout.ms only when something else wakes it:
+    // without this a call to a broker that hangs takes default.api.timeout.ms and is not tried on
+    // another one (seen on kafka-clients 4.3.1).
+    config.put(AdminClientConfig.METADATA_MAX_AGE_CONFIG, 5_000);
     given.forEach(
         (key, value) -> {
           if (AdminClientConfig.configNames().contains(key)) {

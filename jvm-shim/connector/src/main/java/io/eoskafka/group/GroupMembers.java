@@ -3,12 +3,11 @@ package io.eoskafka.group;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
-import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Matcher;
@@ -22,8 +21,7 @@ import org.apache.kafka.common.errors.GroupIdNotFoundException;
 /** Who is in a group. */
 public final class GroupMembers {
   private static final Pattern SHARED =
-      Pattern.compile(
-          "eoskafka-(" + Identity.DIGEST_PATTERN + ")-shared(?:-handover-(\\d{1,18}))?");
+      Pattern.compile("eoskafka-(" + Identity.DIGEST_PATTERN + ")-shared-(\\d{1,18})(-handover)?");
 
   private final Admin admin;
   private final String group;
@@ -61,43 +59,75 @@ public final class GroupMembers {
   }
 
   /**
-   * The client id of a driver with {@code ownership=shared}.
+   * Drivers with {@code ownership=shared} that work beside each other. One with {@code
+   * handover=true} begins a new release, later ones belong to it.
    *
-   * @param handover when it began to take over from the others, in milliseconds, or empty
+   * @param number grows from release to release
    */
-  static String sharedClientId(String checkpointId, OptionalLong handover) {
-    return "eoskafka-"
-        + checkpointId
-        + "-shared"
-        + (handover.isPresent() ? "-handover-" + handover.getAsLong() : "");
+  public record Release(long number, boolean takesOver) {
+    /**
+     * The release of a driver that finds these there. A new one's number is above theirs, whatever
+     * the clocks say; two that start at once and do not see each other have different times.
+     */
+    static Release after(Collection<Release> there, boolean takesOver, long nowMs) {
+      long newest = there.stream().mapToLong(Release::number).max().orElse(0);
+      return new Release(takesOver ? Math.max(newest + 1, nowMs) : newest, takesOver);
+    }
+
+    /** The client id that tells others. */
+    String clientId(Identity identity) {
+      return "eoskafka-"
+          + identity.checkpointId()
+          + "-shared-"
+          + number
+          + (takesOver ? "-handover" : "");
+    }
   }
 
-  /** Since when a driver takes over from those before it; 0 if it does not. */
-  private static long handoverSince(MemberDescription member) {
+  /** Without a release: a member of another kind, which gives way to nobody. */
+  private static Optional<Release> release(MemberDescription member) {
     Matcher matcher = SHARED.matcher(member.clientId());
-    return matcher.matches() && matcher.group(2) != null ? Long.parseLong(matcher.group(2)) : 0;
+    return matcher.matches()
+        ? Optional.of(new Release(Long.parseLong(matcher.group(2)), matcher.group(3) != null))
+        : Optional.empty();
   }
 
-  /** Whether this is the first of those that do not take over themselves, by their ids. */
-  public boolean isFirst(Fence fence) {
-    return list().stream()
-        .filter(member -> handoverSince(member) == 0)
-        .map(MemberDescription::consumerId)
-        .min(Comparator.naturalOrder())
-        .equals(Optional.of(fence.memberId()));
+  /** The release of a driver that starts now. */
+  public Release next(boolean takesOver) {
+    List<Release> there = list().stream().flatMap(member -> release(member).stream()).toList();
+    return Release.after(there, takesOver, System.currentTimeMillis());
   }
 
   /**
-   * The partitions of the driver that takes over from all others, or empty where none does, or only
-   * earlier ones than this.
+   * The driver that takes over from a release.
    *
-   * @param own when this one began to, or empty
+   * @param partitions that it has
+   * @param next the member of the former releases that gives way first, by its id
    */
-  public Optional<Set<TopicPartition>> successor(OptionalLong own) {
-    return list().stream()
-        .filter(member -> handoverSince(member) > own.orElse(0))
-        .max(Comparator.comparingLong(GroupMembers::handoverSince))
-        .map(member -> member.assignment().topicPartitions());
+  public record Successor(Set<TopicPartition> partitions, String next) {}
+
+  /** Who takes over from this release, or empty where nobody does. */
+  public Optional<Successor> successor(Release own) {
+    Collection<MemberDescription> all = list();
+    long newest =
+        all.stream()
+            .flatMap(member -> release(member).stream())
+            .filter(release -> release.takesOver() && release.number() > own.number())
+            .mapToLong(Release::number)
+            .max()
+            .orElse(0);
+    Set<TopicPartition> partitions = new HashSet<>();
+    String next = null;
+    for (MemberDescription member : all) {
+      long number = release(member).map(Release::number).orElse(newest);
+      if (number < newest && (next == null || member.consumerId().compareTo(next) < 0)) {
+        next = member.consumerId();
+      }
+      if (release(member).equals(Optional.of(new Release(newest, true)))) {
+        partitions.addAll(member.assignment().topicPartitions());
+      }
+    }
+    return newest == 0 ? Optional.empty() : Optional.of(new Successor(partitions, next));
   }
 
   static boolean isShared(MemberDescription member) {

@@ -9,7 +9,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -100,23 +99,20 @@ public final class SharedMember implements Membership {
   private RuntimeException failure;
 
   /**
-   * @param handover see {@link GroupMembers#sharedClientId}
+   * @param release this driver's
    * @param fenceProducers ends the transactions of these transactional ids, and fences them
    */
   public SharedMember(
       ClientSettings client,
       Identity identity,
       Admin admin,
-      OptionalLong handover,
+      GroupMembers.Release release,
       Consumer<List<String>> fenceProducers) {
     this.identity = identity;
     this.fenceProducers = fenceProducers;
     this.members = new GroupMembers(admin, identity.group());
     Map<String, Object> config =
-        client.sharedMember(
-            GroupMembers.sharedClientId(identity.checkpointId(), handover),
-            identity.group(),
-            identity.instanceId());
+        client.sharedMember(release.clientId(identity), identity.group(), identity.instanceId());
     isStatic = config.containsKey(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG);
     if (isStatic) {
       config.put(

@@ -91,6 +91,14 @@ public final class RunningQuery {
     return query.sink() instanceof TransactionalSink;
   }
 
+  /**
+   * An operator of its plan that shuffles or keeps state, as far as that can be told before a batch
+   * is planned, or empty.
+   */
+  public Optional<String> gathers() {
+    return LogicalShape.gathers(query.logicalPlan());
+  }
+
   /** The options of its sink, which is ours. */
   public SinkOptions sinkOptions() {
     LogicalPlan plan = query.logicalPlan();

@@ -396,10 +396,7 @@ public final class EosKafkaMicroBatchStream
    */
   public void requireExclusive(String reason) {
     if (options.isShared()) {
-      throw GroupProgress.refusedToShare(
-          "it is not one for task scope ("
-              + reason
-              + "), and what one batch has read must not be split between drivers");
+      throw GroupProgress.refusedToShare(GroupProgress.notForTasks(reason));
     }
   }
 

@@ -27,7 +27,6 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
@@ -83,8 +82,8 @@ final class GroupProgress {
 
   private long settledUpheavals = -1;
 
-  /** When this driver began to take over from the others, or empty. */
-  private final OptionalLong handover;
+  /** Of a shared group. */
+  private GroupMembers.Release release;
 
   private Handover successor;
   private boolean isIdentityKept;
@@ -116,8 +115,6 @@ final class GroupProgress {
     this.sourcePath = sourcePath;
     this.admin = admin;
     this.topics = topics;
-    this.handover =
-        options.isHandover() ? OptionalLong.of(System.currentTimeMillis()) : OptionalLong.empty();
   }
 
   /**
@@ -165,7 +162,7 @@ final class GroupProgress {
     // Before joining, so that a running owner is not disturbed.
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     if (options.isShared()) {
-      requireShareable(committed);
+      requireShareable(query, committed);
       if (existing.isEmpty() && files.sparkHasBatches()) {
         throw refusedToShare(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
@@ -233,14 +230,29 @@ final class GroupProgress {
   }
 
   private SharedMember sharedMember() {
+    release = members().next(options.isHandover());
     return new SharedMember(
-        options.client(), identity, admin, handover, ids -> OpenTransactions.fence(admin, ids));
+        options.client(), identity, admin, release, ids -> OpenTransactions.fence(admin, ids));
   }
 
   /** In a shared group the group alone is the truth: whoever owns a partition next has no log. */
-  private void requireShareable(Map<TopicPartition, OffsetAndMetadata> committed) {
+  private void requireShareable(
+      RunningQuery query, Map<TopicPartition, OffsetAndMetadata> committed) {
     if (!groupIsTheTruth) {
       throw refusedToShare("its sink is not eoskafka, so the group does not hold the truth");
+    }
+    // Here, before anything is written: a group that is shared once stays shared.
+    if (!sinkIsHere()) {
+      throw refusedToShare(notForTasks("its source is on another cluster than its sink"));
+    }
+    query
+        .gathers()
+        .ifPresent(
+            operator -> {
+              throw refusedToShare(notForTasks("it keeps state or shuffles, " + operator));
+            });
+    if (query.sinkOptions().transactionScope() == SinkOptions.TransactionScope.EPOCH) {
+      throw refusedToShare(notForTasks("transactionScope=epoch"));
     }
     if (!FenceLeases.isInstalled()) {
       throw refusedToShare(
@@ -260,6 +272,13 @@ final class GroupProgress {
                     + "); run it once with ownership=exclusive and transactionScope=task");
           }
         });
+  }
+
+  /** The reason against sharing a query that is not one for task scope. */
+  static String notForTasks(String why) {
+    return "it is not one for task scope ("
+        + why
+        + "), and what one batch has read must not be split between drivers";
   }
 
   static EosKafkaException refusedToShare(String reason) {
@@ -359,7 +378,7 @@ final class GroupProgress {
       return false;
     }
     if (successor == null) {
-      successor = new Handover(members(), offsets, topics, handover);
+      successor = new Handover(members(), offsets, topics, release);
     }
     return successor.isReady(topicIds.keySet(), reached.keySet(), ownership.fence());
   }

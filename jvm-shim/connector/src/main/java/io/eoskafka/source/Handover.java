@@ -8,7 +8,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
@@ -28,7 +27,7 @@ final class Handover {
   private final GroupMembers members;
   private final GroupOffsets offsets;
   private final Topics topics;
-  private final OptionalLong own;
+  private final GroupMembers.Release own;
 
   private static final long UNPROVEN_NANOS = Duration.ofSeconds(30).toNanos();
 
@@ -40,9 +39,9 @@ final class Handover {
   private final Map<TopicPartition, Long> firstSeen = new HashMap<>();
 
   /**
-   * @param own when this driver began to take over itself, or empty: it gives way to later ones
+   * @param own this driver's release
    */
-  Handover(GroupMembers members, GroupOffsets offsets, Topics topics, OptionalLong own) {
+  Handover(GroupMembers members, GroupOffsets offsets, Topics topics, GroupMembers.Release own) {
     this.members = members;
     this.offsets = offsets;
     this.topics = topics;
@@ -59,7 +58,7 @@ final class Handover {
       return false;
     }
     lookedNanos = System.nanoTime();
-    Optional<Set<TopicPartition>> successor = members.successor(own);
+    Optional<GroupMembers.Successor> successor = members.successor(own);
     if (successor.isEmpty()) {
       firstSeen.clear();
       unprovenSinceNanos = 0;
@@ -68,7 +67,7 @@ final class Handover {
     if (unprovenSinceNanos == 0) {
       unprovenSinceNanos = System.nanoTime();
     }
-    Set<TopicPartition> taken = new HashSet<>(successor.get());
+    Set<TopicPartition> taken = new HashSet<>(successor.get().partitions());
     taken.retainAll(all);
     taken.removeAll(kept);
     firstSeen.keySet().retainAll(taken);
@@ -89,7 +88,8 @@ final class Handover {
         return false;
       }
     }
-    if (!hasMoved && !(mayGiveWay(kept, taken) && members.isFirst(fence))) {
+    boolean isNext = fence.memberId().equals(successor.get().next());
+    if (!hasMoved && !(isNext && mayGiveWay(kept, taken))) {
       return false;
     }
     LOG.info("This run ends: another driver has taken over, with {}", taken);

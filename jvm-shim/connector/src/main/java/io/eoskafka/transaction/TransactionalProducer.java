@@ -144,7 +144,7 @@ public final class TransactionalProducer {
       }
       registration = new Registration(partitions, group);
       if (!known.version2()) {
-        coordinators.register(known, registration, settings.maxBlock());
+        coordinators.register(known, registration);
       }
     } catch (RuntimeException e) {
       throw explain(e);
@@ -342,7 +342,7 @@ public final class TransactionalProducer {
       Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, CoordinatorCalls coordinators) {
     try {
       return GroupMember.parts(offsets).stream()
-          .allMatch(part -> coordinators.addOffsets(known, part, fence, settings.maxBlock()));
+          .allMatch(part -> coordinators.addOffsets(known, part, fence));
     } catch (RuntimeException e) {
       throw explain(e);
     }

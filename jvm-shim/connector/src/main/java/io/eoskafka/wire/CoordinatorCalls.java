@@ -1,11 +1,11 @@
 package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Fence;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.Registration;
 import java.io.IOException;
-import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -29,11 +29,13 @@ import org.apache.kafka.common.requests.AddPartitionsToTxnRequest;
 import org.apache.kafka.common.requests.AddPartitionsToTxnResponse;
 import org.apache.kafka.common.requests.TxnOffsetCommitRequest;
 import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
+import org.apache.kafka.common.utils.ExponentialBackoff;
 import org.apache.kafka.common.utils.Time;
 
 /** What an executor asks coordinators about an open transaction beside its producer. */
 public final class CoordinatorCalls implements AutoCloseable {
-  private static final long RETRY_MS = 2;
+  /** Markers take a few milliseconds, or as long as a broker is away. */
+  private static final ExponentialBackoff RETRY_MS = new ExponentialBackoff(2, 2, 100, 0.2);
 
   private static final Set<Errors> ASK_AGAIN =
       Set.of(
@@ -80,12 +82,12 @@ public final class CoordinatorCalls implements AutoCloseable {
    * record there, which the coordinator answers without writing anything.
    *
    * @param transaction the producer as its coordinator knows it
-   * @throws TimeoutException if the former transaction has not ended within {@code timeout}
+   * @throws EosKafkaException {@code EOSKAFKA_FORMER_TRANSACTION_OPEN} if it has not ended within
+   *     {@code kafka.max.block.ms}
    * @throws org.apache.kafka.common.errors.ApiException the coordinator's refusal
    */
-  public void register(
-      PreparedTransaction transaction, Registration registration, Duration timeout) {
-    long deadline = System.nanoTime() + timeout.toNanos();
+  public void register(PreparedTransaction transaction, Registration registration) {
+    long deadline = deadline();
     String id = transaction.transactionalId();
     require(
         id,
@@ -125,15 +127,14 @@ public final class CoordinatorCalls implements AutoCloseable {
    *
    * @param offsets at most as many as fit one request
    * @return false if the group refuses this fence too
-   * @throws TimeoutException if no coordinator answers within {@code timeout}
+   * @throws TimeoutException if no coordinator answers within {@code kafka.max.block.ms}
    * @throws org.apache.kafka.common.errors.ApiException any other refusal
    */
   public boolean addOffsets(
       PreparedTransaction transaction,
       Map<TopicPartition, OffsetAndMetadata> offsets,
-      Fence fence,
-      Duration timeout) {
-    long deadline = System.nanoTime() + timeout.toNanos();
+      Fence fence) {
+    long deadline = deadline();
     if (!transaction.version2()) {
       // Its coordinator refuses a producer that was fenced; not every broker asks it.
       addGroup(transaction, fence.group(), deadline);
@@ -166,17 +167,25 @@ public final class CoordinatorCalls implements AutoCloseable {
     return error == Errors.NONE;
   }
 
+  private long deadline() {
+    return System.nanoTime() + settings.maxBlock().toNanos();
+  }
+
   private Errors answer(
       String name, boolean isTransaction, AbstractRequest.Builder<?> request, long deadline) {
-    while (true) {
+    for (int attempt = 0; ; attempt++) {
       Errors error = ask(name, isTransaction, request);
       if (!ASK_AGAIN.contains(error) && !ASK_ANOTHER.contains(error)) {
         return error;
       }
       if (System.nanoTime() > deadline) {
-        throw new TimeoutException("the coordinator of " + name + " answers " + error);
+        throw error == Errors.CONCURRENT_TRANSACTIONS
+            ? EosKafkaException.of(
+                "EOSKAFKA_FORMER_TRANSACTION_OPEN",
+                Map.of("transactionalId", name, "timeout", settings.maxBlock().toMillis()))
+            : new TimeoutException("the coordinator of " + name + " answers " + error);
       }
-      KafkaCalls.sleep(RETRY_MS);
+      KafkaCalls.sleep(RETRY_MS.backoff(attempt));
     }
   }
 

@@ -1,0 +1,51 @@
+package io.eoskafka.query;
+
+import java.util.Optional;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionOperation;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What a streaming query's logical plan shows before its first batch is planned. It knows the usual
+ * operators that shuffle or keep state, to refuse them early; each batch's physical plan decides.
+ */
+final class LogicalShape {
+  /** By name, since Spark adds and removes some from version to version. */
+  private static final Set<String> GATHERS =
+      Set.of(
+          "Aggregate",
+          "Distinct",
+          "Deduplicate",
+          "DeduplicateWithinWatermark",
+          "FlatMapGroupsWithState",
+          "FlatMapGroupsInPandasWithState",
+          "TransformWithState",
+          "TransformWithStateInPySpark",
+          "FlatMapGroupsInPandas",
+          "FlatMapGroupsInArrow",
+          "MapGroups",
+          "RebalancePartitions",
+          "GlobalLimit",
+          "Sort",
+          "Window");
+
+  private LogicalShape() {}
+
+  /** An operator over a stream that brings together what several tasks have read, or empty. */
+  static Optional<String> gathers(LogicalPlan plan) {
+    if (!plan.isStreaming()) {
+      return Optional.empty();
+    }
+    boolean gathers =
+        GATHERS.contains(plan.getClass().getSimpleName())
+            || plan instanceof RepartitionOperation repartition && repartition.shuffle()
+            || plan instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
+    return gathers
+        ? Optional.of(plan.nodeName())
+        : CollectionConverters.asJava(plan.children()).stream()
+            .flatMap(child -> gathers(child).stream())
+            .findFirst();
+  }
+}
