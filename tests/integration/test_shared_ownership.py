@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, Point, Query, StartApplication, until
+from harness.flow import exclaimed
 from kafka import KafkaProducer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
@@ -137,6 +138,29 @@ def test_two_drivers_that_begin_a_group_together(
 
 
 @SLOW
+def test_one_that_dies_before_its_first_starts_are_committed_begins_at_the_same_ones(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    flow.produce(RECORDS)
+    offsets = json.dumps({flow.input: {str(p): 10 for p in range(PARTITIONS)}})
+    begun = {**how, "startingOffsets": offsets}
+    other, again = start_application("local[2]"), start_application("local[2]")
+    other.faults.arm("before-start", "kill")
+    first = flow.start(application, driver="a", **begun)
+    flow.start(other, driver="b", **begun)
+    other.faults.wait_taken("before-start")
+    other.kill()
+    second = flow.start(again, driver="b", **begun)
+    flow.wait_committed()
+    both_work(first, second, flow)
+    flow.wait_committed()
+    for query in (first, second):
+        assert query.stop().error is None
+    wanted = [exclaimed(r) for r in flow.inputs() if r.offset >= 10]
+    assert sorted(str(r.value) for r in flow.outputs()) == sorted(map(str, wanted))
+
+
+@SLOW
 def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
 ) -> None:
@@ -213,6 +237,32 @@ def test_a_driver_that_is_paused_for_longer_than_its_session_goes_on_with_what_i
     other.resume()
     both_work(first, second, flow)
     end(flow, first, second)
+
+
+@SLOW
+def test_a_driver_between_two_batches_ends_what_a_killed_one_has_left_open(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    rarely = {**how, "interval": "10 minutes"}
+    flow.produce(RECORDS)
+    first = flow.start(application, driver="a", **rarely)
+    flow.wait_committed()
+    other = start_application("local[2]")
+    second = flow.start(other, driver="b", **how)
+
+    def has_work() -> bool:
+        flow.produce(40)
+        return second.status().batches > 0
+
+    until(has_work, "work for the second driver", 60)
+    other.faults.arm("after-offsets", "kill")
+    flow.produce(RECORDS)
+    other.faults.wait_taken("after-offsets")
+    other.kill()
+    until(lambda: not flow.open_transactions(), "the end of what it has left", 30)
+    assert first.stop().error is None
+    flow.start(application, driver="a", **SHARED).wait_done()
+    flow.assert_exactly_once()
 
 
 def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended(
@@ -436,6 +486,43 @@ def test_a_driver_that_is_started_again_takes_its_place_without_a_rebalance(
     both_work(first, again, flow)
     assert arrivals(application) == before
     end(flow, first, again)
+
+
+def test_what_its_former_run_was_giving_up_goes_to_somebody_when_a_driver_starts_again(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    # Within its session the broker gives it its former place, and the partition to nobody.
+    long = {**CLASSIC, "kafka.session.timeout.ms": "30000"}
+    flow.produce(RECORDS)
+    killed, again = start_application("local-cluster[1,1,1024]"), start_application("local[2]")
+    flow.reach(killed, "after-offsets", "stop", driver="a", slots=1, **long)
+    second = flow.start(application, driver="b", **long)
+    until(lambda: arrivals(application), "the second driver", 30)
+    time.sleep(2)  # the first one hears of it, and holds its partitions until its task has ended
+    killed.kill()
+    first = flow.start(again, driver="a", **long)
+    flow.wait_committed(25)
+    flow.produce(RECORDS)
+    end(flow, first, second)
+
+
+@SLOW
+def test_a_paused_driver_whose_checkpoint_another_run_has_taken_up_ends(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    paused = start_application("local[2]")
+    flow.produce(RECORDS)
+    first = flow.start(paused, driver="a", **how)
+    first.wait_batches(1)
+    paused.pause_all()
+    second = flow.start(application, driver="a", **how)
+    flow.produce(RECORDS)
+    flow.wait_committed()
+    paused.resume()
+    error = first.wait_end().error
+    assert "[EOSKAFKA_FENCED_BY_DRIVER]" in str(error), error
+    flow.produce(RECORDS)
+    end(flow, second)
 
 
 # ---- refusals

@@ -250,13 +250,14 @@ def hold_the_copy(application: Application, flow: Flow) -> int:
     return application.faults.wait_taken("before-init")
 
 
+@pytest.mark.parametrize("ownership", ["exclusive", "shared"])
 def test_an_attempt_fenced_by_another_fails_alone(
-    speculating_application: Application, flow: Flow
+    speculating_application: Application, flow: Flow, ownership: str
 ) -> None:
     application = speculating_application
     flow.produce(RECORDS)
     application.faults.arm("before-flush", "stop")
-    query = flow.start(application)
+    query = flow.start(application, ownership=ownership)
     first = application.faults.wait_taken("before-flush")
     application.faults.arm("after-init", "stop")
     second = application.faults.wait_taken("after-init")
@@ -265,6 +266,8 @@ def test_an_attempt_fenced_by_another_fails_alone(
     until(lambda: "EOSKAFKA_ATTEMPT_FENCED" in application.text(), "the first one's end", 30)
     application.resume(second)
     query.wait_done()
+    # In the batch that both had tried.
+    assert "was aborted" not in application.text()
     flow.assert_exactly_once()
 
 

@@ -525,26 +525,28 @@ def test_a_logged_batch_that_ends_beyond_the_log_is_read_as_far_as_it_goes_if_lo
     assert job.written() == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_a_topic_that_was_created_again_is_an_error(job: Job) -> None:
+@pytest.mark.parametrize("ownership", ["exclusive", "shared"])
+def test_a_topic_that_was_created_again_is_an_error(job: Job, ownership: str) -> None:
     job.send(0, 1)
-    job.run()
+    job.run(ownership=ownership)
     recreate(job)
     # More records than before: offsets alone would not tell.
     job.send(*range(10, 20))
-    error = job.failure()
+    error = job.failure(ownership=ownership)
     assert "[EOSKAFKA_DATA_LOSS]" in error
     assert "deleted and created again" in error
     assert job.written() == [0, 1]
 
 
+@pytest.mark.parametrize("ownership", ["exclusive", "shared"])
 def test_a_topic_that_was_created_again_is_read_from_its_beginning_if_loss_is_allowed(
-    job: Job,
+    job: Job, ownership: str
 ) -> None:
     job.send(0, 1)
-    job.run()
+    job.run(ownership=ownership)
     recreate(job)
     job.send(*range(10, 20))
-    job.run(failOnDataLoss="false")
+    job.run(failOnDataLoss="false", ownership=ownership)
     assert job.written() == [0, 1, *range(10, 20)]
 
 

@@ -18,6 +18,7 @@ Point = Literal[
     "after-offsets",
     "after-commit",
     "before-join",
+    "before-start",
     "before-run",
     "before-decision",
     "after-decision",

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.TreeMap;
 import org.apache.kafka.clients.CommonClientConfigs;
 import org.apache.kafka.clients.admin.AdminClientConfig;
@@ -88,9 +89,17 @@ public final class ClientSettings implements Serializable {
       // not come back before its session has ended.
       return member(Map.of(), clientId, group, null);
     }
-    // A partition that moves waits twice for a heartbeat; Kafka's default is 3 s.
     return member(
-        Map.of(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, 500), clientId, group, instanceId);
+        Map.of(
+            // A partition that moves waits twice for a heartbeat; Kafka's default is 3 s.
+            ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG,
+            500,
+            // The group's leader gives out new partitions when it sees them; the default is 5 min.
+            ConsumerConfig.METADATA_MAX_AGE_CONFIG,
+            10_000),
+        clientId,
+        group,
+        instanceId);
   }
 
   /** It joins and sends heartbeats, it never fetches. */
@@ -139,10 +148,11 @@ public final class ClientSettings implements Serializable {
   }
 
   /** How long a member of the classic protocol may be silent; the other's is the broker's. */
-  public String sessionTimeout() {
+  public OptionalLong sessionTimeoutMs() {
     return "consumer".equals(given(ConsumerConfig.GROUP_PROTOCOL_CONFIG))
-        ? "the broker's group.consumer.session.timeout.ms"
-        : given.getOrDefault(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "45000");
+        ? OptionalLong.empty()
+        : OptionalLong.of(
+            Long.parseLong(given.getOrDefault(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "45000")));
   }
 
   /** How long a producer's calls may wait. */

@@ -81,7 +81,8 @@ public final class GroupMember implements Membership {
   public Ownership poll(Set<TopicPartition> known) {
     Set<String> wanted = MemberConsumer.topics(known);
     try {
-      if (!wanted.equals(topics)) {
+      // With no topic left it stays subscribed to what there was: others may come.
+      if (!wanted.isEmpty() && !wanted.equals(topics)) {
         consumer.subscribe(wanted, new Assignment());
         topics = Set.copyOf(wanted);
       }

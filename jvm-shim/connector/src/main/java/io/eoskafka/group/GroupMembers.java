@@ -14,7 +14,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 
@@ -156,6 +158,34 @@ public final class GroupMembers {
         && list().stream()
             .filter(member -> member.groupInstanceId().equals(Optional.of(fence.instanceId())))
             .anyMatch(member -> !member.consumerId().equals(fence.memberId()));
+  }
+
+  /**
+   * The error of a driver of a shared group, with an instance id or without, where another one runs
+   * on its checkpoint; or empty.
+   */
+  Optional<EosKafkaException> takenOver(Fence fence, Identity identity) {
+    return list().stream()
+        .filter(member -> driverOf(member).equals(Optional.of(identity.checkpointId())))
+        .filter(member -> !member.consumerId().equals(fence.memberId()))
+        .findFirst()
+        .map(
+            member ->
+                EosKafkaException.of(
+                    "EOSKAFKA_FENCED_BY_DRIVER",
+                    Map.of(
+                        "group", group,
+                        "instance", identity.instanceId(),
+                        "owner", describe(member))));
+  }
+
+  /** Whether no rebalance is under way, and one of these partitions has no owner. */
+  boolean isAtRestWithout(Set<TopicPartition> partitions) {
+    ConsumerGroupDescription described =
+        KafkaCalls.get(admin.describeConsumerGroups(List.of(group)).describedGroups().get(group));
+    Set<TopicPartition> left = new HashSet<>(partitions);
+    described.members().forEach(member -> left.removeAll(member.assignment().topicPartitions()));
+    return described.groupState() == GroupState.STABLE && !left.isEmpty();
   }
 
   /**

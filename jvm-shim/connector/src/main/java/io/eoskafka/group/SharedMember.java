@@ -12,7 +12,9 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
@@ -48,6 +50,9 @@ import org.slf4j.LoggerFactory;
  *   <li>one that is lost is lost at once: whoever asks later gets no fence, and the producers of
  *       those that have one are fenced.
  * </ul>
+ *
+ * <p>Another thread looks after each rebalance what it has left behind, so that nobody waits for
+ * this driver's next batch.
  */
 public final class SharedMember implements Membership {
   private static final Logger LOG = LoggerFactory.getLogger(SharedMember.class);
@@ -57,6 +62,9 @@ public final class SharedMember implements Membership {
 
   private static final long RETRY_MS = 200;
   private static final Duration POLL = Duration.ofMillis(100);
+
+  /** When a driver that was started again looks for partitions without an owner, and once more. */
+  private static final long[] UNOWNED_SECONDS = {3, 6};
 
   /** A dead member's place is kept for its session, 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(90);
@@ -81,16 +89,22 @@ public final class SharedMember implements Membership {
   private final boolean isStatic;
 
   private final Consumer<List<String>> fenceProducers;
+  private final Runnable endGone;
   private final GroupMembers members;
   private final KafkaConsumer<byte[], byte[]> consumer;
   private final Thread thread;
   private final LinkedBlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
+  private final ScheduledExecutorService afterwards;
+
+  /** Whether a former run's member was there when this one joined. */
+  private boolean isResumed;
 
   // Guarded by this.
   private final Map<TopicPartition, Long> terms = new HashMap<>();
   private final Set<TopicPartition> leaving = new HashSet<>();
   private Map<Integer, Use> uses = Map.of();
   private Set<String> topics = Set.of();
+  private Set<TopicPartition> present = Set.of();
   private Fence fence;
   private long term;
   private long upheavals;
@@ -101,15 +115,18 @@ public final class SharedMember implements Membership {
   /**
    * @param release this driver's
    * @param fenceProducers ends the transactions of these transactional ids, and fences them
+   * @param endGone ends what drivers that are gone have left open
    */
   public SharedMember(
       ClientSettings client,
       Identity identity,
       Admin admin,
       GroupMembers.Release release,
-      Consumer<List<String>> fenceProducers) {
+      Consumer<List<String>> fenceProducers,
+      Runnable endGone) {
     this.identity = identity;
     this.fenceProducers = fenceProducers;
+    this.endGone = endGone;
     this.members = new GroupMembers(admin, identity.group());
     Map<String, Object> config =
         client.sharedMember(release.clientId(identity), identity.group(), identity.instanceId());
@@ -120,14 +137,23 @@ public final class SharedMember implements Membership {
           List.of(CooperativeStickyAssignor.class));
     }
     consumer = new KafkaConsumer<>(config);
-    thread = new Thread(this::run, "eoskafka-member-" + identity.group());
+    thread = daemon(this::run, "eoskafka-member-" + identity.group());
+    afterwards =
+        Executors.newSingleThreadScheduledExecutor(
+            task -> daemon(task, "eoskafka-after-rebalance-" + identity.group()));
+  }
+
+  private static Thread daemon(Runnable task, String name) {
+    Thread thread = new Thread(task, name);
     thread.setDaemon(true);
+    return thread;
   }
 
   @Override
   public void refuseForeignMembers() {
     members.refuse(member -> !GroupMembers.isShared(member));
     if (isStatic) {
+      isResumed = members.sharedDrivers().contains(identity.checkpointId());
       return;
     }
     // Nobody takes a dynamic member's place: this driver's former run is there until its session
@@ -147,7 +173,9 @@ public final class SharedMember implements Membership {
     Set<String> wanted = MemberConsumer.topics(known);
     long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
     synchronized (this) {
-      if (!wanted.equals(topics)) {
+      present = Set.copyOf(known);
+      // With no topic left it stays subscribed to what there was: others may come.
+      if (!wanted.isEmpty() && !wanted.equals(topics)) {
         topics = wanted;
         orders.add(() -> consumer.subscribe(wanted, new Changes()));
         if (thread.getState() == Thread.State.NEW) {
@@ -181,7 +209,7 @@ public final class SharedMember implements Membership {
     synchronized (this) {
       now = fence;
     }
-    return now != null && members.isTakenOver(now);
+    return now != null && members.takenOver(now, identity).isPresent();
   }
 
   /**
@@ -316,7 +344,69 @@ public final class SharedMember implements Membership {
     try {
       fenceProducers.accept(List.copyOf(transactionalIds));
     } catch (RuntimeException e) {
-      LOG.warn("Transactions of {} stay open until somebody else ends them", transactionalIds, e);
+      LOG.warn("Transactions of {} stay open until the next batch ends them", transactionalIds, e);
+      synchronized (this) {
+        upheavals++;
+      }
+    }
+  }
+
+  /**
+   * A former owner's open transactions would hold up whoever reads the output until this driver's
+   * next batch.
+   */
+  private void lookAfterGone() {
+    try {
+      endGone.run();
+    } catch (RuntimeException e) {
+      LOG.warn("What gone drivers of group {} have left is for later", identity.group(), e);
+    }
+  }
+
+  /**
+   * The broker gives a static member that comes back what its former run had been assigned. Where
+   * that one was still giving up a partition, it belongs to nobody then, and no rebalance is under
+   * way that would change this.
+   *
+   * @param look which of {@link #UNOWNED_SECONDS} this is
+   */
+  private void lookForUnowned(int look) {
+    Set<TopicPartition> all;
+    Fence now;
+    synchronized (this) {
+      all = present;
+      now = fence;
+    }
+    try {
+      if (!members.isAtRestWithout(all)) {
+        return;
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("Whether partitions of group {} have no owner is unknown", identity.group(), e);
+    }
+    if (look + 1 < UNOWNED_SECONDS.length) {
+      afterwards.schedule(
+          () -> lookForUnowned(look + 1), UNOWNED_SECONDS[look + 1], TimeUnit.SECONDS);
+    } else {
+      LOG.info(
+          "Partitions of group {} have no owner in generation {}: this driver asks for a rebalance",
+          identity.group(),
+          now.generation());
+      orders.add(() -> consumer.enforceRebalance("a partition has no owner"));
+      consumer.wakeup();
+    }
+  }
+
+  /** Of a dynamic member, which nobody fences: whether its place was taken while it was gone. */
+  private void lookForOtherRun() {
+    Fence now;
+    synchronized (this) {
+      now = fence;
+    }
+    try {
+      members.takenOver(now, identity).ifPresent(this::leave);
+    } catch (RuntimeException e) {
+      LOG.warn("Who else is in group {} is unknown", identity.group(), e);
     }
   }
 
@@ -408,6 +498,11 @@ public final class SharedMember implements Membership {
     notifyAll();
   }
 
+  private synchronized void leave(RuntimeException why) {
+    fail(why);
+    closing = true;
+  }
+
   /** Waits for another thread's change; the deadline is looked at by the caller. */
   private void await(long deadlineNanos) {
     try {
@@ -425,6 +520,7 @@ public final class SharedMember implements Membership {
       uses = Map.of();
       notifyAll();
     }
+    afterwards.shutdownNow();
     if (thread.getState() == Thread.State.NEW) {
       consumer.close(CloseOptions.timeout(Duration.ZERO));
       return;
@@ -446,6 +542,17 @@ public final class SharedMember implements Membership {
         takeFence();
         partitions.forEach(partition -> terms.put(partition, ++term));
         SharedMember.this.notifyAll();
+        if (closing) {
+          return;
+        }
+        afterwards.execute(SharedMember.this::lookAfterGone);
+        if (isResumed) {
+          isResumed = false;
+          afterwards.schedule(() -> lookForUnowned(0), UNOWNED_SECONDS[0], TimeUnit.SECONDS);
+        }
+        if (!isStatic && upheavals > 0) {
+          afterwards.execute(SharedMember.this::lookForOtherRun);
+        }
       }
     }
 

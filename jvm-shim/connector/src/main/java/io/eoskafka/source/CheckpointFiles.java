@@ -9,8 +9,10 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.kafka.common.TopicPartition;
 
 /**
  * What the source keeps in the checkpoint, beside Spark's own files: the identity, the topics' ids,
@@ -22,6 +24,7 @@ final class CheckpointFiles {
 
   private static final String IDENTITY = "eoskafka-identity.json";
   private static final String TOPIC_IDS = "eoskafka-topic-ids.json";
+  private static final String UNRESOLVED = "eoskafka-unresolved.json";
   private static final String INITIAL_OFFSETS = "0";
 
   private final CheckpointFolder folder;
@@ -93,6 +96,23 @@ final class CheckpointFiles {
 
   void writeTopicIds(Map<String, String> ids) {
     folder.write(TOPIC_IDS, JSON.valueToTree(ids).toString());
+  }
+
+  /**
+   * The partitions that this driver's first run has found in a group without any offset, and whose
+   * starts it does not know to be committed yet.
+   */
+  Set<TopicPartition> readUnresolved() {
+    return folder
+        .read(UNRESOLVED)
+        .map(text -> PartitionOffsets.parse(text).offsets().keySet())
+        .orElse(Set.of());
+  }
+
+  void writeUnresolved(Set<TopicPartition> partitions) {
+    Map<TopicPartition, Long> none = new HashMap<>();
+    partitions.forEach(partition -> none.put(partition, -1L));
+    folder.write(UNRESOLVED, PartitionOffsets.of(none).json());
   }
 
   Optional<PartitionOffsets> readInitialOffsets() {

@@ -261,6 +261,7 @@ public final class EosKafkaMicroBatchStream
     Set<TopicPartition> behind = new HashSet<>(until.keySet());
     behind.removeIf(p -> until.get(p) >= from.get(p));
     progress.refuseTruncated(behind);
+    until.keySet().retainAll(from.keySet());
     if (availableNow != null) {
       // A partition that came after the trigger waits for the next one.
       until.replaceAll((p, end) -> Math.min(end, availableNow.getOrDefault(p, from.get(p))));

@@ -16,6 +16,7 @@ import io.eoskafka.group.SharedMember;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.task.FenceLeases;
+import io.eoskafka.transaction.GoneDrivers;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.BrokerVersions;
@@ -27,6 +28,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
@@ -89,8 +91,11 @@ final class GroupProgress {
   private boolean isIdentityKept;
   private PartitionOffsets initialOffsets;
 
-  /** The partitions that a group's first drivers have found without any offset. */
-  private Set<TopicPartition> unresolved = Set.of();
+  /** Of a shared group. */
+  private GoneDrivers gone;
+
+  /** See {@link CheckpointFiles#readUnresolved}. */
+  private final Set<TopicPartition> unresolved = new HashSet<>();
 
   /** Whether this run's start has found that Spark's last batch was decided. */
   private boolean lastIsDecided;
@@ -168,7 +173,7 @@ final class GroupProgress {
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
       // Also where this driver has had nothing to do yet, and so no batch.
-      if (existing.isPresent() && committed.isEmpty()) {
+      if (existing.isPresent() && committed.isEmpty() && knowsTopics()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_GONE",
             Map.of(
@@ -183,8 +188,13 @@ final class GroupProgress {
       settleEpochs(query, committed.values());
     }
     FaultPoint.BEFORE_JOIN.reach();
-    if (identity.isShared() && !rule.resolved() && !rule.sparkHasBatches()) {
-      unresolved = Set.copyOf(topicIds.keySet());
+    if (identity.isShared()) {
+      if (rule.resolved() || rule.sparkHasBatches()) {
+        unresolved.addAll(files.readUnresolved());
+      } else {
+        unresolved.addAll(topicIds.keySet());
+        files.writeUnresolved(unresolved);
+      }
     }
     while (!settle(sparkStart, rule)) {
       LOG.info("Group {} is still moving", identity.group());
@@ -197,15 +207,28 @@ final class GroupProgress {
     return reached;
   }
 
+  /** Whether a topic is there that the checkpoint knows, and not one that was created again. */
+  private boolean knowsTopics() {
+    Map<String, String> kept = files.readTopicIds();
+    return topicIds.entrySet().stream()
+        .anyMatch(entry -> entry.getValue().equals(kept.get(entry.getKey().topic())));
+  }
+
   private void explainTimeouts(SinkOptions sink) {
-    LOG.info(
-        "Transactions of group {} in task scope time out after {} ms, its members after {} ms"
-            + " without a heartbeat. The first may be the longer one: who owns a partition next ends"
-            + " what members that are gone have left open, and their offsets are refused. Only if"
-            + " nobody starts again do read_committed readers wait for a transaction's timeout.",
-        identity.group(),
-        sink.taskTransactionTimeoutMs(),
-        options.client().sessionTimeout());
+    int transaction = sink.taskTransactionTimeoutMs();
+    OptionalLong session = options.client().sessionTimeoutMs();
+    if (session.isEmpty() || transaction > session.getAsLong()) {
+      LOG.info(
+          "Transactions of group {} in task scope time out after {} ms, its members after {} without"
+              + " a heartbeat. The first may be the longer one: who owns a partition next ends what"
+              + " members that are gone have left open, and their offsets are refused. Only if"
+              + " nobody starts again do read_committed readers wait for a transaction's timeout.",
+          identity.group(),
+          transaction,
+          session.isPresent()
+              ? session.getAsLong() + " ms"
+              : "the broker's group.consumer.session.timeout.ms");
+    }
   }
 
   /** A checkpoint with an identity promises that the group has offsets. */
@@ -231,8 +254,14 @@ final class GroupProgress {
 
   private SharedMember sharedMember() {
     release = members().next(options.isHandover());
+    gone = new GoneDrivers(admin, identity.sharedId(), () -> members().sharedDrivers());
     return new SharedMember(
-        options.client(), identity, admin, release, ids -> OpenTransactions.fence(admin, ids));
+        options.client(),
+        identity,
+        admin,
+        release,
+        ids -> OpenTransactions.fence(admin, ids),
+        gone::end);
   }
 
   /** In a shared group the group alone is the truth: whoever owns a partition next has no log. */
@@ -442,7 +471,7 @@ final class GroupProgress {
         }
       }
       if (identity.isShared()) {
-        OpenTransactions.endGone(admin, identity.sharedId(), () -> members().sharedDrivers());
+        gone.end();
       }
       if (partitions.isEmpty()) {
         return Map.of();
@@ -477,20 +506,27 @@ final class GroupProgress {
       OffsetAndMetadata committed = stable.get(partition);
       Stamp stamp = committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
       boolean isOfThisTopic = stamp != null && stamp.topicId().equals(topicIds.get(partition));
-      StartingPoint.Source source =
-          rule.of(
-              partition,
-              committed,
-              logged.get(partition),
-              initial.get(partition),
-              decidedStart(partition),
-              !topicIds
-                  .get(partition)
-                  .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition))),
-              lastIsDecided);
-      if (source == StartingPoint.Source.NEW_PARTITION && unresolved.contains(partition)) {
-        // It was there when the group began, and the driver that had it has not got to its start.
-        source = StartingPoint.Source.OPTION;
+      boolean isRecreatedSince =
+          !topicIds
+              .get(partition)
+              .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition)));
+      StartingPoint.Source source;
+      if (committed == null && !isRecreatedSince && unresolved.contains(partition)) {
+        // It was there when the group began, and no driver that had it has got to its start.
+        source =
+            initial.containsKey(partition)
+                ? StartingPoint.Source.INITIAL_FILE
+                : StartingPoint.Source.OPTION;
+      } else {
+        source =
+            rule.of(
+                partition,
+                committed,
+                logged.get(partition),
+                initial.get(partition),
+                decidedStart(partition),
+                isRecreatedSince,
+                lastIsDecided);
       }
       if (source == StartingPoint.Source.OPTION && byOption == null) {
         byOption = StartingOffsets.resolve(options, topics, topicIds.keySet());
@@ -546,8 +582,12 @@ final class GroupProgress {
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
+    FaultPoint.BEFORE_START.reach();
     commit(news);
     reached.putAll(starts);
+    if (unresolved.removeAll(partitions)) {
+      files.writeUnresolved(unresolved);
+    }
     keepTopicIds(keptIds);
   }
 
@@ -689,6 +729,9 @@ final class GroupProgress {
       commit(news);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: partitions whose logs were cut have gone", identity.group());
+      // One that stays is found anew: its start is not committed.
+      reached.keySet().removeAll(news.keySet());
+      return;
     }
     reached.putAll(news);
   }
@@ -768,15 +811,22 @@ final class GroupProgress {
     return ownership.fence();
   }
 
-  /** Whether the group has got so far with every partition, whoever owns it. */
+  /**
+   * Whether the group has got so far with every partition, whoever owns it; or with what is left of
+   * one that was cut or created again.
+   */
   boolean hasReached(Map<TopicPartition, Long> ends) {
-    Map<TopicPartition, OffsetAndMetadata> now = offsets.committed(ends.keySet());
-    return ends.entrySet().stream()
+    Map<TopicPartition, Long> left = new HashMap<>(ends);
+    left.keySet().retainAll(topicIds.keySet());
+    Map<TopicPartition, OffsetAndMetadata> now = offsets.committed(left.keySet());
+    now.forEach(
+        (p, offset) -> left.computeIfPresent(p, (k, end) -> offset.offset() < end ? end : null));
+    return topics.readable(left.keySet()).entrySet().stream()
         .allMatch(
             end ->
-                !topicIds.containsKey(end.getKey())
-                    || now.containsKey(end.getKey())
-                        && now.get(end.getKey()).offset() >= end.getValue());
+                end.getValue() < left.get(end.getKey())
+                    && now.containsKey(end.getKey())
+                    && now.get(end.getKey()).offset() >= end.getValue());
   }
 
   /** Null unless the group is shared. */

@@ -29,7 +29,8 @@ final class Handover {
   private final Topics topics;
   private final GroupMembers.Release own;
 
-  private static final long UNPROVEN_NANOS = Duration.ofSeconds(30).toNanos();
+  /** Longer than a session: one that has died is a member for 45 s. */
+  private static final long UNPROVEN_NANOS = Duration.ofSeconds(60).toNanos();
 
   private long lookedNanos = System.nanoTime();
 

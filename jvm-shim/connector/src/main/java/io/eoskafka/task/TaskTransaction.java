@@ -58,6 +58,9 @@ public final class TaskTransaction {
   /** The driver hears of a new generation as soon as all members have joined it. */
   private static final Duration NEXT_FENCE = Duration.ofSeconds(5);
 
+  /** A member hears of its own loss with a heartbeat; KIP-848's come every five seconds. */
+  private static final Duration LOSS_HEARD = Duration.ofSeconds(15);
+
   private static final long LEASE_RETRY_MS = 10;
 
   private static final Map<Long, TaskTransaction> BY_ATTEMPT = new ConcurrentHashMap<>();
@@ -324,10 +327,21 @@ public final class TaskTransaction {
   /**
    * Whether a producer was fenced as the life of a shared group brings it about: its new owner ends
    * what this driver has left, maybe before that has heard of its loss. Nothing of the attempt is
-   * visible, so it counts as one that was given no fence.
+   * visible, so it counts as one that was given no fence. Where the partitions stay, another
+   * attempt has fenced it, or its transaction has timed out: then it has failed.
    */
   private boolean isLost(EosKafkaException e) {
-    return scope.identity().isShared() && e.condition().equals("EOSKAFKA_ATTEMPT_FENCED");
+    if (!scope.identity().isShared() || !e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")) {
+      return false;
+    }
+    long deadline = System.nanoTime() + LOSS_HEARD.toNanos();
+    while (FenceLeases.isOwned(scope, slotNumbers())) {
+      if (System.nanoTime() > deadline) {
+        return false;
+      }
+      KafkaCalls.sleep(LEASE_RETRY_MS);
+    }
+    return true;
   }
 
   private void begin() {

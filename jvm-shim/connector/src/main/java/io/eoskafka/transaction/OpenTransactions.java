@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.LongPredicate;
-import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.FinalizedVersionRange;
 import org.apache.kafka.clients.admin.ListTransactionsOptions;
@@ -39,33 +38,6 @@ public final class OpenTransactions {
             .map(TransactionListing::transactionalId)
             .filter(id -> TransactionalId.isOf(id, producers))
             .toList());
-  }
-
-  /**
-   * Aborts what drivers of a shared group have left open that are no longer in it.
-   *
-   * @param sharedId see {@link io.eoskafka.group.Identity#sharedId}
-   * @param present tells the checkpoint ids of those that are; asked afterwards, so that one that
-   *     has just come back is not taken for gone
-   */
-  public static void endGone(Admin admin, String sharedId, Supplier<Set<String>> present) {
-    List<String> open =
-        list(
-                admin,
-                TransactionalId.brokerPatternOfShared(sharedId),
-                Set.of(TransactionState.ONGOING))
-            .stream()
-            .map(TransactionListing::transactionalId)
-            .filter(id -> TransactionalId.driverOf(id, sharedId).isPresent())
-            .toList();
-    if (!open.isEmpty()) {
-      Set<String> drivers = present.get();
-      fence(
-          admin,
-          open.stream()
-              .filter(id -> !drivers.contains(TransactionalId.driverOf(id, sharedId).orElseThrow()))
-              .toList());
-    }
   }
 
   /**
@@ -132,7 +104,7 @@ public final class OpenTransactions {
         version != null && version.maxVersionLevel() >= 2);
   }
 
-  private static Collection<TransactionListing> list(
+  static Collection<TransactionListing> list(
       Admin admin, String pattern, Set<TransactionState> states) {
     ListTransactionsOptions options = new ListTransactionsOptions().filterStates(states);
     try {
