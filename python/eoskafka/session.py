@@ -4,8 +4,9 @@ Both are static settings: Spark reads them when the session's JVM and context st
 (`spark.plugins`) closes an executor's idle clients at its end, and lets tasks of a shared group ask
 their driver. `spark.jars` is enough for the driver too, as long as the JVM is started by the
 builder: pyspark hands the builder's options to spark-submit, which puts the jars into the driver's
-class loader. In a JVM that runs already (spark-submit, or a second session of one Python process) it
-is too late for that, and this module says so, where Spark would fail with a ClassNotFoundException.
+class loader. In a JVM that runs already (spark-submit, or a second session of one Python process)
+it is too late for that, and this module says so, where Spark would fail with a
+ClassNotFoundException.
 """
 
 from __future__ import annotations
