@@ -284,6 +284,48 @@ def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended
     end(flow, first, second)
 
 
+@SLOW
+def test_a_partition_is_given_up_after_a_minute_though_its_transaction_has_not_ended(
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+) -> None:
+    flow.produce(RECORDS)
+    first = flow.reach(application, "after-offsets", "stop", driver="a", slots=1, **how)
+    executor = application.faults.wait_taken("after-offsets")
+    second = flow.start(start_application("local[2]"), driver="b", **how)
+    until(lambda: "are aborted" in application.text(), "the end of its patience", 90)
+    # What goes over is what was asked for; the rest is still the first one's.
+    until(lambda: second.status().batches, "work for the second driver", 30)
+    application.resume(executor)
+    both_work(first, second, flow)
+    end(flow, first, second)
+
+
+@SLOW
+@pytest.mark.parametrize("point", ["after-lease", "after-offsets"])
+def test_an_executor_whose_driver_has_lost_its_partitions_commits_nothing(
+    start_application: StartApplication,
+    application: Application,
+    flow: Flow,
+    how: dict[str, str],
+    point: Point,
+) -> None:
+    # The executor has the fence, and goes on while its driver is still away.
+    other = start_application("local-cluster[1,1,1024]")
+    first, second = two_drivers(flow, application, other, how)
+    other.faults.arm(point, "stop")
+    flow.produce(RECORDS)
+    executor = other.faults.wait_taken(point)
+    other.pause_driver()
+    flow.wait_committed()
+    before = sorted(flow.outputs())
+    other.resume(executor)
+    time.sleep(3)  # it may do what it can
+    assert sorted(flow.outputs()) == before
+    other.resume()
+    both_work(first, second, flow)
+    end(flow, first, second)
+
+
 @pytest.fixture
 def one(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
     """One input partition: a second driver brings a new generation, and gets nothing."""
@@ -377,13 +419,13 @@ def test_a_storm_of_drivers_that_join_and_leave(
     while time.monotonic() < end:
         second = flow.start(other, driver="b", **how)
         joined += 1
-        for _ in range(6):
+        for _ in range(2):
             flow.produce(120)
             time.sleep(0.5)
         assert second.stop().error is None
     assert first.status().active, first.status().error
     flow.wait_committed()
-    assert joined >= 20
+    assert joined >= 30
     assert first.stop().error is None
     flow.assert_exactly_once()
 
@@ -640,5 +682,6 @@ def test_a_driver_of_the_other_kind_is_refused_beside_a_running_one(
     error = streams.failure(streams.sink(kv(streams.source(topic, {**alone, **coming})), output))
     named = "[EOSKAFKA_FOREIGN_STAMP]" if coming else "[EOSKAFKA_GROUP_IS_SHARED]"
     assert named in error, error
+    assert "(client eoskafka-" in error  # who is in the group
     streams.send(topic, 20)
     until(lambda: len(streams.numbers(output)) == 21, "the next batch", 60)
