@@ -18,7 +18,7 @@ Point = Literal[
     "after-offsets",
     "after-commit",
     "before-join",
-    "before-start",
+    "after-join",
     "before-run",
     "before-decision",
     "after-decision",

@@ -30,8 +30,8 @@ public enum FaultPoint {
   /** On the driver: a start has looked for epoch scope, and not joined its group. */
   BEFORE_JOIN("before-join"),
 
-  /** On the driver: it knows where partitions start, and has not told the group. */
-  BEFORE_START("before-start"),
+  /** On the driver: it has been given partitions, and has not found out where they start. */
+  AFTER_JOIN("after-join"),
 
   /** On the driver: Spark has chosen its batch, and no run number is claimed. */
   BEFORE_RUN("before-run"),

@@ -16,6 +16,8 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.clients.admin.MemberToRemove;
+import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
@@ -160,23 +162,35 @@ public final class GroupMembers {
             .anyMatch(member -> !member.consumerId().equals(fence.memberId()));
   }
 
-  /**
-   * The error of a driver of a shared group, with an instance id or without, where another one runs
-   * on its checkpoint; or empty.
-   */
-  Optional<EosKafkaException> takenOver(Fence fence, Identity identity) {
+  /** The other member that runs on the checkpoint of a driver of a shared group, or empty. */
+  public Optional<String> otherRun(Fence fence, Identity identity) {
     return list().stream()
         .filter(member -> driverOf(member).equals(Optional.of(identity.checkpointId())))
         .filter(member -> !member.consumerId().equals(fence.memberId()))
         .findFirst()
-        .map(
-            member ->
-                EosKafkaException.of(
-                    "EOSKAFKA_FENCED_BY_DRIVER",
-                    Map.of(
-                        "group", group,
-                        "instance", identity.instanceId(),
-                        "owner", describe(member))));
+        .map(GroupMembers::describe);
+  }
+
+  /**
+   * Whether a driver with an instance id finds its former run's place. The broker keeps the client
+   * id with the place, so one that tells another release is given up first.
+   */
+  boolean resumes(Identity identity, String clientId) {
+    Optional<String> former =
+        list().stream()
+            .filter(member -> member.groupInstanceId().equals(Optional.of(identity.instanceId())))
+            .map(MemberDescription::clientId)
+            .findFirst();
+    if (former.isPresent() && !former.get().equals(clientId)) {
+      MemberToRemove place = new MemberToRemove(identity.instanceId());
+      KafkaCalls.get(
+          admin
+              .removeMembersFromConsumerGroup(
+                  group, new RemoveMembersFromConsumerGroupOptions(List.of(place)))
+              .all());
+      return false;
+    }
+    return former.isPresent();
   }
 
   /** Whether no rebalance is under way, and one of these partitions has no owner. */

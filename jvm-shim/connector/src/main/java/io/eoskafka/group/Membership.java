@@ -41,7 +41,7 @@ public interface Membership extends AutoCloseable {
   /**
    * Joins, or finishes a join that is due.
    *
-   * @param known all partitions of the source; not empty
+   * @param known all partitions of the source; not empty the first time
    * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER} if another driver has taken this
    *     one's place, {@code EOSKAFKA_FOREIGN_MEMBER} if the group has a member that must not be
    *     there

@@ -84,6 +84,7 @@ public final class SharedMember implements Membership {
   }
 
   private final Identity identity;
+  private final String clientId;
 
   /** With the classic protocol. */
   private final boolean isStatic;
@@ -130,6 +131,7 @@ public final class SharedMember implements Membership {
     this.members = new GroupMembers(admin, identity.group());
     Map<String, Object> config =
         client.sharedMember(release.clientId(identity), identity.group(), identity.instanceId());
+    clientId = (String) config.get(ConsumerConfig.CLIENT_ID_CONFIG);
     isStatic = config.containsKey(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG);
     if (isStatic) {
       config.put(
@@ -153,7 +155,7 @@ public final class SharedMember implements Membership {
   public void refuseForeignMembers() {
     members.refuse(member -> !GroupMembers.isShared(member));
     if (isStatic) {
-      isResumed = members.sharedDrivers().contains(identity.checkpointId());
+      isResumed = members.resumes(identity, clientId);
       return;
     }
     // Nobody takes a dynamic member's place: this driver's former run is there until its session
@@ -209,7 +211,7 @@ public final class SharedMember implements Membership {
     synchronized (this) {
       now = fence;
     }
-    return now != null && members.takenOver(now, identity).isPresent();
+    return now != null && members.otherRun(now, identity).isPresent();
   }
 
   /**
@@ -265,16 +267,19 @@ public final class SharedMember implements Membership {
    * over them has ended yet: that one's word is the batch's.
    */
   public synchronized boolean isOwned(long ofPlan, Collection<Integer> slots) {
-    return !closing
-        && failure == null
-        && ofPlan == plan
-        && slots.stream()
-            .map(uses::get)
-            .allMatch(
-                use ->
-                    use != null
-                        && !use.ended
-                        && terms.entrySet().containsAll(use.terms.entrySet()));
+    return !hasMoved(ofPlan, slots) && slots.stream().noneMatch(slot -> uses.get(slot).ended);
+  }
+
+  /** Whether a partition of planned slots did not stay owned since then, or the batch is over. */
+  public synchronized boolean hasMoved(long ofPlan, Collection<Integer> slots) {
+    return closing
+        || failure != null
+        || ofPlan != plan
+        || !slots.stream().map(uses::get).allMatch(this::isInItsTerms);
+  }
+
+  private boolean isInItsTerms(Use use) {
+    return use != null && terms.entrySet().containsAll(use.terms.entrySet());
   }
 
   /**
@@ -383,6 +388,7 @@ public final class SharedMember implements Membership {
       }
     } catch (RuntimeException e) {
       LOG.warn("Whether partitions of group {} have no owner is unknown", identity.group(), e);
+      return;
     }
     if (look + 1 < UNOWNED_SECONDS.length) {
       afterwards.schedule(
@@ -394,19 +400,6 @@ public final class SharedMember implements Membership {
           now.generation());
       orders.add(() -> consumer.enforceRebalance("a partition has no owner"));
       consumer.wakeup();
-    }
-  }
-
-  /** Of a dynamic member, which nobody fences: whether its place was taken while it was gone. */
-  private void lookForOtherRun() {
-    Fence now;
-    synchronized (this) {
-      now = fence;
-    }
-    try {
-      members.takenOver(now, identity).ifPresent(this::leave);
-    } catch (RuntimeException e) {
-      LOG.warn("Who else is in group {} is unknown", identity.group(), e);
     }
   }
 
@@ -498,11 +491,6 @@ public final class SharedMember implements Membership {
     notifyAll();
   }
 
-  private synchronized void leave(RuntimeException why) {
-    fail(why);
-    closing = true;
-  }
-
   /** Waits for another thread's change; the deadline is looked at by the caller. */
   private void await(long deadlineNanos) {
     try {
@@ -549,9 +537,6 @@ public final class SharedMember implements Membership {
         if (isResumed) {
           isResumed = false;
           afterwards.schedule(() -> lookForUnowned(0), UNOWNED_SECONDS[0], TimeUnit.SECONDS);
-        }
-        if (!isStatic && upheavals > 0) {
-          afterwards.execute(SharedMember.this::lookForOtherRun);
         }
       }
     }

@@ -99,6 +99,11 @@ public final class RunningQuery {
     return LogicalShape.gathers(query.logicalPlan());
   }
 
+  /** Whether it has a source of another class, or reads one twice. */
+  public boolean readsOtherThan(Class<? extends SparkDataStream> type) {
+    return query.sources().size() != sources(type).size();
+  }
+
   /** The options of its sink, which is ours. */
   public SinkOptions sinkOptions() {
     LogicalPlan plan = query.logicalPlan();

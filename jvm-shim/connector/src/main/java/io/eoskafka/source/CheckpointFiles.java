@@ -25,6 +25,7 @@ final class CheckpointFiles {
   private static final String IDENTITY = "eoskafka-identity.json";
   private static final String TOPIC_IDS = "eoskafka-topic-ids.json";
   private static final String UNRESOLVED = "eoskafka-unresolved.json";
+  private static final String RUN = "eoskafka-run";
   private static final String INITIAL_OFFSETS = "0";
 
   private final CheckpointFolder folder;
@@ -113,6 +114,15 @@ final class CheckpointFiles {
     Map<TopicPartition, Long> none = new HashMap<>();
     partitions.forEach(partition -> none.put(partition, -1L));
     folder.write(UNRESOLVED, PartitionOffsets.of(none).json());
+  }
+
+  /** Which run has started last with this checkpoint, in a shared group. */
+  Optional<String> readRun() {
+    return folder.read(RUN);
+  }
+
+  void writeRun(String run) {
+    folder.write(RUN, run);
   }
 
   Optional<PartitionOffsets> readInitialOffsets() {

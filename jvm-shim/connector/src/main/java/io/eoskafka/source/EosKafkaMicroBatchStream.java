@@ -393,11 +393,13 @@ public final class EosKafkaMicroBatchStream
   /**
    * Called by the sink where a batch is not one for task scope.
    *
-   * @throws EosKafkaException {@code EOSKAFKA_SHARED_REFUSED}
+   * @throws EosKafkaException {@code EOSKAFKA_SHARED_BATCH_REFUSED}
    */
   public void requireExclusive(String reason) {
     if (options.isShared()) {
-      throw GroupProgress.refusedToShare(GroupProgress.notForTasks(reason));
+      throw EosKafkaException.of(
+          "EOSKAFKA_SHARED_BATCH_REFUSED",
+          Map.of("group", progress.identity().group(), "reason", reason));
     }
   }
 

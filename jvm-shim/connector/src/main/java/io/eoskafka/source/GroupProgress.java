@@ -30,6 +30,7 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.UUID;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -64,6 +65,8 @@ final class GroupProgress {
   private final String sourcePath;
   private final Admin admin;
   private final Topics topics;
+
+  private final String run = UUID.randomUUID().toString();
 
   private CheckpointFiles files;
   private Identity identity;
@@ -189,8 +192,10 @@ final class GroupProgress {
     }
     FaultPoint.BEFORE_JOIN.reach();
     if (identity.isShared()) {
+      files.writeRun(run);
       if (rule.resolved() || rule.sparkHasBatches()) {
         unresolved.addAll(files.readUnresolved());
+        unresolved.removeAll(committed.keySet());
       } else {
         unresolved.addAll(topicIds.keySet());
         files.writeUnresolved(unresolved);
@@ -261,7 +266,7 @@ final class GroupProgress {
         admin,
         release,
         ids -> OpenTransactions.fence(admin, ids),
-        gone::end);
+        gone::endSeen);
   }
 
   /** In a shared group the group alone is the truth: whoever owns a partition next has no log. */
@@ -272,16 +277,19 @@ final class GroupProgress {
     }
     // Here, before anything is written: a group that is shared once stays shared.
     if (!sinkIsHere()) {
-      throw refusedToShare(notForTasks("its source is on another cluster than its sink"));
+      throw notForTasks("its source is on another cluster than its sink");
     }
     query
         .gathers()
         .ifPresent(
             operator -> {
-              throw refusedToShare(notForTasks("it keeps state or shuffles, " + operator));
+              throw notForTasks("it keeps state or shuffles, " + operator);
             });
+    if (query.readsOtherThan(EosKafkaMicroBatchStream.class)) {
+      throw notForTasks("it reads another source, or one twice");
+    }
     if (query.sinkOptions().transactionScope() == SinkOptions.TransactionScope.EPOCH) {
-      throw refusedToShare(notForTasks("transactionScope=epoch"));
+      throw notForTasks("transactionScope=epoch");
     }
     if (!FenceLeases.isInstalled()) {
       throw refusedToShare(
@@ -303,11 +311,11 @@ final class GroupProgress {
         });
   }
 
-  /** The reason against sharing a query that is not one for task scope. */
-  static String notForTasks(String why) {
-    return "it is not one for task scope ("
-        + why
-        + "), and what one batch has read must not be split between drivers";
+  private static EosKafkaException notForTasks(String why) {
+    return refusedToShare(
+        "it is not one for task scope ("
+            + why
+            + "), and what one batch has read must not be split between drivers");
   }
 
   static EosKafkaException refusedToShare(String reason) {
@@ -380,8 +388,9 @@ final class GroupProgress {
       reportMissing(found, reached.keySet());
       found.forEach(
           (partition, id) -> {
-            if (reached.containsKey(partition) && !id.equals(topicIds.get(partition))) {
+            if (!id.equals(topicIds.get(partition))) {
               reached.remove(partition);
+              unresolved.remove(partition);
             }
           });
       topicIds = found;
@@ -407,9 +416,15 @@ final class GroupProgress {
       return false;
     }
     if (successor == null) {
-      successor = new Handover(members(), offsets, topics, release);
+      successor = new Handover(members(), offsets, topics, release, patience());
     }
     return successor.isReady(topicIds.keySet(), reached.keySet(), ownership.fence());
+  }
+
+  /** Longer than a session: a successor that has died is a member for so long. */
+  private Duration patience() {
+    long session = options.client().sessionTimeoutMs().orElse(45_000);
+    return Duration.ofMillis(Math.max(60_000, session + 15_000));
   }
 
   /**
@@ -439,6 +454,12 @@ final class GroupProgress {
         identity.group(),
         ownership.fence().generation(),
         gained.size());
+    if (!gained.isEmpty()) {
+      FaultPoint.AFTER_JOIN.reach();
+    }
+    if (identity.isShared()) {
+      requireCheckpoint();
+    }
     try {
       Map<TopicPartition, OffsetAndMetadata> stable = stableOffsets(gained.keySet(), upheaval);
       if (groupIsTheTruth && epochs == null) {
@@ -457,6 +478,26 @@ final class GroupProgress {
   }
 
   /**
+   * Nobody fences a member without an instance id that was away for longer than its session, and it
+   * would end the transactions of the run that has started on its checkpoint since.
+   */
+  private void requireCheckpoint() {
+    if (!files.readRun().equals(Optional.of(run))) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_FENCED_BY_DRIVER",
+          Map.of(
+              "group",
+              identity.group(),
+              "instance",
+              identity.instanceId(),
+              "owner",
+              members()
+                  .otherRun(ownership.fence(), identity)
+                  .orElse("a later run with the checkpoint of " + sourcePath)));
+    }
+  }
+
+  /**
    * @param own whether this driver's own producers may hold offsets that it does not know of
    */
   private Map<TopicPartition, OffsetAndMetadata> stableOffsets(
@@ -471,7 +512,7 @@ final class GroupProgress {
         }
       }
       if (identity.isShared()) {
-        gone.end();
+        gone.endOpen();
       }
       if (partitions.isEmpty()) {
         return Map.of();
@@ -582,7 +623,6 @@ final class GroupProgress {
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
-    FaultPoint.BEFORE_START.reach();
     commit(news);
     reached.putAll(starts);
     if (unresolved.removeAll(partitions)) {

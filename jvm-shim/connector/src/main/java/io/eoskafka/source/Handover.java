@@ -28,9 +28,7 @@ final class Handover {
   private final GroupOffsets offsets;
   private final Topics topics;
   private final GroupMembers.Release own;
-
-  /** Longer than a session: one that has died is a member for 45 s. */
-  private static final long UNPROVEN_NANOS = Duration.ofSeconds(60).toNanos();
+  private final Duration patience;
 
   private long lookedNanos = System.nanoTime();
 
@@ -41,12 +39,19 @@ final class Handover {
 
   /**
    * @param own this driver's release
+   * @param patience how long a successor may be there that shows nothing
    */
-  Handover(GroupMembers members, GroupOffsets offsets, Topics topics, GroupMembers.Release own) {
+  Handover(
+      GroupMembers members,
+      GroupOffsets offsets,
+      Topics topics,
+      GroupMembers.Release own,
+      Duration patience) {
     this.members = members;
     this.offsets = offsets;
     this.topics = topics;
     this.own = own;
+    this.patience = patience;
   }
 
   /**
@@ -101,6 +106,6 @@ final class Handover {
   private boolean mayGiveWay(Set<TopicPartition> kept, Set<TopicPartition> taken) {
     // It gets none as long as there are no more partitions than drivers.
     boolean isIdle = !taken.isEmpty() || kept.size() <= 1;
-    return isIdle && System.nanoTime() - unprovenSinceNanos > UNPROVEN_NANOS;
+    return isIdle && System.nanoTime() - unprovenSinceNanos > patience.toNanos();
   }
 }

@@ -59,11 +59,12 @@ public final class FenceLeases {
       asked.get("slots").forEach(slot -> slots.add(slot.asInt()));
       ObjectNode answer = JSON.createObjectNode();
       if (member == null) {
-        return answer.toString();
+        return answer.put("moved", true).toString();
       }
       long plan = asked.get("plan").asLong();
       switch (asked.get("ask").asText()) {
         case "owned" -> answer.put("owned", member.isOwned(plan, slots));
+        case "moved" -> answer.put("moved", member.hasMoved(plan, slots));
         case "ended" -> member.ended(plan, slots, asked.get("attempt").asLong());
         default ->
             member
@@ -95,6 +96,11 @@ public final class FenceLeases {
   /** Whether the partitions of these slots stayed the driver's since they were planned. */
   static boolean isOwned(TaskScope scope, List<Integer> slots) {
     return ask(question("owned", scope, slots)).path("owned").asBoolean();
+  }
+
+  /** Whether they did not; an attempt that has ended does not matter here. */
+  static boolean hasMoved(TaskScope scope, List<Integer> slots) {
+    return ask(question("moved", scope, slots)).path("moved").asBoolean();
   }
 
   /** The driver's fence, for one commit; empty where {@link #isOwned} no longer holds. */

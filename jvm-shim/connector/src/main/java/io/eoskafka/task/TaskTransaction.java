@@ -335,7 +335,7 @@ public final class TaskTransaction {
       return false;
     }
     long deadline = System.nanoTime() + LOSS_HEARD.toNanos();
-    while (FenceLeases.isOwned(scope, slotNumbers())) {
+    while (!FenceLeases.hasMoved(scope, slotNumbers())) {
       if (System.nanoTime() > deadline) {
         return false;
       }

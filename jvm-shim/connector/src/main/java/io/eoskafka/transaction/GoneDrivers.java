@@ -5,24 +5,31 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.admin.TransactionState;
 
-/**
- * Ends what drivers of a shared group have left that are no longer in it: their open transactions,
- * and once also their idle producers, since an executor that was paused may begin another one.
- */
+/** Ends what drivers of a shared group have left that are no longer in it. */
 public final class GoneDrivers {
+  private static final Set<TransactionState> OPEN = Set.of(TransactionState.ONGOING);
+
+  /** Nothing is left to end of the others: their outcome is decided. */
+  private static final Set<TransactionState> OPEN_OR_IDLE =
+      Set.of(
+          TransactionState.ONGOING,
+          TransactionState.EMPTY,
+          TransactionState.COMPLETE_COMMIT,
+          TransactionState.COMPLETE_ABORT);
+
   private final Admin admin;
   private final String sharedId;
   private final Supplier<Set<String>> present;
 
-  /** Those whose idle producers are fenced. */
-  private final Set<String> ended = new HashSet<>();
+  /** Drivers that were in the group in this run. */
+  private final Set<String> seen = new HashSet<>();
 
   /**
    * @param sharedId see {@link io.eoskafka.group.Identity#sharedId}
-   * @param present tells the checkpoint ids of the drivers that are in the group; asked after the
-   *     transactions, so that one that has just come back is not taken for gone
+   * @param present tells the checkpoint ids of the drivers that are in the group
    */
   public GoneDrivers(Admin admin, String sharedId, Supplier<Set<String>> present) {
     this.admin = admin;
@@ -30,32 +37,48 @@ public final class GoneDrivers {
     this.present = present;
   }
 
-  public synchronized void end() {
-    record Found(String id, String driver, boolean isOpen) {}
-    List<Found> all =
-        OpenTransactions.list(admin, TransactionalId.brokerPatternOfShared(sharedId), Set.of())
-            .stream()
-            .flatMap(
-                listed ->
-                    TransactionalId.driverOf(listed.transactionalId(), sharedId).stream()
-                        .map(
-                            driver ->
-                                new Found(
-                                    listed.transactionalId(),
-                                    driver,
-                                    listed.state() == TransactionState.ONGOING)))
-            .toList();
-    if (all.isEmpty()) {
-      return;
+  /** Aborts their open transactions. */
+  public void endOpen() {
+    List<String> open = list(OPEN);
+    if (!open.isEmpty()) {
+      // Asked afterwards, so that one that has just come back is not taken for gone.
+      Set<String> there = present.get();
+      fence(open.stream().filter(id -> !there.contains(driver(id))).toList());
     }
-    Set<String> drivers = present.get();
-    ended.removeAll(drivers);
-    List<Found> gone =
-        all.stream()
-            .filter(found -> !drivers.contains(found.driver()))
-            .filter(found -> found.isOpen() || !ended.contains(found.driver()))
-            .toList();
-    OpenTransactions.fence(admin, gone.stream().map(Found::id).toList());
-    gone.forEach(found -> ended.add(found.driver()));
+  }
+
+  /**
+   * The same, and fences the idle producers of those that have gone in this run: an executor that
+   * was paused may begin another transaction, which nobody would end. Not of all that ever were: a
+   * name that is initialised again and again never expires.
+   *
+   * <p>From one thread only.
+   */
+  public void endSeen() {
+    endOpen();
+    seen.addAll(present.get());
+    List<String> idle = list(OPEN_OR_IDLE);
+    Set<String> gone = new HashSet<>(seen);
+    gone.removeAll(present.get());
+    if (!gone.isEmpty()) {
+      fence(idle.stream().filter(id -> gone.contains(driver(id))).toList());
+      seen.removeAll(gone);
+    }
+  }
+
+  private List<String> list(Set<TransactionState> states) {
+    return OpenTransactions.list(admin, TransactionalId.brokerPatternOfShared(sharedId), states)
+        .stream()
+        .map(TransactionListing::transactionalId)
+        .filter(id -> TransactionalId.driverOf(id, sharedId).isPresent())
+        .toList();
+  }
+
+  private String driver(String transactionalId) {
+    return TransactionalId.driverOf(transactionalId, sharedId).orElseThrow();
+  }
+
+  private void fence(List<String> ids) {
+    OpenTransactions.fence(admin, ids);
   }
 }
