@@ -277,7 +277,7 @@ def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended
     producers = flow.transactional_ids()
     other = start_application("local[2]")
     second = flow.start(other, driver="b", **how)
-    until(lambda: arrivals(other), "the second driver", 30)
+    until(lambda: arrivals(other), "the second driver", 60)
     flow.produce(RECORDS)
     time.sleep(2)  # the partitions are asked for, and not given
     assert flow.transactional_ids() == producers
@@ -354,7 +354,7 @@ def hold_a_lease(
     executor = application.faults.wait_taken("after-lease")
     other = start_application("local[2]")
     second = one.start(other, driver="b", **how)
-    until(lambda: arrivals(other), "the second driver", 30)
+    until(lambda: arrivals(other), "the second driver", 60)
     return executor, first, second
 
 
@@ -443,7 +443,7 @@ def test_a_driver_that_has_had_nothing_to_do_yet_knows_that_the_groups_offsets_a
     other = start_application("local[2]")
     second = one.start(other, driver="b", **CLASSIC)
     identity = Path(f"{one.checkpoint}b") / "sources" / "0" / "eoskafka-identity.json"
-    until(identity.exists, "the second driver", 30)
+    until(identity.exists, "the second driver", 60)
     for query in (second, first):
         assert query.stop().error is None
     with one.admin() as admin:
@@ -545,7 +545,7 @@ def test_what_its_former_run_was_giving_up_goes_to_somebody_when_a_driver_starts
     killed, again = start_application("local-cluster[1,1,1024]"), start_application("local[2]")
     flow.reach(killed, "after-offsets", "stop", driver="a", slots=1, **long)
     second = flow.start(application, driver="b", **long)
-    until(lambda: arrivals(application), "the second driver", 30)
+    until(lambda: arrivals(application), "the second driver", 60)
     time.sleep(2)  # the first one hears of it, and holds its partitions until its task has ended
     killed.kill()
     first = flow.start(again, driver="a", **long)

@@ -245,7 +245,8 @@ def test_an_attempt_that_commits_while_its_copy_begins_is_not_repeated_by_the_co
 
 def hold_the_copy(application: Application, flow: Flow) -> int:
     """Stop the executor of a stopped attempt's copy before its `initTransactions`; its pid."""
-    until(lambda: set(flow.ends().values()) & set(flow.committed().values()), "the other slot", 30)
+    ends = set(flow.ends().values())
+    until(lambda: ends & set(flow.committed().values()), "the other slot", 30)
     application.faults.arm("before-init", "stop")
     return application.faults.wait_taken("before-init")
 
