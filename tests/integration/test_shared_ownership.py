@@ -482,6 +482,26 @@ def test_a_driver_hands_over_to_its_successor_and_ends(
 
 
 @SLOW
+def test_a_driver_that_is_started_again_to_take_over_does_so_from_its_former_place(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    # The broker would keep the client id of the first time, which tells no handover.
+    long = {**CLASSIC, "kafka.session.timeout.ms": "30000"}
+    other, again = start_application("local[2]"), start_application("local[2]")
+    first, _ = two_drivers(flow, application, other, long)
+    other.kill()
+    second = flow.start(again, driver="b", handover="true", **long)
+
+    def has_ended() -> bool:
+        flow.produce(40)
+        return not first.status().active
+
+    until(has_ended, "the end of the first driver", 60)
+    assert first.status().error is None
+    end(flow, second)
+
+
+@SLOW
 def test_three_drivers_of_which_one_is_killed_and_one_leaves(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
 ) -> None:

@@ -21,6 +21,7 @@ import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
+import org.apache.kafka.common.errors.UnknownMemberIdException;
 
 /** Who is in a group. */
 public final class GroupMembers {
@@ -182,15 +183,23 @@ public final class GroupMembers {
             .map(MemberDescription::clientId)
             .findFirst();
     if (former.isPresent() && !former.get().equals(clientId)) {
-      MemberToRemove place = new MemberToRemove(identity.instanceId());
-      KafkaCalls.get(
-          admin
-              .removeMembersFromConsumerGroup(
-                  group, new RemoveMembersFromConsumerGroupOptions(List.of(place)))
-              .all());
+      remove(identity.instanceId());
       return false;
     }
     return former.isPresent();
+  }
+
+  private void remove(String instanceId) {
+    MemberToRemove member = new MemberToRemove(instanceId);
+    try {
+      KafkaCalls.get(
+          admin
+              .removeMembersFromConsumerGroup(
+                  group, new RemoveMembersFromConsumerGroupOptions(List.of(member)))
+              .all());
+    } catch (UnknownMemberIdException e) {
+      // Its session has just ended.
+    }
   }
 
   /** Whether no rebalance is under way, and one of these partitions has no owner. */
