@@ -124,8 +124,14 @@ class Streams:
     def _new_producer(self) -> KafkaProducer:
         return KafkaProducer(bootstrap_servers=self.servers, linger_ms=5)
 
-    def send(self, topic: str, *numbers: int, partition: int | None = None) -> None:
-        """Records with key `k<number>` and value `<number>`, to one partition or all in turn."""
+    def send(
+        self, topic: str, *numbers: int, partition: int | None = None, at_ms: int | None = None
+    ) -> None:
+        """Records with key `k<number>` and value `<number>`, to one partition or all in turn.
+
+        Args:
+            at_ms: their timestamp, in milliseconds since 1970; None: now.
+        """
         count = len(self._producer.partitions_for(topic) or ()) if partition is None else 0
         for place, number in enumerate(numbers):
             self._producer.send(
@@ -133,6 +139,7 @@ class Streams:
                 key=f"k{number}".encode(),
                 value=str(number).encode(),
                 partition=place % count if partition is None else partition,
+                timestamp_ms=at_ms,
             )
         self._producer.flush()
 

@@ -12,7 +12,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param strategy exactly one of {@code subscribe}, {@code subscribePattern}, {@code assign}
  * @param strategyValue the value given for it
  * @param groupId {@code kafka.group.id}, or null: then it is derived from the checkpoint
- * @param startingOffsets {@code earliest}, {@code latest} or the built-in connector's JSON
+ * @param groupIdPrefix what a derived one begins with
+ * @param starting where a new query begins
+ * @param minOffsetsPerTrigger a batch waits for so many records, or empty
+ * @param maxTriggerDelayMs but no longer than this, once there is any
+ * @param fetchOffset how often offsets of topics are asked for again
  * @param slots how many tasks share the partitions, or empty: default parallelism
  * @param isShared {@code ownership=shared}: other drivers may be in the group
  * @param isHandover whether it takes over from the drivers that are in the group
@@ -24,8 +28,12 @@ public record SourceOptions(
     Strategy strategy,
     String strategyValue,
     String groupId,
-    String startingOffsets,
+    String groupIdPrefix,
+    Starting starting,
     OptionalLong maxOffsetsPerTrigger,
+    OptionalLong minOffsetsPerTrigger,
+    long maxTriggerDelayMs,
+    Retries fetchOffset,
     boolean includeHeaders,
     boolean failOnDataLoss,
     boolean readCommitted,
@@ -46,6 +54,41 @@ public record SourceOptions(
       this.option = option;
     }
   }
+
+  /**
+   * Where a new query begins. Of the options given the first of these counts: {@code
+   * startingTimestamp}, {@code startingOffsetsByTimestamp}, {@code startingOffsets}.
+   *
+   * @param timestamp for all partitions, in milliseconds since 1970, or empty
+   * @param timestamps by partition, in the JSON form of offsets, or null
+   * @param offsets {@code earliest}, {@code latest} or the built-in connector's JSON
+   * @param isLatestWithoutMatch whether a partition without a record at or after its timestamp
+   *     begins at its end; otherwise that is an error
+   */
+  public record Starting(
+      OptionalLong timestamp, String timestamps, String offsets, boolean isLatestWithoutMatch) {
+
+    private static Starting parse(Values values, CaseInsensitiveStringMap options) {
+      String offsets = options.getOrDefault("startingOffsets", "latest").trim();
+      String lower = offsets.toLowerCase(Locale.ROOT);
+      String strategy =
+          options
+              .getOrDefault("startingOffsetsByTimestampStrategy", "error")
+              .trim()
+              .toLowerCase(Locale.ROOT);
+      if (!strategy.equals("error") && !strategy.equals("latest")) {
+        throw values.invalid("startingOffsetsByTimestampStrategy", "error or latest");
+      }
+      return new Starting(
+          values.notNegative("startingTimestamp"),
+          options.get("startingOffsetsByTimestamp"),
+          lower.equals("latest") || lower.equals("earliest") ? lower : offsets,
+          strategy.equals("latest"));
+    }
+  }
+
+  /** How often something that failed is tried again, and how long to wait before that. */
+  public record Retries(long count, long intervalMs) {}
 
   private static final long DEFAULT_POLL_TIMEOUT_MS = 120_000;
 
@@ -101,15 +144,19 @@ public record SourceOptions(
     if (slots.isPresent() && slots.getAsLong() > Integer.MAX_VALUE) {
       throw values.invalid("slots", "at most " + Integer.MAX_VALUE);
     }
-    String starting = options.getOrDefault("startingOffsets", "latest").trim();
-    String lower = starting.toLowerCase(Locale.ROOT);
     return new SourceOptions(
         new ClientSettings(options),
         chosen,
         options.get(chosen.option).trim(),
         options.get("kafka.group.id"),
-        lower.equals("latest") || lower.equals("earliest") ? lower : starting,
+        options.getOrDefault("groupIdPrefix", "eoskafka"),
+        Starting.parse(values, options),
         values.positive("maxOffsetsPerTrigger"),
+        values.positive("minOffsetsPerTrigger"),
+        values.duration("maxTriggerDelay", "15m"),
+        new Retries(
+            values.notNegative("fetchOffset.numRetries").orElse(3),
+            values.notNegative("fetchOffset.retryIntervalMs").orElse(10)),
         includeHeaders(options),
         values.bool("failOnDataLoss", true),
         isolation.equals("read_committed"),

@@ -2,6 +2,7 @@ package io.eoskafka.config;
 
 import java.util.Map;
 import java.util.OptionalLong;
+import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Typed values of options; an error names the option and what it takes. */
@@ -15,19 +16,36 @@ record Values(CaseInsensitiveStringMap options) {
   }
 
   OptionalLong positive(String option) {
+    return atLeast(1, option, "a whole number above 0");
+  }
+
+  OptionalLong notNegative(String option) {
+    return atLeast(0, option, "a whole number, 0 or more");
+  }
+
+  private OptionalLong atLeast(long least, String option, String takes) {
     String value = options.get(option);
     if (value == null) {
       return OptionalLong.empty();
     }
     try {
       long number = Long.parseLong(value.trim());
-      if (number > 0) {
+      if (number >= least) {
         return OptionalLong.of(number);
       }
     } catch (NumberFormatException e) {
       // Reported below, with the value.
     }
-    throw invalid(option, "a whole number above 0");
+    throw invalid(option, takes);
+  }
+
+  /** Milliseconds of a time with a unit, as Spark's settings have them. */
+  long duration(String option, String fallback) {
+    try {
+      return JavaUtils.timeStringAsMs(options.getOrDefault(option, fallback).trim());
+    } catch (IllegalArgumentException e) {
+      throw invalid(option, "a time with its unit, such as 90s or 15m");
+    }
   }
 
   boolean bool(String option, boolean fallback) {

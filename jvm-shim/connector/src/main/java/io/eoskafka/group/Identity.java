@@ -27,12 +27,14 @@ public record Identity(String group, String instanceId, String checkpointId, boo
 
   /**
    * @param group the group the user named, or null for one derived from the checkpoint
+   * @param groupIdPrefix what a derived one begins with
    * @param sourcePath the source's folder in the checkpoint, {@code <checkpoint>/sources/<index>}
    */
-  public static Identity of(String group, String sourcePath, boolean isShared) {
+  public static Identity of(
+      String group, String groupIdPrefix, String sourcePath, boolean isShared) {
     String checkpointId = digest(sourcePath);
     return new Identity(
-        group != null ? group : "eoskafka-" + checkpointId,
+        group != null ? group : groupIdPrefix + "-" + checkpointId,
         "eoskafka-" + checkpointId,
         checkpointId,
         isShared);

@@ -20,9 +20,11 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.LongSummaryStatistics;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -33,10 +35,13 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
+import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -48,7 +53,7 @@ import org.slf4j.LoggerFactory;
  * <p>Spark calls it from the query's thread only.
  */
 public final class EosKafkaMicroBatchStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, EpochSource {
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, EpochSource {
 
   private static final Logger LOG = LoggerFactory.getLogger(EosKafkaMicroBatchStream.class);
 
@@ -67,6 +72,13 @@ public final class EosKafkaMicroBatchStream
   private GroupProgress progress;
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
   private boolean isAvailableNow;
+
+  /** When a batch began last, with {@code minOffsetsPerTrigger}. */
+  private OptionalLong triggeredNanos = OptionalLong.empty();
+
+  /** How far partitions could be read when they were looked at last. */
+  private Map<TopicPartition, Long> latest = Map.of();
+
   private Map<TopicPartition, Long> availableNow;
   private Map<Integer, SlotWork> planned = Map.of();
 
@@ -176,9 +188,16 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public ReadLimit getDefaultReadLimit() {
-    return options.maxOffsetsPerTrigger().isPresent()
-        ? ReadLimit.maxRows(options.maxOffsetsPerTrigger().getAsLong())
-        : ReadLimit.allAvailable();
+    List<ReadLimit> limits = new ArrayList<>();
+    options
+        .minOffsetsPerTrigger()
+        .ifPresent(min -> limits.add(ReadLimit.minRows(min, options.maxTriggerDelayMs())));
+    options.maxOffsetsPerTrigger().ifPresent(max -> limits.add(ReadLimit.maxRows(max)));
+    return switch (limits.size()) {
+      case 0 -> ReadLimit.allAvailable();
+      case 1 -> limits.get(0);
+      default -> ReadLimit.compositeLimit(limits.toArray(ReadLimit[]::new));
+    };
   }
 
   @Override
@@ -229,8 +248,17 @@ public final class EosKafkaMicroBatchStream
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
       owners.clear();
     }
-    if (limit instanceof ReadMaxRows max) {
-      until = RateLimit.apply(max.maxRows(), from, until);
+    ReadLimit[] limits =
+        limit instanceof CompositeReadLimit several
+            ? several.getReadLimits()
+            : new ReadLimit[] {limit};
+    for (ReadLimit one : limits) {
+      if (one instanceof ReadMinRows min && !isAvailableNow && isTooEarly(min, from, until)) {
+        return start;
+      }
+      if (one instanceof ReadMaxRows max) {
+        until = RateLimit.apply(max.maxRows(), from, until);
+      }
     }
     Map<TopicPartition, Long> ends = new HashMap<>();
     if (options.isShared()) {
@@ -255,9 +283,28 @@ public final class EosKafkaMicroBatchStream
     return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
   }
 
+  /** Whether a batch is to wait for more records. The first one of a run does not. */
+  private boolean isTooEarly(
+      ReadMinRows min, Map<TopicPartition, Long> from, Map<TopicPartition, Long> until) {
+    long records = 0;
+    for (Map.Entry<TopicPartition, Long> end : until.entrySet()) {
+      records += end.getValue() - from.get(end.getKey());
+    }
+    long now = System.nanoTime();
+    boolean isDue =
+        triggeredNanos.isEmpty()
+            || now - triggeredNanos.getAsLong() >= min.maxTriggerDelayMs() * 1_000_000;
+    if (records > 0 && (isDue || records >= min.minRows())) {
+      triggeredNanos = OptionalLong.of(now);
+      return false;
+    }
+    return records > 0;
+  }
+
   /** How far each partition could be read now. */
   private Map<TopicPartition, Long> readable(Map<TopicPartition, Long> from) {
     Map<TopicPartition, Long> until = topics.readable(from.keySet());
+    latest = Map.copyOf(until);
     Set<TopicPartition> behind = new HashSet<>(until.keySet());
     behind.removeIf(p -> until.get(p) >= from.get(p));
     progress.refuseTruncated(behind);
@@ -274,8 +321,28 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset reportLatestOffset() {
-    open();
-    return PartitionOffsets.of(topics.readable(topics.discover().keySet()));
+    return latest.isEmpty() ? null : PartitionOffsets.of(latest);
+  }
+
+  /** The built-in connector's names; records, over the partitions that this driver has. */
+  @Override
+  public Map<String, String> metrics(Optional<Offset> latestConsumed) {
+    if (latestConsumed.isEmpty() || latest.isEmpty()) {
+      return Map.of();
+    }
+    Map<TopicPartition, Long> consumed =
+        PartitionOffsets.parse(latestConsumed.get().json()).offsets();
+    LongSummaryStatistics behind =
+        latest.entrySet().stream()
+            .filter(end -> consumed.containsKey(end.getKey()))
+            .mapToLong(end -> Math.max(0, end.getValue() - consumed.get(end.getKey())))
+            .summaryStatistics();
+    return behind.getCount() == 0
+        ? Map.of()
+        : Map.of(
+            "minOffsetsBehindLatest", Long.toString(behind.getMin()),
+            "maxOffsetsBehindLatest", Long.toString(behind.getMax()),
+            "avgOffsetsBehindLatest", Double.toString(behind.getAverage()));
   }
 
   @Override

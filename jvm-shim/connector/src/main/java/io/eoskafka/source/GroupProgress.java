@@ -141,7 +141,9 @@ final class GroupProgress {
     files = new CheckpointFiles(sourcePath, query.hadoop());
     Optional<Identity> existing = files.readIdentity();
     String wanted = wantedGroup.get();
-    identity = existing.orElseGet(() -> Identity.of(wanted, sourcePath, options.isShared()));
+    identity =
+        existing.orElseGet(
+            () -> Identity.of(wanted, options.groupIdPrefix(), sourcePath, options.isShared()));
     if (existing.isPresent() && identity.isShared() != options.isShared()) {
       identity = changeOwnership(identity);
     }

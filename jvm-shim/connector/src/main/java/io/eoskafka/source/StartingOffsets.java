@@ -20,18 +20,46 @@ final class StartingOffsets {
 
   static Map<TopicPartition, Long> resolve(
       SourceOptions options, Topics topics, Collection<TopicPartition> partitions) {
-    switch (options.startingOffsets()) {
-      case "earliest":
-        return topics.earliest(partitions);
-      case "latest":
-        return topics.readable(partitions);
-      default:
-        return specific(options.startingOffsets(), topics, partitions);
+    SourceOptions.Starting starting = options.starting();
+    if (starting.timestamp().isPresent()) {
+      Map<TopicPartition, Long> same = new HashMap<>();
+      partitions.forEach(partition -> same.put(partition, starting.timestamp().getAsLong()));
+      return at(same, starting, topics);
     }
+    if (starting.timestamps() != null) {
+      return at(
+          exactly("startingOffsetsByTimestamp", starting.timestamps(), partitions),
+          starting,
+          topics);
+    }
+    return switch (starting.offsets()) {
+      case "earliest" -> topics.earliest(partitions);
+      case "latest" -> topics.readable(partitions);
+      default -> specific(starting.offsets(), topics, partitions);
+    };
   }
 
-  private static Map<TopicPartition, Long> specific(
-      String json, Topics topics, Collection<TopicPartition> partitions) {
+  /** The first records at or after these times. */
+  private static Map<TopicPartition, Long> at(
+      Map<TopicPartition, Long> timestamps, SourceOptions.Starting starting, Topics topics) {
+    Map<TopicPartition, Long> found = topics.atOrAfter(timestamps);
+    Set<TopicPartition> none = new HashSet<>(timestamps.keySet());
+    none.removeAll(found.keySet());
+    if (!none.isEmpty()) {
+      if (!starting.isLatestWithoutMatch()) {
+        TopicPartition partition = none.iterator().next();
+        throw EosKafkaException.of(
+            "EOSKAFKA_NO_RECORD_AT_TIMESTAMP",
+            Map.of("partition", partition, "timestamp", timestamps.get(partition)));
+      }
+      found.putAll(topics.readable(none));
+    }
+    return found;
+  }
+
+  /** The JSON's numbers, which must be those of all partitions and no others. */
+  private static Map<TopicPartition, Long> exactly(
+      String option, String json, Collection<TopicPartition> partitions) {
     Map<TopicPartition, Long> given = new HashMap<>(PartitionOffsets.parse(json).offsets());
     if (!given.keySet().equals(new HashSet<>(partitions))) {
       Set<TopicPartition> missing = new HashSet<>(partitions);
@@ -39,8 +67,15 @@ final class StartingOffsets {
       Set<TopicPartition> unknown = new HashSet<>(given.keySet());
       unknown.removeAll(new HashSet<>(partitions));
       throw EosKafkaException.of(
-          "EOSKAFKA_STARTING_OFFSETS_PARTITIONS", Map.of("missing", missing, "unknown", unknown));
+          "EOSKAFKA_STARTING_OFFSETS_PARTITIONS",
+          Map.of("option", option, "missing", missing, "unknown", unknown));
     }
+    return given;
+  }
+
+  private static Map<TopicPartition, Long> specific(
+      String json, Topics topics, Collection<TopicPartition> partitions) {
+    Map<TopicPartition, Long> given = exactly("startingOffsets", json, partitions);
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
     Map<TopicPartition, Long> latest = topics.readable(partitions);
     given.replaceAll(

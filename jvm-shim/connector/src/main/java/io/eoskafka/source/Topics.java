@@ -21,10 +21,15 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Which topic-partitions a source has, and how far their logs reach. */
 final class Topics {
+  private static final Logger LOG = LoggerFactory.getLogger(Topics.class);
+
   private final Admin admin;
   private final SourceOptions options;
   private final Pattern pattern;
@@ -150,19 +155,49 @@ final class Topics {
 
   /** How far the source may read: the last stable offset, or the high watermark. */
   Map<TopicPartition, Long> readable(Collection<TopicPartition> partitions) {
-    return list(
-        partitions,
-        OffsetSpec.latest(),
-        options.readCommitted() ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED);
+    return list(partitions, OffsetSpec.latest(), isolation());
+  }
+
+  /**
+   * The first record's offset at or after a time, in milliseconds since 1970; without an entry
+   * where there is none.
+   */
+  Map<TopicPartition, Long> atOrAfter(Map<TopicPartition, Long> timestamps) {
+    Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
+    timestamps.forEach((p, timestamp) -> wanted.put(p, OffsetSpec.forTimestamp(timestamp)));
+    Map<TopicPartition, Long> found = list(wanted, isolation());
+    found.values().removeIf(offset -> offset < 0);
+    return found;
+  }
+
+  private IsolationLevel isolation() {
+    return options.readCommitted()
+        ? IsolationLevel.READ_COMMITTED
+        : IsolationLevel.READ_UNCOMMITTED;
   }
 
   private Map<TopicPartition, Long> list(
       Collection<TopicPartition> partitions, OffsetSpec spec, IsolationLevel isolation) {
     Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
     partitions.forEach(p -> wanted.put(p, spec));
-    Map<TopicPartition, Long> found = new HashMap<>();
-    KafkaCalls.get(admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all())
-        .forEach((partition, offset) -> found.put(partition, offset.offset()));
-    return found;
+    return list(wanted, isolation);
+  }
+
+  private Map<TopicPartition, Long> list(
+      Map<TopicPartition, OffsetSpec> wanted, IsolationLevel isolation) {
+    for (long left = options.fetchOffset().count(); ; left--) {
+      try {
+        Map<TopicPartition, Long> found = new HashMap<>();
+        KafkaCalls.get(admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all())
+            .forEach((partition, offset) -> found.put(partition, offset.offset()));
+        return found;
+      } catch (RetriableException e) {
+        if (left <= 0) {
+          throw e;
+        }
+        LOG.info("Offsets are asked for again: {}", e.toString());
+        KafkaCalls.sleep(options.fetchOffset().intervalMs());
+      }
+    }
   }
 }

@@ -9,20 +9,21 @@ class IdentityTest {
 
   @Test
   void theSameCheckpointAndGroupAreTheSameIdentity() {
-    assertThat(Identity.of("g", SOURCE, false)).isEqualTo(Identity.of("g", SOURCE, false));
-    assertThat(Identity.of("g", SOURCE, false).id())
-        .isEqualTo(Identity.of("g", SOURCE, false).id());
+    assertThat(Identity.of("g", "eoskafka", SOURCE, false))
+        .isEqualTo(Identity.of("g", "eoskafka", SOURCE, false));
+    assertThat(Identity.of("g", "eoskafka", SOURCE, false).id())
+        .isEqualTo(Identity.of("g", "eoskafka", SOURCE, false).id());
   }
 
   @Test
   void anotherCheckpointGroupOrSourceIsAnother() {
     assertThat(
             java.util.stream.Stream.of(
-                    Identity.of("g", SOURCE, false),
-                    Identity.of("h", SOURCE, false),
-                    Identity.of(null, SOURCE, false),
-                    Identity.of("g", "file:/checkpoint/sources/1", false),
-                    Identity.of("g", "file:/checkpoint2/sources/0", false))
+                    Identity.of("g", "eoskafka", SOURCE, false),
+                    Identity.of("h", "eoskafka", SOURCE, false),
+                    Identity.of(null, "eoskafka", SOURCE, false),
+                    Identity.of("g", "eoskafka", "file:/checkpoint/sources/1", false),
+                    Identity.of("g", "eoskafka", "file:/checkpoint2/sources/0", false))
                 .map(Identity::id))
         .doesNotHaveDuplicates();
   }
@@ -39,12 +40,12 @@ class IdentityTest {
 
   @Test
   void theIdFitsStampsAndTransactionalIds() {
-    assertThat(Identity.of("g", SOURCE, false).id()).matches("[A-Za-z0-9_-]{22}");
+    assertThat(Identity.of("g", "eoskafka", SOURCE, false).id()).matches("[A-Za-z0-9_-]{22}");
   }
 
   @Test
   void withoutANameTheGroupIsMadeOfTheCheckpoint() {
-    Identity derived = Identity.of(null, SOURCE, false);
+    Identity derived = Identity.of(null, "eoskafka", SOURCE, false);
     assertThat(derived.group()).isEqualTo("eoskafka-" + derived.checkpointId());
     assertThat(derived.instanceId()).isEqualTo(derived.group());
   }
@@ -52,7 +53,7 @@ class IdentityTest {
   @Test
   void thisIdIsTheSameForEver() {
     // A change would make every existing query a stranger to its own group.
-    assertThat(Identity.of("orders", "file:/checkpoint/sources/0", false).id())
+    assertThat(Identity.of("orders", "eoskafka", "file:/checkpoint/sources/0", false).id())
         .isEqualTo("ROwn0qHBFyGBL_hXnFbHXg");
   }
 }

@@ -18,7 +18,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** One line per row of the table of where the truth lies. */
 class StartingPointTest {
   private static final TopicPartition PARTITION = new TopicPartition("t", 0);
-  private static final Identity OURS = Identity.of("g", "file:/checkpoint/sources/0", false);
+  private static final Identity OURS =
+      Identity.of("g", "eoskafka", "file:/checkpoint/sources/0", false);
   private static final Supplier<String> OWNER = () -> "driver-1 (client a at b)";
   private static final String TOPIC_ID = "X8-6PwhyTpSiYAh-8y70Kg";
 
@@ -136,7 +137,7 @@ class StartingPointTest {
 
   @Test
   void anOffsetOfAnotherOwnerIsRefused() {
-    String other = Identity.of("g", "file:/other/sources/0", false).id();
+    String other = Identity.of("g", "eoskafka", "file:/other/sources/0", false).id();
     refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7));
     refuses("EOSKAFKA_OFFSET_WITHOUT_STAMP", new OffsetAndMetadata(7, "by hand"));
     refuses("EOSKAFKA_OLDER_PROTOCOL", new OffsetAndMetadata(7, "eoskafka:0:t:x"));

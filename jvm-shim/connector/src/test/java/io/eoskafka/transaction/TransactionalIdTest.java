@@ -9,7 +9,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class TransactionalIdTest {
-  private static final String OURS = Identity.of("orders", "/checkpoint/sources/0", false).id();
+  private static final String OURS =
+      Identity.of("orders", "eoskafka", "/checkpoint/sources/0", false).id();
 
   private static boolean matchesBroker(String transactionalId) {
     return Pattern.matches("(?s)" + TransactionalId.brokerPattern(OURS), transactionalId);
@@ -34,7 +35,7 @@ class TransactionalIdTest {
   @Test
   void aGroupWhoseNameContainsOursIsNotOurs() {
     for (String group : new String[] {"orders-2", "my-orders", "orders-" + OURS, OURS, "orders"}) {
-      String identity = Identity.of(group, "/another/sources/0", false).id();
+      String identity = Identity.of(group, "eoskafka", "/another/sources/0", false).id();
       String id = TransactionalId.ofSlot("eoskafka", group, identity, 0);
       assertThat(TransactionalId.isOf(id, OURS)).as(id).isFalse();
       assertThat(matchesBroker(id)).as(id).isFalse();
@@ -43,7 +44,7 @@ class TransactionalIdTest {
 
   @Test
   void aGroupMadeToLookLikeOurIdIsNotOurs() {
-    String other = Identity.of("x", "/another/sources/0", false).id();
+    String other = Identity.of("x", "eoskafka", "/another/sources/0", false).id();
     String group = "orders-" + OURS + "-0";
     String id = TransactionalId.ofSlot("eoskafka", group, other, 0);
     assertThat(TransactionalId.isOf(id, OURS)).isFalse();
@@ -68,7 +69,7 @@ class TransactionalIdTest {
   void aWriterIsOfItsQueryAndItsRun() {
     String first = TransactionalId.ofWriter("p", OURS, 12, 3, 40, 7, 0, 0);
     String retry = TransactionalId.ofWriter("p", OURS, 12, 3, 40, 7, 0, 1);
-    String other = Identity.of("orders", "/another", false).id();
+    String other = Identity.of("orders", "eoskafka", "/another", false).id();
     for (String id : new String[] {first, retry}) {
       assertThat(TransactionalId.runOfWriter(id, OURS)).hasValue(12);
       assertThat(TransactionalId.runOfWriter(id, other)).isEmpty();

@@ -1,0 +1,186 @@
+"""Where a source begins and how much a batch takes: the built-in connector's options."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from harness import until
+from pyspark.sql.streaming import StreamingQuery
+from streams import QUERY_S, Options, Streams, kv
+
+# Recent: retention goes by the time of records.
+NOON = int(time.time()) // 1000 * 1_000_000
+
+
+def timed(streams: Streams, partitions: int = 2) -> str:
+    """A topic with records 0, 1, 2 a minute apart in each partition p, as 10p, 10p + 1, 10p + 2."""
+    topic = streams.topic(partitions)
+    for partition in range(partitions):
+        for minute in range(3):
+            number = 10 * partition + minute
+            streams.send(topic, number, partition=partition, at_ms=NOON + 60_000 * minute)
+    return topic
+
+
+def chosen(streams: Streams, topic: str, how: str) -> Options:
+    """The option that chooses a topic."""
+    if how == "assign":
+        return {"assign": json.dumps({topic: [0, 1]})}
+    return {how: topic}
+
+
+def read(streams: Streams, options: Options) -> list[int]:
+    """Everything that a source with these options reads now."""
+    output = streams.topic()
+    streams.run(streams.sink(kv(streams.source(options=options)), output))
+    return streams.numbers(output)
+
+
+# ---- startingTimestamp, startingOffsetsByTimestamp
+
+
+@pytest.mark.parametrize("how", ["subscribe", "subscribePattern", "assign"])
+def test_one_timestamp_for_all_partitions(streams: Streams, how: str) -> None:
+    topic = timed(streams)
+    source = {**chosen(streams, topic, how), "startingTimestamp": NOON + 1}
+    assert read(streams, source) == [1, 2, 11, 12]
+
+
+@pytest.mark.parametrize("how", ["subscribe", "subscribePattern", "assign"])
+def test_a_timestamp_by_partition(streams: Streams, how: str) -> None:
+    topic = timed(streams)
+    times = json.dumps({topic: {"0": NOON, "1": NOON + 120_000}})
+    source = {**chosen(streams, topic, how), "startingOffsetsByTimestamp": times}
+    assert read(streams, source) == [0, 1, 2, 12]
+
+
+def test_one_timestamp_counts_before_those_by_partition_and_both_before_offsets(
+    streams: Streams,
+) -> None:
+    topic = timed(streams)
+    by_partition = json.dumps({topic: {"0": NOON + 60_000, "1": NOON + 60_000}})
+    source: Options = {
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "startingOffsetsByTimestamp": by_partition,
+    }
+    assert read(streams, source) == [1, 2, 11, 12]
+    assert read(streams, {**source, "startingTimestamp": NOON + 120_000}) == [2, 12]
+
+
+def test_a_time_after_the_last_record_is_an_error_or_the_end(streams: Streams) -> None:
+    topic = timed(streams)
+    streams.send(topic, 3, partition=0, at_ms=NOON + 200_000)
+    source: Options = {"subscribe": topic, "startingTimestamp": NOON + 150_000}
+    output = streams.topic()
+    error = streams.failure(streams.sink(kv(streams.source(options=source)), output))
+    assert "[EOSKAFKA_NO_RECORD_AT_TIMESTAMP]" in error
+    assert f"{topic}-1 has no record at or after {NOON + 150_000}" in error
+    assert read(streams, {**source, "startingOffsetsByTimestampStrategy": "latest"}) == [3]
+
+
+def test_the_time_counts_once_and_a_partition_that_comes_later_begins_at_its_first_record(
+    streams: Streams,
+) -> None:
+    topic, output, checkpoint = timed(streams), streams.topic(), streams.checkpoint()
+    source: Options = {"subscribe": topic, "startingTimestamp": NOON + 60_000}
+
+    def run(**options: str | int) -> None:
+        rows = kv(streams.source(options={**source, **options}))
+        streams.run(streams.sink(rows, output, checkpoint))
+
+    run()
+    streams.add_partitions(topic, 3)
+    streams.send(topic, 20, partition=2, at_ms=NOON)
+    streams.send(topic, 3, partition=0, at_ms=NOON)
+    run(startingTimestamp=NOON + 900_000)
+    assert streams.numbers(output) == [1, 2, 3, 11, 12, 20]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"startingTimestamp": "noon"}, "EOSKAFKA_OPTION_INVALID"),
+        ({"startingTimestamp": -1}, "EOSKAFKA_OPTION_INVALID"),
+        ({"startingOffsetsByTimestamp": "noon"}, "EOSKAFKA_BAD_OFFSET_JSON"),
+        ({"startingOffsetsByTimestamp": "{}"}, "startingOffsetsByTimestamp must name exactly"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
+        ({"maxTriggerDelay": "soon"}, "a time with its unit"),
+        ({"fetchOffset.numRetries": -1}, "EOSKAFKA_OPTION_INVALID"),
+    ],
+)
+def test_what_is_no_time_or_number_is_refused(
+    streams: Streams, options: Options, wanted: str
+) -> None:
+    topic = streams.topic(records=2)
+    with pytest.raises(Exception, match=wanted):
+        read(streams, {"subscribe": topic, **options})
+
+
+# ---- how much a batch takes
+
+
+def patient(streams: Streams, topic: str, output: str, **options: str | int) -> StreamingQuery:
+    """A running query with a lower bound."""
+    rows = kv(streams.source(topic, {"minOffsetsPerTrigger": 10, **options}))
+    return streams.start(streams.sink(rows, output).trigger(processingTime="100 milliseconds"))
+
+
+def test_a_batch_waits_for_as_many_records_as_it_is_to_have(streams: Streams) -> None:
+    topic, output = streams.topic(records=3), streams.topic()
+    patient(streams, topic, output)
+    until(lambda: streams.numbers(output) == [0, 1, 2], "the first batch, at once", QUERY_S)
+    streams.send(topic, *range(3, 9))
+    time.sleep(2)  # six records are too few
+    assert streams.numbers(output) == [0, 1, 2]
+    streams.send(topic, *range(9, 13))
+    until(lambda: streams.numbers(output) == [*range(13)], "the second batch", QUERY_S)
+
+
+def test_but_not_for_longer_than_the_delay(streams: Streams) -> None:
+    topic, output = streams.topic(records=3), streams.topic()
+    patient(streams, topic, output, maxTriggerDelay="3s")
+    until(lambda: streams.numbers(output) == [0, 1, 2], "the first batch", QUERY_S)
+    streams.send(topic, 3)
+    until(lambda: streams.numbers(output) == [0, 1, 2, 3], "the record alone", QUERY_S)
+
+
+def test_a_batch_with_both_bounds_has_no_more_than_the_upper_one(streams: Streams) -> None:
+    topic, output = streams.topic(records=40), streams.topic()
+    query = patient(streams, topic, output, maxOffsetsPerTrigger=12)
+    until(lambda: len(streams.numbers(output)) == 36, "three batches", QUERY_S)
+    rows = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
+    assert rows == [12, 12, 12]
+
+
+def test_all_that_is_available_now_is_read_though_the_rest_is_too_small(streams: Streams) -> None:
+    topic = streams.topic(records=25)
+    limits = {"minOffsetsPerTrigger": 10, "maxOffsetsPerTrigger": 10}
+    assert read(streams, {"subscribe": topic, **limits}) == [*range(25)]
+
+
+# ---- groups and metrics
+
+
+def test_a_group_without_a_name_begins_with_the_prefix(streams: Streams) -> None:
+    topic, checkpoint = streams.topic(records=2), streams.checkpoint()
+    streams.copy(topic, streams.topic(), checkpoint, {"groupIdPrefix": "payments"})
+    kept = json.loads(Path(checkpoint, "sources/0/eoskafka-identity.json").read_text())
+    assert kept["group"] == f"payments-{kept['checkpointId']}"
+
+
+def test_progress_tells_how_far_a_query_is_behind(streams: Streams) -> None:
+    topic, output = streams.topic(records=20), streams.topic()
+    query = streams.copy(topic, output, options={"maxOffsetsPerTrigger": 8})
+    first, last = query.recentProgress[0], query.recentProgress[-1]
+    (source,) = first["sources"]
+    assert source["metrics"] == {
+        "minOffsetsBehindLatest": "6",
+        "maxOffsetsBehindLatest": "6",
+        "avgOffsetsBehindLatest": "6.0",
+    }
+    (source,) = last["sources"]
+    assert source["metrics"]["maxOffsetsBehindLatest"] == "0"
