@@ -18,7 +18,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Topics as a table: a source and a sink of streams. */
+/** Topics as a table: a source and a sink of streams and batches. */
 final class EosKafkaTable
     implements SupportsRead, SupportsWrite, TransactionalSink, ReportsSinkMetrics {
   private final StructType schema;
@@ -42,6 +42,7 @@ final class EosKafkaTable
   @Override
   public Set<TableCapability> capabilities() {
     return Set.of(
+        TableCapability.BATCH_READ,
         TableCapability.MICRO_BATCH_READ,
         TableCapability.STREAMING_WRITE,
         TableCapability.ACCEPT_ANY_SCHEMA);

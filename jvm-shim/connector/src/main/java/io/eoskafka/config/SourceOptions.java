@@ -13,7 +13,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param strategyValue the value given for it
  * @param groupId {@code kafka.group.id}, or null: then it is derived from the checkpoint
  * @param groupIdPrefix what a derived one begins with
- * @param starting where a new query begins
+ * @param starting where a new query begins: {@code startingTimestamp}, {@code
+ *     startingOffsetsByTimestamp}, {@code startingOffsets}
+ * @param ending where a batch query ends, likewise
+ * @param isLatestWithoutMatch whether a partition without a record at or after its starting time
+ *     begins at its end ({@code startingOffsetsByTimestampStrategy=latest}); otherwise that is an
+ *     error
  * @param minOffsetsPerTrigger a batch waits for so many records, or empty
  * @param maxTriggerDelayMs but no longer than this, once there is any
  * @param fetchOffset how often offsets of topics are asked for again
@@ -29,7 +34,9 @@ public record SourceOptions(
     String strategyValue,
     String groupId,
     String groupIdPrefix,
-    Starting starting,
+    Bound starting,
+    Bound ending,
+    boolean isLatestWithoutMatch,
     OptionalLong maxOffsetsPerTrigger,
     OptionalLong minOffsetsPerTrigger,
     long maxTriggerDelayMs,
@@ -56,34 +63,31 @@ public record SourceOptions(
   }
 
   /**
-   * Where a new query begins. Of the options given the first of these counts: {@code
-   * startingTimestamp}, {@code startingOffsetsByTimestamp}, {@code startingOffsets}.
+   * Where reading begins or ends. What is given first counts.
    *
    * @param timestamp for all partitions, in milliseconds since 1970, or empty
    * @param timestamps by partition, in the JSON form of offsets, or null
-   * @param offsets {@code earliest}, {@code latest} or the built-in connector's JSON
-   * @param isLatestWithoutMatch whether a partition without a record at or after its timestamp
-   *     begins at its end; otherwise that is an error
+   * @param offsets {@code earliest}, {@code latest} or the built-in connector's JSON, or null
    */
-  public record Starting(
-      OptionalLong timestamp, String timestamps, String offsets, boolean isLatestWithoutMatch) {
+  public record Bound(OptionalLong timestamp, String timestamps, String offsets) {
 
-    private static Starting parse(Values values, CaseInsensitiveStringMap options) {
-      String offsets = options.getOrDefault("startingOffsets", "latest").trim();
-      String lower = offsets.toLowerCase(Locale.ROOT);
-      String strategy =
-          options
-              .getOrDefault("startingOffsetsByTimestampStrategy", "error")
-              .trim()
-              .toLowerCase(Locale.ROOT);
-      if (!strategy.equals("error") && !strategy.equals("latest")) {
-        throw values.invalid("startingOffsetsByTimestampStrategy", "error or latest");
-      }
-      return new Starting(
-          values.notNegative("startingTimestamp"),
-          options.get("startingOffsetsByTimestamp"),
-          lower.equals("latest") || lower.equals("earliest") ? lower : offsets,
-          strategy.equals("latest"));
+    private static Bound parse(String name, Values values, CaseInsensitiveStringMap options) {
+      String offsets = options.get(name + "Offsets");
+      String lower = offsets == null ? "" : offsets.trim().toLowerCase(Locale.ROOT);
+      return new Bound(
+          values.notNegative(name + "Timestamp"),
+          options.get(name + "OffsetsByTimestamp"),
+          lower.equals("latest") || lower.equals("earliest") ? lower : offsets);
+    }
+
+    /** Whether none of its options is given. */
+    public boolean isEmpty() {
+      return timestamp.isEmpty() && timestamps == null && offsets == null;
+    }
+
+    /** Offsets where neither those nor times are given. */
+    public Bound or(String name) {
+      return isEmpty() ? new Bound(timestamp, timestamps, name) : this;
     }
   }
 
@@ -140,6 +144,14 @@ public record SourceOptions(
     if (!isolation.equals("read_committed") && !isolation.equals("read_uncommitted")) {
       throw values.invalid("kafka.isolation.level", "read_committed or read_uncommitted");
     }
+    String strategy =
+        options
+            .getOrDefault("startingOffsetsByTimestampStrategy", "error")
+            .trim()
+            .toLowerCase(Locale.ROOT);
+    if (!strategy.equals("error") && !strategy.equals("latest")) {
+      throw values.invalid("startingOffsetsByTimestampStrategy", "error or latest");
+    }
     OptionalLong slots = values.positive("slots");
     if (slots.isPresent() && slots.getAsLong() > Integer.MAX_VALUE) {
       throw values.invalid("slots", "at most " + Integer.MAX_VALUE);
@@ -150,7 +162,9 @@ public record SourceOptions(
         options.get(chosen.option).trim(),
         options.get("kafka.group.id"),
         options.getOrDefault("groupIdPrefix", "eoskafka"),
-        Starting.parse(values, options),
+        Bound.parse("starting", values, options),
+        Bound.parse("ending", values, options),
+        strategy.equals("latest"),
         values.positive("maxOffsetsPerTrigger"),
         values.positive("minOffsetsPerTrigger"),
         values.duration("maxTriggerDelay", "15m"),

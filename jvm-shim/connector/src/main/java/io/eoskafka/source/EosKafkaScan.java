@@ -1,6 +1,9 @@
 package io.eoskafka.source;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
+import java.util.Map;
+import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -35,7 +38,15 @@ public final class EosKafkaScan implements Scan, ScanBuilder {
   }
 
   @Override
+  public Batch toBatch() {
+    return new EosKafkaBatch(options);
+  }
+
+  @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    if (!options.ending().isEmpty()) {
+      throw EosKafkaException.of("EOSKAFKA_STREAM_WITH_END", Map.of());
+    }
     return new EosKafkaMicroBatchStream(options, checkpointLocation);
   }
 }

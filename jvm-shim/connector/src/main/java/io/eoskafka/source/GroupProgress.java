@@ -572,7 +572,7 @@ final class GroupProgress {
                 lastIsDecided);
       }
       if (source == StartingPoint.Source.OPTION && byOption == null) {
-        byOption = StartingOffsets.resolve(options, topics, topicIds.keySet());
+        byOption = new Bounds(options, topics).starts(topicIds.keySet());
       }
       long start =
           switch (source) {

@@ -1,0 +1,141 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SourceOptions;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
+
+/** Turns what a user says of beginning and end into offsets. */
+final class Bounds {
+  /** The built-in connector's numbers for the two names. */
+  private static final long LATEST = -1;
+
+  private static final long EARLIEST = -2;
+
+  private final SourceOptions options;
+  private final Topics topics;
+
+  Bounds(SourceOptions options, Topics topics) {
+    this.options = options;
+    this.topics = topics;
+  }
+
+  /** Where a new streaming query begins. */
+  Map<TopicPartition, Long> starts(Collection<TopicPartition> partitions) {
+    return find("starting", options.starting().or("latest"), partitions);
+  }
+
+  /**
+   * Where a batch query begins.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_BATCH_BOUND} for {@code latest}
+   */
+  Map<TopicPartition, Long> batchStarts(Collection<TopicPartition> partitions) {
+    SourceOptions.Bound bound = options.starting().or("earliest");
+    refuse("startingOffsets", "latest", LATEST, bound, partitions);
+    return find("starting", bound, partitions);
+  }
+
+  /**
+   * Where a batch query ends.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_BATCH_BOUND} for {@code earliest}
+   */
+  Map<TopicPartition, Long> batchEnds(Collection<TopicPartition> partitions) {
+    SourceOptions.Bound bound = options.ending().or("latest");
+    refuse("endingOffsets", "earliest", EARLIEST, bound, partitions);
+    return find("ending", bound, partitions);
+  }
+
+  private static void refuse(
+      String option,
+      String name,
+      long number,
+      SourceOptions.Bound bound,
+      Collection<TopicPartition> partitions) {
+    if (bound.timestamp().isEmpty()
+        && bound.timestamps() == null
+        && (bound.offsets().equals(name)
+            || isJson(bound.offsets())
+                && exactly(option, bound.offsets(), partitions).containsValue(number))) {
+      throw EosKafkaException.of("EOSKAFKA_BATCH_BOUND", Map.of("option", option, "name", name));
+    }
+  }
+
+  private static boolean isJson(String offsets) {
+    return !offsets.equals("latest") && !offsets.equals("earliest");
+  }
+
+  private Map<TopicPartition, Long> find(
+      String name, SourceOptions.Bound bound, Collection<TopicPartition> partitions) {
+    if (bound.timestamp().isPresent()) {
+      Map<TopicPartition, Long> same = new HashMap<>();
+      partitions.forEach(partition -> same.put(partition, bound.timestamp().getAsLong()));
+      return at(name, same);
+    }
+    if (bound.timestamps() != null) {
+      return at(name, exactly(name + "OffsetsByTimestamp", bound.timestamps(), partitions));
+    }
+    return switch (bound.offsets()) {
+      case "earliest" -> topics.earliest(partitions);
+      case "latest" -> topics.readable(partitions);
+      default -> specific(exactly(name + "Offsets", bound.offsets(), partitions), bound.offsets());
+    };
+  }
+
+  /** The first records at or after these times. A batch without one ends where its topic does. */
+  private Map<TopicPartition, Long> at(String name, Map<TopicPartition, Long> timestamps) {
+    Map<TopicPartition, Long> found = topics.atOrAfter(timestamps);
+    Set<TopicPartition> none = new HashSet<>(timestamps.keySet());
+    none.removeAll(found.keySet());
+    if (!none.isEmpty()) {
+      if (name.equals("starting") && !options.isLatestWithoutMatch()) {
+        TopicPartition partition = none.iterator().next();
+        throw EosKafkaException.of(
+            "EOSKAFKA_NO_RECORD_AT_TIMESTAMP",
+            Map.of("partition", partition, "timestamp", timestamps.get(partition)));
+      }
+      found.putAll(topics.readable(none));
+    }
+    return found;
+  }
+
+  /** The JSON's numbers, which must be those of all partitions and no others. */
+  private static Map<TopicPartition, Long> exactly(
+      String option, String json, Collection<TopicPartition> partitions) {
+    Map<TopicPartition, Long> given = new HashMap<>(PartitionOffsets.parse(json).offsets());
+    if (!given.keySet().equals(new HashSet<>(partitions))) {
+      Set<TopicPartition> missing = new HashSet<>(partitions);
+      missing.removeAll(given.keySet());
+      Set<TopicPartition> unknown = new HashSet<>(given.keySet());
+      unknown.removeAll(new HashSet<>(partitions));
+      throw EosKafkaException.of(
+          "EOSKAFKA_OFFSETS_OF_OTHER_PARTITIONS",
+          Map.of("option", option, "missing", missing, "unknown", unknown));
+    }
+    return given;
+  }
+
+  private Map<TopicPartition, Long> specific(Map<TopicPartition, Long> given, String json) {
+    Map<TopicPartition, Long> earliest = topics.earliest(given.keySet());
+    Map<TopicPartition, Long> latest = topics.readable(given.keySet());
+    given.replaceAll(
+        (partition, offset) -> {
+          if (offset == LATEST) {
+            return latest.get(partition);
+          }
+          if (offset == EARLIEST) {
+            return earliest.get(partition);
+          }
+          if (offset < 0) {
+            throw EosKafkaException.of("EOSKAFKA_BAD_OFFSET_JSON", Map.of("json", json));
+          }
+          return offset;
+        });
+    return given;
+  }
+}
