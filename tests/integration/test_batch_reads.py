@@ -1,4 +1,4 @@
-"""`spark.read.format("eoskafka")`: topics as a table, from one offset of each partition to another."""
+"""Batch queries: topics as a table, from one offset of each partition to another."""
 
 from __future__ import annotations
 
