@@ -41,6 +41,7 @@ def test_begin_waits_for_a_former_transaction_whose_markers_are_held_up(
     held.flow.assert_exactly_once()
 
 
+@pytest.mark.slow
 def test_begin_waits_no_longer_than_it_may_and_says_for_what(
     held: HeldUp, application: Application
 ) -> None:

@@ -368,6 +368,7 @@ def test_a_transaction_whose_partitions_stay_outlives_a_rebalance(
     end(one, first, second)
 
 
+@SLOW
 def test_one_that_was_fenced_during_a_rebalance_is_not_taken_for_its_successor(
     start_application: StartApplication, application: Application, one: Flow
 ) -> None:
@@ -556,6 +557,7 @@ def test_a_driver_that_is_started_again_takes_its_place_without_a_rebalance(
     end(flow, first, again)
 
 
+@SLOW
 def test_what_its_former_run_was_giving_up_goes_to_somebody_when_a_driver_starts_again(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -569,7 +571,7 @@ def test_what_its_former_run_was_giving_up_goes_to_somebody_when_a_driver_starts
     time.sleep(2)  # the first one hears of it, and holds its partitions until its task has ended
     killed.kill()
     first = flow.start(again, driver="a", **long)
-    flow.wait_committed(25)
+    flow.wait_committed()
     flow.produce(RECORDS)
     end(flow, first, second)
 
