@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from harness import until
+from kafka import KafkaProducer
 from pyspark.sql.streaming import StreamingQuery
 from streams import QUERY_S, Options, Streams, kv
 
@@ -109,7 +112,8 @@ def test_the_time_counts_once_and_a_partition_that_comes_later_begins_at_its_fir
         ({"startingOffsetsByTimestamp": "{}"}, "startingOffsetsByTimestamp must name exactly"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
         ({"maxTriggerDelay": "soon"}, "a time with its unit"),
-        ({"fetchOffset.numRetries": -1}, "EOSKAFKA_OPTION_INVALID"),
+        ({"fetchOffset.numRetries": 0}, "EOSKAFKA_OPTION_INVALID"),
+        ({"minOffsetsPerTrigger": 5, "maxOffsetsPerTrigger": 4}, "at most maxOffsetsPerTrigger"),
     ],
 )
 def test_what_is_no_time_or_number_is_refused(
@@ -118,6 +122,31 @@ def test_what_is_no_time_or_number_is_refused(
     topic = streams.topic(records=2)
     with pytest.raises(Exception, match=wanted):
         read(streams, {"subscribe": topic, **options})
+
+
+def test_a_topic_that_is_written_to_begins_at_its_end_without_an_error(streams: Streams) -> None:
+    topic, output = streams.topic(), streams.topic()
+    done = threading.Event()
+
+    def write() -> None:
+        with closing(KafkaProducer(bootstrap_servers=streams.servers)) as producer:
+            while not done.wait(0.001):
+                producer.send(topic, value=b"1")
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        for starting in ("latest", "earliest", "latest"):
+            streams.copy(topic, output, options={"startingOffsets": starting})
+            assert (
+                streams.spark.read.format("eoskafka")
+                .options(**{"kafka.bootstrap.servers": streams.servers, "subscribe": topic})
+                .load()
+                .count()
+            )
+    finally:
+        done.set()
+        writing.join()
 
 
 # ---- how much a batch takes

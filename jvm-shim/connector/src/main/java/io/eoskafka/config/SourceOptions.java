@@ -82,7 +82,19 @@ public record SourceOptions(
 
     /** Whether none of its options is given. */
     public boolean isEmpty() {
-      return timestamp.isEmpty() && timestamps == null && offsets == null;
+      return !isByTime() && offsets == null;
+    }
+
+    public boolean isByTime() {
+      return timestamp.isPresent() || timestamps != null;
+    }
+
+    /** Whether it is offsets, in numbers. */
+    public boolean isExplicit() {
+      return !isByTime()
+          && offsets != null
+          && !offsets.equals("earliest")
+          && !offsets.equals("latest");
     }
 
     /** Offsets where neither those nor times are given. */
@@ -91,8 +103,8 @@ public record SourceOptions(
     }
   }
 
-  /** How often something that failed is tried again, and how long to wait before that. */
-  public record Retries(long count, long intervalMs) {}
+  /** How often something is tried in all, and how long to wait in between. */
+  public record Retries(long attempts, long intervalMs) {}
 
   private static final long DEFAULT_POLL_TIMEOUT_MS = 120_000;
 
@@ -140,6 +152,11 @@ public record SourceOptions(
               + " started again takes its place over at once, which the consumer protocol does not"
               + " allow before the session of its former member has ended");
     }
+    OptionalLong max = values.positive("maxOffsetsPerTrigger");
+    OptionalLong min = values.positive("minOffsetsPerTrigger");
+    if (min.isPresent() && max.isPresent() && min.getAsLong() > max.getAsLong()) {
+      throw values.invalid("minOffsetsPerTrigger", "at most maxOffsetsPerTrigger");
+    }
     String isolation = options.getOrDefault("kafka.isolation.level", "read_committed");
     if (!isolation.equals("read_committed") && !isolation.equals("read_uncommitted")) {
       throw values.invalid("kafka.isolation.level", "read_committed or read_uncommitted");
@@ -165,12 +182,12 @@ public record SourceOptions(
         Bound.parse("starting", values, options),
         Bound.parse("ending", values, options),
         strategy.equals("latest"),
-        values.positive("maxOffsetsPerTrigger"),
-        values.positive("minOffsetsPerTrigger"),
+        max,
+        min,
         values.duration("maxTriggerDelay", "15m"),
         new Retries(
-            values.notNegative("fetchOffset.numRetries").orElse(3),
-            values.notNegative("fetchOffset.retryIntervalMs").orElse(10)),
+            values.positive("fetchOffset.numRetries").orElse(3),
+            values.notNegative("fetchOffset.retryIntervalMs").orElse(1_000)),
         includeHeaders(options),
         values.bool("failOnDataLoss", true),
         isolation.equals("read_committed"),

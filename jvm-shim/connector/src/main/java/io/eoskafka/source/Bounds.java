@@ -57,17 +57,11 @@ final class Bounds {
       long number,
       SourceOptions.Bound bound,
       Collection<TopicPartition> partitions) {
-    if (bound.timestamp().isEmpty()
-        && bound.timestamps() == null
-        && (bound.offsets().equals(name)
-            || isJson(bound.offsets())
-                && exactly(option, bound.offsets(), partitions).containsValue(number))) {
+    if (name.equals(bound.offsets()) && !bound.isByTime()
+        || bound.isExplicit()
+            && exactly(option, bound.offsets(), partitions).containsValue(number)) {
       throw EosKafkaException.of("EOSKAFKA_BATCH_BOUND", Map.of("option", option, "name", name));
     }
-  }
-
-  private static boolean isJson(String offsets) {
-    return !offsets.equals("latest") && !offsets.equals("earliest");
   }
 
   private Map<TopicPartition, Long> find(
@@ -78,7 +72,20 @@ final class Bounds {
       return at(name, same);
     }
     if (bound.timestamps() != null) {
-      return at(name, exactly(name + "OffsetsByTimestamp", bound.timestamps(), partitions));
+      String option = name + "OffsetsByTimestamp";
+      Map<TopicPartition, Long> times = exactly(option, bound.timestamps(), partitions);
+      if (times.values().stream().anyMatch(time -> time < 0)) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_OPTION_INVALID",
+            Map.of(
+                "option",
+                option,
+                "value",
+                bound.timestamps(),
+                "takes",
+                "times in milliseconds since 1970, 0 or later"));
+      }
+      return at(name, times);
     }
     return switch (bound.offsets()) {
       case "earliest" -> topics.earliest(partitions);
@@ -89,6 +96,8 @@ final class Bounds {
 
   /** The first records at or after these times. A batch without one ends where its topic does. */
   private Map<TopicPartition, Long> at(String name, Map<TopicPartition, Long> timestamps) {
+    // Looked at first: what comes after this has its time, and is not skipped.
+    Map<TopicPartition, Long> readable = topics.readable(timestamps.keySet());
     Map<TopicPartition, Long> found = topics.atOrAfter(timestamps);
     Set<TopicPartition> none = new HashSet<>(timestamps.keySet());
     none.removeAll(found.keySet());
@@ -99,7 +108,7 @@ final class Bounds {
             "EOSKAFKA_NO_RECORD_AT_TIMESTAMP",
             Map.of("partition", partition, "timestamp", timestamps.get(partition)));
       }
-      found.putAll(topics.readable(none));
+      none.forEach(partition -> found.put(partition, readable.get(partition)));
     }
     return found;
   }

@@ -29,6 +29,9 @@ final class EosKafkaBatch implements Batch {
 
   EosKafkaBatch(SourceOptions options) {
     this.options = options;
+    if (options.maxOffsetsPerTrigger().isPresent() || options.minOffsetsPerTrigger().isPresent()) {
+      LOG.warn("maxOffsetsPerTrigger and minOffsetsPerTrigger do not count in a batch query");
+    }
   }
 
   @Override
@@ -43,10 +46,17 @@ final class EosKafkaBatch implements Batch {
       }
       Bounds bounds = new Bounds(options, topics);
       Map<TopicPartition, Long> starts = bounds.batchStarts(ids.keySet());
-      Map<TopicPartition, Long> earliest = topics.earliest(ids.keySet());
-      Map<TopicPartition, Long> readable = topics.readable(ids.keySet());
       TreeMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
       ends.putAll(bounds.batchEnds(ids.keySet()));
+      // Afterwards: what was looked up is within what is there, but for retention.
+      Map<TopicPartition, Long> earliest = topics.earliest(ids.keySet());
+      Map<TopicPartition, Long> readable = topics.readable(ids.keySet());
+      if (!options.starting().isExplicit()) {
+        starts.replaceAll((partition, start) -> Math.max(start, earliest.get(partition)));
+      }
+      if (!options.ending().isExplicit()) {
+        ends.replaceAll((partition, end) -> Math.max(end, starts.get(partition)));
+      }
       List<InputPartition> partitions = new ArrayList<>();
       ends.forEach(
           (partition, wanted) -> {
@@ -101,6 +111,6 @@ final class EosKafkaBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SlotReaderFactory(UUID.randomUUID().toString(), options);
+    return SlotReaderFactory.ofBatchQuery(UUID.randomUUID().toString(), options);
   }
 }

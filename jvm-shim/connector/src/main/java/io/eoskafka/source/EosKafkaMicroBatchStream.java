@@ -240,6 +240,15 @@ public final class EosKafkaMicroBatchStream
     progress.commitSourceOnly(start.offsets());
     Map<TopicPartition, Long> from = progress.refresh(start, false);
     Map<TopicPartition, Long> until = readable(from);
+    List<ReadLimit> limits =
+        limit instanceof CompositeReadLimit several
+            ? List.of(several.getReadLimits())
+            : List.of(limit);
+    for (ReadLimit one : limits) {
+      if (one instanceof ReadMinRows min && !isAvailableNow && isTooEarly(min, from, until)) {
+        return start;
+      }
+    }
     if (!until.equals(from)) {
       from = progress.refresh(start, true);
       until = readable(from);
@@ -248,14 +257,7 @@ public final class EosKafkaMicroBatchStream
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
       owners.clear();
     }
-    ReadLimit[] limits =
-        limit instanceof CompositeReadLimit several
-            ? several.getReadLimits()
-            : new ReadLimit[] {limit};
     for (ReadLimit one : limits) {
-      if (one instanceof ReadMinRows min && !isAvailableNow && isTooEarly(min, from, until)) {
-        return start;
-      }
       if (one instanceof ReadMaxRows max) {
         until = RateLimit.apply(max.maxRows(), from, until);
       }

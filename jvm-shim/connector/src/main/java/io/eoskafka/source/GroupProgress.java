@@ -68,6 +68,9 @@ final class GroupProgress {
 
   private final String run = UUID.randomUUID().toString();
 
+  /** The generation of the last {@link #requireCheckpoint}. */
+  private int checkedGeneration = -1;
+
   private CheckpointFiles files;
   private Identity identity;
   private GroupOffsets offsets;
@@ -194,7 +197,6 @@ final class GroupProgress {
     }
     FaultPoint.BEFORE_JOIN.reach();
     if (identity.isShared()) {
-      files.writeRun(run);
       if (rule.resolved() || rule.sparkHasBatches()) {
         unresolved.addAll(files.readUnresolved());
         unresolved.removeAll(committed.keySet());
@@ -447,6 +449,9 @@ final class GroupProgress {
               }
             });
     boolean upheaval = ownership.upheavals() != settledUpheavals;
+    if (identity.isShared() && ownership.fence().instanceId() == null) {
+      requireCheckpoint(upheaval);
+    }
     if (gained.isEmpty() && !upheaval) {
       return true;
     }
@@ -458,9 +463,6 @@ final class GroupProgress {
         gained.size());
     if (!gained.isEmpty()) {
       FaultPoint.AFTER_JOIN.reach();
-    }
-    if (identity.isShared()) {
-      requireCheckpoint();
     }
     try {
       Map<TopicPartition, OffsetAndMetadata> stable = stableOffsets(gained.keySet(), upheaval);
@@ -481,21 +483,31 @@ final class GroupProgress {
 
   /**
    * Nobody fences a member without an instance id that was away for longer than its session, and it
-   * would end the transactions of the run that has started on its checkpoint since.
+   * would end the transactions of the run that has started on its checkpoint since, or on a copy.
    */
-  private void requireCheckpoint() {
-    if (!files.readRun().equals(Optional.of(run))) {
+  private void requireCheckpoint(boolean wasAway) {
+    int generation = ownership.fence().generation();
+    if (generation == checkedGeneration) {
+      return;
+    }
+    boolean isFirst = checkedGeneration < 0;
+    checkedGeneration = generation;
+    if (isFirst) {
+      files.writeRun(run);
+      return;
+    }
+    boolean isLast = files.readRun().equals(Optional.of(run));
+    if (isLast && !wasAway) {
+      return;
+    }
+    Optional<String> other = members().otherRun(ownership.fence(), identity);
+    if (!isLast || other.isPresent()) {
       throw EosKafkaException.of(
           "EOSKAFKA_FENCED_BY_DRIVER",
           Map.of(
-              "group",
-              identity.group(),
-              "instance",
-              identity.instanceId(),
-              "owner",
-              members()
-                  .otherRun(ownership.fence(), identity)
-                  .orElse("a later run with the checkpoint of " + sourcePath)));
+              "group", identity.group(),
+              "instance", "none",
+              "owner", other.orElse("a later run with the checkpoint of " + sourcePath)));
     }
   }
 
@@ -540,9 +552,15 @@ final class GroupProgress {
     Optional<PartitionOffsets> initialFile = files.readInitialOffsets();
     Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
     Map<String, String> keptIds = files.readTopicIds();
+    // Before the log's ends: records that come in between would make it look like one that was cut.
+    Map<TopicPartition, Long> byOption =
+        partitions.stream()
+                .filter(p -> !stable.containsKey(p) && !initial.containsKey(p))
+                .anyMatch(p -> unresolved.contains(p) || rule.isNew())
+            ? new Bounds(options, topics).starts(topicIds.keySet())
+            : Map.of();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
     Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
-    Map<TopicPartition, Long> byOption = null;
     Map<TopicPartition, Long> starts = new HashMap<>();
     Map<TopicPartition, Long> news = new HashMap<>();
     for (TopicPartition partition : partitions) {
@@ -571,16 +589,16 @@ final class GroupProgress {
                 isRecreatedSince,
                 lastIsDecided);
       }
-      if (source == StartingPoint.Source.OPTION && byOption == null) {
-        byOption = new Bounds(options, topics).starts(topicIds.keySet());
-      }
       long start =
           switch (source) {
             case GROUP -> committed.offset();
             case SPARK_LOG -> logged.get(partition);
             case INITIAL_FILE -> initial.get(partition);
             case DECISION -> decidedStart(partition);
-            case OPTION -> byOption.get(partition);
+            case OPTION ->
+                options.starting().isExplicit()
+                    ? byOption.get(partition)
+                    : Math.max(byOption.get(partition), earliest.get(partition));
             case NEW_PARTITION -> earliest.get(partition);
             case RECREATED ->
                 lost(

@@ -299,16 +299,16 @@ final class SlotConsumer {
   }
 
   /**
-   * @param drained whether the batch was read to its end; otherwise positions are unclear and the
-   *     consumer is closed
+   * @param rests for the next batch; not if this one was not read to its end: then positions are
+   *     unclear, and the consumer is closed
    */
-  void release(boolean drained) {
+  void release(boolean rests) {
     if (released) {
       return;
     }
     released = true;
     current = null;
-    if (drained) {
+    if (rests) {
       RESTING.put(name, this);
     } else {
       consumer.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ZERO));

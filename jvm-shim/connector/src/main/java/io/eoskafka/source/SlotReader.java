@@ -12,18 +12,26 @@ final class SlotReader implements PartitionReader<InternalRow> {
   private final TaskTransaction transaction;
   private final SlotWork work;
   private final RowBuilder rows;
+  private final boolean hasNextBatch;
   private ConsumerRecord<byte[], byte[]> record;
   private boolean drained;
 
   /**
    * @param consumer null where nothing is to be read
    * @param transaction null outside task scope
+   * @param hasNextBatch whether the consumer is to rest for it
    */
-  SlotReader(SlotConsumer consumer, TaskTransaction transaction, SlotWork work, RowBuilder rows) {
+  SlotReader(
+      SlotConsumer consumer,
+      TaskTransaction transaction,
+      SlotWork work,
+      RowBuilder rows,
+      boolean hasNextBatch) {
     this.consumer = consumer;
     this.transaction = transaction;
     this.work = work;
     this.rows = rows;
+    this.hasNextBatch = hasNextBatch;
   }
 
   @Override
@@ -52,7 +60,7 @@ final class SlotReader implements PartitionReader<InternalRow> {
   @Override
   public void close() {
     if (consumer != null) {
-      consumer.release(drained);
+      consumer.release(drained && hasNextBatch);
     }
   }
 }

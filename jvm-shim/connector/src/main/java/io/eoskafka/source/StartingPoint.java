@@ -44,6 +44,11 @@ record StartingPoint(
     RECREATED
   }
 
+  /** Whether nothing was resolved before, and {@code startingOffsets} say where to begin. */
+  boolean isNew() {
+    return !resolved && !sparkHasBatches;
+  }
+
   /**
    * Refuses offsets that another owner has left, before the group is joined.
    *

@@ -108,7 +108,7 @@ final class Topics {
     if (pattern != null) {
       topics = new TreeSet<>();
       for (String topic : KafkaCalls.reach(admin.listTopics().names(), options.client())) {
-        if (pattern.matcher(topic).matches()) {
+        if (pattern.matcher(topic).find()) {
           topics.add(topic);
         }
       }
@@ -185,14 +185,14 @@ final class Topics {
 
   private Map<TopicPartition, Long> list(
       Map<TopicPartition, OffsetSpec> wanted, IsolationLevel isolation) {
-    for (long left = options.fetchOffset().count(); ; left--) {
+    for (long left = options.fetchOffset().attempts(); ; left--) {
       try {
         Map<TopicPartition, Long> found = new HashMap<>();
         KafkaCalls.get(admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all())
             .forEach((partition, offset) -> found.put(partition, offset.offset()));
         return found;
       } catch (RetriableException e) {
-        if (left <= 0) {
+        if (left <= 1) {
           throw e;
         }
         LOG.info("Offsets are asked for again: {}", e.toString());
