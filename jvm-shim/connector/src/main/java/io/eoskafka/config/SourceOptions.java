@@ -71,18 +71,23 @@ public record SourceOptions(
    */
   public record Bound(OptionalLong timestamp, String timestamps, String offsets) {
 
-    private static Bound parse(String name, Values values, CaseInsensitiveStringMap options) {
-      String offsets = options.get(name + "Offsets");
-      String lower = offsets == null ? "" : offsets.trim().toLowerCase(Locale.ROOT);
+    private static Bound starting(Values values, CaseInsensitiveStringMap options) {
       return new Bound(
-          values.notNegative(name + "Timestamp"),
-          options.get(name + "OffsetsByTimestamp"),
-          lower.equals("latest") || lower.equals("earliest") ? lower : offsets);
+          values.notNegative("startingTimestamp"),
+          options.get("startingOffsetsByTimestamp"),
+          named(options.get("startingOffsets")));
     }
 
-    /** Whether none of its options is given. */
-    public boolean isEmpty() {
-      return !isByTime() && offsets == null;
+    private static Bound ending(Values values, CaseInsensitiveStringMap options) {
+      return new Bound(
+          values.notNegative("endingTimestamp"),
+          options.get("endingOffsetsByTimestamp"),
+          named(options.get("endingOffsets")));
+    }
+
+    private static String named(String offsets) {
+      String lower = offsets == null ? "" : offsets.trim().toLowerCase(Locale.ROOT);
+      return lower.equals("latest") || lower.equals("earliest") ? lower : offsets;
     }
 
     public boolean isByTime() {
@@ -179,8 +184,8 @@ public record SourceOptions(
         options.get(chosen.option).trim(),
         options.get("kafka.group.id"),
         options.getOrDefault("groupIdPrefix", "eoskafka"),
-        Bound.parse("starting", values, options),
-        Bound.parse("ending", values, options),
+        Bound.starting(values, options),
+        Bound.ending(values, options),
         strategy.equals("latest"),
         max,
         min,
