@@ -54,7 +54,7 @@ def test_an_executor_killed_at_any_point_before_it_has_reported(
     [
         pytest.param("before-init", marks=SLOW),
         pytest.param("after-flush", marks=SLOW),
-        "before-decision",
+        pytest.param("before-decision", marks=SLOW),
         pytest.param("after-decision", marks=SLOW),
         "half-rolled-forward",
         "before-log",

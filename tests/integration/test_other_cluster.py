@@ -111,7 +111,8 @@ def test_a_driver_killed_at_any_step(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("point", ["before-decision", pytest.param("after-decision", marks=SLOW)])
+@SLOW
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
 def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(
     start_application: StartApplication, application: Application, flow: Flow, point: Point
 ) -> None:

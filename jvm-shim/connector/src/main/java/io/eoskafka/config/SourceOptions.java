@@ -90,6 +90,11 @@ public record SourceOptions(
       return lower.equals("latest") || lower.equals("earliest") ? lower : offsets;
     }
 
+    /** Whether none of its options is given. */
+    public boolean isEmpty() {
+      return !isByTime() && offsets == null;
+    }
+
     public boolean isByTime() {
       return timestamp.isPresent() || timestamps != null;
     }
