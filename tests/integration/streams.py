@@ -303,3 +303,10 @@ class Streams:
 def kv(rows: DataFrame) -> DataFrame:
     """Key and value only."""
     return rows.select("key", "value")
+
+
+def read(streams: Streams, options: Options) -> list[int]:
+    """Everything that a source with these options reads now."""
+    output = streams.topic()
+    streams.run(streams.sink(kv(streams.source(options=options)), output))
+    return streams.numbers(output)

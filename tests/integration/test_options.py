@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import lit
-from streams import QUERY_S, Options, Streams, kv
+from streams import QUERY_S, Options, Streams, kv, read
 
 SECRET = "s3cr3t-Zx81q"
 
@@ -32,13 +32,6 @@ def refusal(
     with pytest.raises((StreamingQueryException, AnalysisException, Py4JJavaError)) as caught:
         query()
     return str(caught.value)
-
-
-def read(streams: Streams, options: Options) -> list[int]:
-    """Everything that a source with these options reads now."""
-    output = streams.topic()
-    streams.run(streams.sink(kv(streams.source(options=options)), output))
-    return streams.numbers(output)
 
 
 # ---- names and values

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, Point, Query, StartApplication, until
+from harness import Action, Application, Flow, Point, Query, StartApplication, until
 from harness.flow import exclaimed
 from kafka import KafkaProducer
 from pyspark.sql import DataFrame
@@ -80,6 +80,25 @@ def two_drivers(
     second = flow.start(other, driver="b", **how)
     both_work(first, second, flow)
     return first, second
+
+
+def reach_beside(
+    flow: Flow,
+    application: Application,
+    other: Application,
+    how: dict[str, str],
+    point: Point,
+    action: Action,
+) -> tuple[Query, Query, int]:
+    """Two drivers, and a task of the second one's at `point`, where `action` was taken.
+
+    Returns:
+        the two queries, and the pid of the JVM with the task.
+    """
+    first, second = two_drivers(flow, application, other, how)
+    other.faults.arm(point, action)
+    flow.produce(RECORDS)
+    return first, second, other.faults.wait_taken(point)
 
 
 def end(flow: Flow, *drivers: Query) -> None:
@@ -211,10 +230,7 @@ def test_a_driver_that_is_killed_leaves_its_partitions_to_the_other(
     point: Point,
 ) -> None:
     other = start_application("local[2]")
-    first, _ = two_drivers(flow, application, other, how)
-    other.faults.arm(point, "kill")
-    flow.produce(RECORDS)
-    other.faults.wait_taken(point)
+    first, _, _ = reach_beside(flow, application, other, how, point, "kill")
     other.kill()
     end(flow, first)
 
@@ -231,10 +247,7 @@ def test_a_driver_that_is_paused_for_longer_than_its_session_goes_on_with_what_i
     point: Point,
 ) -> None:
     other = start_application("local[2]")
-    first, second = two_drivers(flow, application, other, how)
-    other.faults.arm(point, "stop")
-    flow.produce(RECORDS)
-    other.faults.wait_taken(point)
+    first, second, _ = reach_beside(flow, application, other, how, point, "stop")
     flow.wait_committed()
     other.resume()
     both_work(first, second, flow)
@@ -313,10 +326,7 @@ def test_an_executor_whose_driver_has_lost_its_partitions_commits_nothing(
 ) -> None:
     # The executor has the fence, and goes on while its driver is still away.
     other = start_application("local-cluster[1,1,1024]")
-    first, second = two_drivers(flow, application, other, how)
-    other.faults.arm(point, "stop")
-    flow.produce(RECORDS)
-    executor = other.faults.wait_taken(point)
+    first, second, executor = reach_beside(flow, application, other, how, point, "stop")
     other.pause_driver()
     flow.wait_committed()
     before = sorted(flow.outputs())

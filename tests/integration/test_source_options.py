@@ -12,7 +12,7 @@ import pytest
 from harness import until
 from kafka import KafkaProducer
 from pyspark.sql.streaming import StreamingQuery
-from streams import QUERY_S, Options, Streams, kv
+from streams import QUERY_S, Options, Streams, kv, read
 
 # Recent: retention goes by the time of records.
 NOON = int(time.time()) // 1000 * 1_000_000
@@ -33,13 +33,6 @@ def chosen(streams: Streams, topic: str, how: str) -> Options:
     if how == "assign":
         return {"assign": json.dumps({topic: [0, 1]})}
     return {how: topic}
-
-
-def read(streams: Streams, options: Options) -> list[int]:
-    """Everything that a source with these options reads now."""
-    output = streams.topic()
-    streams.run(streams.sink(kv(streams.source(options=options)), output))
-    return streams.numbers(output)
 
 
 # ---- startingTimestamp, startingOffsetsByTimestamp

@@ -112,7 +112,7 @@ public final class EosKafkaMicroBatchStream
     if (admin == null) {
       admin = Admin.create(client.admin("eoskafka-driver-" + run));
       topics = new Topics(admin, options);
-      progress = new GroupProgress(options, this::group, sourcePath, admin, topics);
+      progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
     }
   }
 

@@ -30,7 +30,6 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
-import java.util.UUID;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -66,7 +65,7 @@ final class GroupProgress {
   private final Admin admin;
   private final Topics topics;
 
-  private final String run = UUID.randomUUID().toString();
+  private final String run;
 
   /** The generation of the last {@link #requireCheckpoint}. */
   private int checkedGeneration = -1;
@@ -113,14 +112,17 @@ final class GroupProgress {
   private final Set<TopicPartition> movedByTasks = new HashSet<>();
 
   /**
+   * @param run unique per run of the source
    * @param wantedGroup the group that the user wants it in, or null; asked on the query's thread
    */
   GroupProgress(
+      String run,
       SourceOptions options,
       Supplier<String> wantedGroup,
       String sourcePath,
       Admin admin,
       Topics topics) {
+    this.run = run;
     this.options = options;
     this.wantedGroup = wantedGroup;
     this.sourcePath = sourcePath;

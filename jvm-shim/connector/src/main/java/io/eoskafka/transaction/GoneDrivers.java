@@ -56,11 +56,13 @@ public final class GoneDrivers {
    */
   public void endSeen() {
     endOpen();
-    seen.addAll(present.get());
-    List<String> idle = list(OPEN_OR_IDLE);
+    Set<String> there = present.get();
+    seen.addAll(there);
     Set<String> gone = new HashSet<>(seen);
-    gone.removeAll(present.get());
+    gone.removeAll(there);
     if (!gone.isEmpty()) {
+      List<String> idle = list(OPEN_OR_IDLE);
+      gone.removeAll(present.get());
       fence(idle.stream().filter(id -> gone.contains(driver(id))).toList());
       seen.removeAll(gone);
     }
