@@ -11,11 +11,6 @@ import org.apache.kafka.common.TopicPartition;
 
 /** Turns what a user says of beginning and end into offsets. */
 final class Bounds {
-  /** The built-in connector's numbers for the two names. */
-  private static final long LATEST = -1;
-
-  private static final long EARLIEST = -2;
-
   private final SourceOptions options;
   private final Topics topics;
 
@@ -36,7 +31,7 @@ final class Bounds {
    */
   Map<TopicPartition, Long> batchStarts(Collection<TopicPartition> partitions) {
     SourceOptions.Bound bound = options.starting().or("earliest");
-    refuse("startingOffsets", "latest", LATEST, bound, partitions);
+    refuse("startingOffsets", "latest", PartitionOffsets.LATEST, bound, partitions);
     return find("starting", bound, partitions);
   }
 
@@ -47,7 +42,7 @@ final class Bounds {
    */
   Map<TopicPartition, Long> batchEnds(Collection<TopicPartition> partitions) {
     SourceOptions.Bound bound = options.ending().or("latest");
-    refuse("endingOffsets", "earliest", EARLIEST, bound, partitions);
+    refuse("endingOffsets", "earliest", PartitionOffsets.EARLIEST, bound, partitions);
     return find("ending", bound, partitions);
   }
 
@@ -59,7 +54,7 @@ final class Bounds {
       Collection<TopicPartition> partitions) {
     if (name.equals(bound.offsets()) && !bound.isByTime()
         || bound.isExplicit()
-            && exactly(option, bound.offsets(), partitions).containsValue(number)) {
+            && offsets(option, bound.offsets(), partitions).containsValue(number)) {
       throw EosKafkaException.of("EOSKAFKA_BATCH_BOUND", Map.of("option", option, "name", name));
     }
   }
@@ -73,7 +68,8 @@ final class Bounds {
     }
     if (bound.timestamps() != null) {
       String option = name + "OffsetsByTimestamp";
-      Map<TopicPartition, Long> times = exactly(option, bound.timestamps(), partitions);
+      Map<TopicPartition, Long> times =
+          exactly(option, PartitionOffsets.parse(bound.timestamps()).offsets(), partitions);
       if (times.values().stream().anyMatch(time -> time < 0)) {
         throw EosKafkaException.of(
             "EOSKAFKA_OPTION_INVALID",
@@ -90,7 +86,7 @@ final class Bounds {
     return switch (bound.offsets()) {
       case "earliest" -> topics.earliest(partitions);
       case "latest" -> topics.readable(partitions);
-      default -> specific(exactly(name + "Offsets", bound.offsets(), partitions), bound.offsets());
+      default -> specific(offsets(name + "Offsets", bound.offsets(), partitions), bound.offsets());
     };
   }
 
@@ -113,10 +109,15 @@ final class Bounds {
     return found;
   }
 
-  /** The JSON's numbers, which must be those of all partitions and no others. */
-  private static Map<TopicPartition, Long> exactly(
+  private static Map<TopicPartition, Long> offsets(
       String option, String json, Collection<TopicPartition> partitions) {
-    Map<TopicPartition, Long> given = new HashMap<>(PartitionOffsets.parse(json).offsets());
+    return exactly(option, PartitionOffsets.parseOption(json, partitions), partitions);
+  }
+
+  /** A number for each of all partitions and no others. */
+  private static Map<TopicPartition, Long> exactly(
+      String option, Map<TopicPartition, Long> numbers, Collection<TopicPartition> partitions) {
+    Map<TopicPartition, Long> given = new HashMap<>(numbers);
     if (!given.keySet().equals(new HashSet<>(partitions))) {
       Set<TopicPartition> missing = new HashSet<>(partitions);
       missing.removeAll(given.keySet());
@@ -134,10 +135,10 @@ final class Bounds {
     Map<TopicPartition, Long> latest = topics.readable(given.keySet());
     given.replaceAll(
         (partition, offset) -> {
-          if (offset == LATEST) {
+          if (offset == PartitionOffsets.LATEST) {
             return latest.get(partition);
           }
-          if (offset == EARLIEST) {
+          if (offset == PartitionOffsets.EARLIEST) {
             return earliest.get(partition);
           }
           if (offset < 0) {

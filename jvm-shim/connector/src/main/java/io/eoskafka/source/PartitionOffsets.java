@@ -6,9 +6,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.EosKafkaException;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.Iterator;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
@@ -22,6 +24,13 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 final class PartitionOffsets extends Offset {
   private static final ObjectMapper JSON =
       new ObjectMapper().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
+
+  /** The built-in connector's numbers for the two names. */
+  static final long LATEST = -1;
+
+  static final long EARLIEST = -2;
+  private static final Map<String, Long> NAMED = Map.of("earliest", EARLIEST, "latest", LATEST);
+
   static final Comparator<TopicPartition> ORDER =
       Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition);
 
@@ -49,6 +58,22 @@ final class PartitionOffsets extends Offset {
    * @throws EosKafkaException {@code EOSKAFKA_BAD_OFFSET_JSON}
    */
   static PartitionOffsets parse(String json) {
+    return new PartitionOffsets(parse(json, null), json);
+  }
+
+  /**
+   * What a user gives in an option: also {@code {"topic":"earliest"}}, for all of the topic's
+   * partitions.
+   *
+   * @param partitions all of the source's
+   * @throws EosKafkaException {@code EOSKAFKA_BAD_OFFSET_JSON}
+   */
+  static Map<TopicPartition, Long> parseOption(String json, Collection<TopicPartition> partitions) {
+    return parse(json, partitions);
+  }
+
+  private static TreeMap<TopicPartition, Long> parse(
+      String json, Collection<TopicPartition> partitions) {
     TreeMap<TopicPartition, Long> offsets = new TreeMap<>(ORDER);
     try {
       JsonNode root = JSON.readTree(json);
@@ -56,6 +81,16 @@ final class PartitionOffsets extends Offset {
         throw bad(json, null);
       }
       for (Map.Entry<String, JsonNode> topic : iterable(root.fields())) {
+        Long ofAll =
+            partitions == null
+                ? null
+                : NAMED.get(topic.getValue().asText().toLowerCase(Locale.ROOT));
+        if (ofAll != null && topic.getValue().isTextual()) {
+          partitions.stream()
+              .filter(partition -> partition.topic().equals(topic.getKey()))
+              .forEach(partition -> offsets.put(partition, ofAll));
+          continue;
+        }
         if (!topic.getValue().isObject()) {
           throw bad(json, null);
         }
@@ -74,7 +109,7 @@ final class PartitionOffsets extends Offset {
     } catch (JsonProcessingException | NumberFormatException e) {
       throw bad(json, e);
     }
-    return new PartitionOffsets(offsets, json);
+    return offsets;
   }
 
   /** The same numbers in another text, so that Spark starts a batch for them. */

@@ -39,6 +39,21 @@ class PartitionOffsetsTest {
   }
 
   @Test
+  void anOptionMayNameAllOfATopicAndACheckpointMayNot() {
+    String json = "{\"a\":\"earliest\",\"b-c.d_e\":{\"0\":5},\"later\":\"Latest\"}";
+    assertThat(PartitionOffsets.parseOption(json, OFFSETS.keySet()))
+        .isEqualTo(
+            Map.of(
+                new TopicPartition("a", 0), -2L,
+                new TopicPartition("a", 1), -2L,
+                new TopicPartition("a", 10), -2L,
+                new TopicPartition("b-c.d_e", 0), 5L));
+    assertThatThrownBy(() -> PartitionOffsets.parse(json))
+        .isInstanceOf(EosKafkaException.class)
+        .hasMessageContaining("EOSKAFKA_BAD_OFFSET_JSON");
+  }
+
+  @Test
   void theSameNumbersInAnotherTextAreAnotherOffsetForSpark() {
     PartitionOffsets offsets = PartitionOffsets.of(OFFSETS);
     PartitionOffsets once = offsets.inOtherText(offsets.json());
