@@ -143,6 +143,12 @@ class Streams:
             )
         self._producer.flush()
 
+    def send_values(self, topic: str, *values: str) -> None:
+        """Records with these values and no keys, to partition 0."""
+        for value in values:
+            self._producer.send(topic, value=value.encode(), partition=0)
+        self._producer.flush()
+
     @contextmanager
     def open_transaction(self, topic: str, *numbers: int) -> Iterator[None]:
         """Records that stay uncommitted inside the block; then they are aborted."""

@@ -396,6 +396,19 @@ def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     flow.assert_exactly_once()
 
 
+def test_an_epoch_that_is_written_again_is_split_as_it_was(
+    start_application: StartApplication,
+    application: Application,
+    impatient_cluster: LocalCluster,
+    tmp_path: Path,
+) -> None:
+    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
+    eight = {"slots": 8, "minPartitions": 8, **IN_BATCHES}
+    time_out(start_application("local[2]"), flow, "half-rolled-forward", **eight)
+    flow.start(application, sink=SHORT, **{**eight, "minPartitions": 3}).wait_done()
+    flow.assert_exactly_once()
+
+
 @SLOW
 def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
     start_application: StartApplication,

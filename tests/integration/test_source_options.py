@@ -184,7 +184,7 @@ def test_all_that_is_available_now_is_read_though_the_rest_is_too_small(streams:
     assert read(streams, {"subscribe": topic, **limits}) == [*range(25)]
 
 
-# ---- groups and metrics
+# ---- groups
 
 
 def test_a_group_without_a_name_begins_with_the_prefix(streams: Streams) -> None:
@@ -192,17 +192,3 @@ def test_a_group_without_a_name_begins_with_the_prefix(streams: Streams) -> None
     streams.copy(topic, streams.topic(), checkpoint, {"groupIdPrefix": "payments"})
     kept = json.loads(Path(checkpoint, "sources/0/eoskafka-identity.json").read_text())
     assert kept["group"] == f"payments-{kept['checkpointId']}"
-
-
-def test_progress_tells_how_far_a_query_is_behind(streams: Streams) -> None:
-    topic, output = streams.topic(records=20), streams.topic()
-    query = streams.copy(topic, output, options={"maxOffsetsPerTrigger": 8})
-    first, last = query.recentProgress[0], query.recentProgress[-1]
-    (source,) = first["sources"]
-    assert source["metrics"] == {
-        "minOffsetsBehindLatest": "6",
-        "maxOffsetsBehindLatest": "6",
-        "avgOffsetsBehindLatest": "6.0",
-    }
-    (source,) = last["sources"]
-    assert source["metrics"]["maxOffsetsBehindLatest"] == "0"

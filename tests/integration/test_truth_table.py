@@ -181,6 +181,8 @@ def test_invariant_3_a_start_waits_for_a_transaction_that_is_open_over_its_offse
     assert query.awaitTermination(QUERY_S)
     assert query.exception() is None
     assert job.written() == [0, 1, 2, 3, 6, 7]
+    (source,) = query.lastProgress["sources"]
+    assert int(source["metrics"]["stableOffsetWaitMs"]) >= 1_000
 
 
 def test_a_moved_checkpoint_keeps_its_identity(streams: Streams) -> None:
@@ -753,3 +755,5 @@ def test_invariant_8_a_fenced_attempt_fails_alone_and_the_query_goes_on(
     assert query.exception() is None
     assert job.written() == [0, 1, 2, 3]
     assert job.offsets() == job.streams.ends(job.input)
+    (batch,) = [p.sink.metrics for p in query.recentProgress if p.numInputRows > 0]
+    assert (batch["transactionsCommitted"], batch["fencedAttempts"]) == ("1", "1")

@@ -4,7 +4,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalInt;
-import java.util.OptionalLong;
 import java.util.stream.Stream;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -47,10 +46,6 @@ public record SinkOptions(
     OptionTable.check("sink", options.asCaseSensitiveMap().keySet());
     Values values = new Values(options);
     values.required("kafka.bootstrap.servers", "sink");
-    OptionalLong timeout = values.positive("kafka.transaction.timeout.ms");
-    if (timeout.orElse(0) > Integer.MAX_VALUE) {
-      throw values.invalid("kafka.transaction.timeout.ms", "at most " + Integer.MAX_VALUE);
-    }
     TransactionScope scope =
         switch (options.getOrDefault("transactionScope", "auto").toLowerCase(Locale.ROOT)) {
           case "auto" -> TransactionScope.AUTO;
@@ -71,7 +66,7 @@ public record SinkOptions(
         options.get("topic"),
         scope,
         prefix,
-        timeout.isPresent() ? OptionalInt.of((int) timeout.getAsLong()) : OptionalInt.empty(),
+        values.positiveInt("kafka.transaction.timeout.ms"),
         decisionTopic,
         Optional.ofNullable(options.get("writeId")),
         registerTopics(values, options));

@@ -23,6 +23,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param maxTriggerDelayMs but no longer than this, once there is any
  * @param fetchOffset how often offsets of topics are asked for again
  * @param slots how many tasks share the partitions, or empty: default parallelism
+ * @param split whether partitions are split for more tasks
  * @param isShared {@code ownership=shared}: other drivers may be in the group
  * @param isHandover whether it takes over from the drivers that are in the group
  * @param readCommitted whether records of open and aborted transactions are hidden (the default)
@@ -45,6 +46,7 @@ public record SourceOptions(
     boolean failOnDataLoss,
     boolean readCommitted,
     OptionalInt slots,
+    Split split,
     boolean isShared,
     boolean isHandover,
     long pollTimeoutMs) {
@@ -116,6 +118,43 @@ public record SourceOptions(
   /** How often something is tried in all, and how long to wait in between. */
   public record Retries(long attempts, long intervalMs) {}
 
+  /**
+   * How what a batch reads is split into more tasks than there are partitions.
+   *
+   * @param minPartitions at least so many tasks, as far as there are records; 0 for no such number
+   * @param maxRecords at most so many offsets for a task; 0 for no such number
+   */
+  public record Split(int minPartitions, long maxRecords) {
+    public static final Split NONE = new Split(0, 0);
+
+    public boolean isNone() {
+      return equals(NONE);
+    }
+
+    private static Split parse(Values values, boolean isShared, OptionalInt slots) {
+      int min = values.positiveInt("minPartitions").orElse(0);
+      long max = values.positive("maxRecordsPerPartition").orElse(0);
+      if (isShared && min > 0) {
+        throw values.invalid("minPartitions", SHARED_SPLIT);
+      }
+      if (isShared && max > 0) {
+        throw values.invalid("maxRecordsPerPartition", SHARED_SPLIT);
+      }
+      if (slots.isPresent() && min > slots.getAsInt()) {
+        throw values.invalid(
+            "minPartitions",
+            "at most the number of slots, which is "
+                + slots.getAsInt()
+                + "; leave slots out to have as many tasks as minPartitions says");
+      }
+      return new Split(min, max);
+    }
+  }
+
+  private static final String SHARED_SPLIT =
+      "no value with ownership=shared, where a partition is read by one task; set slots for more"
+          + " tasks";
+
   private static final long DEFAULT_POLL_TIMEOUT_MS = 120_000;
 
   public static SourceOptions parse(CaseInsensitiveStringMap options) {
@@ -179,10 +218,8 @@ public record SourceOptions(
     if (!strategy.equals("error") && !strategy.equals("latest")) {
       throw values.invalid("startingOffsetsByTimestampStrategy", "error or latest");
     }
-    OptionalLong slots = values.positive("slots");
-    if (slots.isPresent() && slots.getAsLong() > Integer.MAX_VALUE) {
-      throw values.invalid("slots", "at most " + Integer.MAX_VALUE);
-    }
+    OptionalInt slots = values.positiveInt("slots");
+    boolean isShared = ownership.equals("shared");
     return new SourceOptions(
         new ClientSettings(options),
         chosen,
@@ -201,8 +238,9 @@ public record SourceOptions(
         includeHeaders(options),
         values.bool("failOnDataLoss", true),
         isolation.equals("read_committed"),
-        slots.isPresent() ? OptionalInt.of((int) slots.getAsLong()) : OptionalInt.empty(),
-        ownership.equals("shared"),
+        slots,
+        Split.parse(values, isShared, slots),
+        isShared,
         handover,
         values.positive("kafkaConsumer.pollTimeoutMs").orElse(DEFAULT_POLL_TIMEOUT_MS));
   }

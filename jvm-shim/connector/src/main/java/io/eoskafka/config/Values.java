@@ -1,6 +1,7 @@
 package io.eoskafka.config;
 
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -17,6 +18,17 @@ record Values(CaseInsensitiveStringMap options) {
 
   OptionalLong positive(String option) {
     return atLeast(1, option, "a whole number above 0");
+  }
+
+  OptionalInt positiveInt(String option) {
+    OptionalLong value = positive(option);
+    if (value.isEmpty()) {
+      return OptionalInt.empty();
+    }
+    if (value.getAsLong() > Integer.MAX_VALUE) {
+      throw invalid(option, "at most " + Integer.MAX_VALUE);
+    }
+    return OptionalInt.of((int) value.getAsLong());
   }
 
   OptionalLong notNegative(String option) {

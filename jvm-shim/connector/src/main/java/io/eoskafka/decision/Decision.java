@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.eoskafka.config.SourceOptions;
 import io.eoskafka.group.Identity;
 import io.eoskafka.transaction.PreparedTransaction;
 import java.util.ArrayList;
@@ -58,11 +59,15 @@ public record Decision(
    * What an epoch has read of a source.
    *
    * @param slots how many shares its topic-partitions were put in
+   * @param split how they were split, if at all
    * @param starts the first offset of each
    * @param ends the one after its last
    */
   public record Input(
-      int slots, Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {}
+      int slots,
+      SourceOptions.Split split,
+      Map<TopicPartition, Long> starts,
+      Map<TopicPartition, Long> ends) {}
 
   /** Its records' values; one unless there are very many writers. */
   List<String> encode() {
@@ -78,6 +83,12 @@ public record Decision(
         sources.forEach(
             (identity, input) -> {
               ObjectNode source = all.putObject(identity).put("slots", input.slots);
+              if (!input.split.isNone()) {
+                source
+                    .putObject("split")
+                    .put("minPartitions", input.split.minPartitions())
+                    .put("maxRecords", input.split.maxRecords());
+              }
               encode(input.starts, source.putObject("starts"));
               encode(input.ends, source.putObject("ends"));
             });
@@ -143,6 +154,7 @@ public record Decision(
                       source.getKey(),
                       new Input(
                           source.getValue().get("slots").asInt(),
+                          split(source.getValue().path("split")),
                           offsets(source.getValue().get("starts")),
                           offsets(source.getValue().get("ends")))));
       JsonNode plan = first.get("plan");
@@ -156,6 +168,11 @@ public record Decision(
     } catch (JsonProcessingException | NullPointerException e) {
       throw new IllegalArgumentException("no decision: " + values, e);
     }
+  }
+
+  private static SourceOptions.Split split(JsonNode node) {
+    return new SourceOptions.Split(
+        node.path("minPartitions").asInt(), node.path("maxRecords").asLong());
   }
 
   private static WriterOutput decode(JsonNode node) {

@@ -17,7 +17,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
@@ -323,17 +322,15 @@ public final class EpochSession {
    * no such epoch or it did not read it.
    */
   public Long decidedStart(String identityId, TopicPartition partition) {
-    Decision.Input input = unlogged == null ? null : unlogged.sources().get(identityId);
-    return input == null ? null : input.starts().get(partition);
+    return decidedInput(identityId).map(input -> input.starts().get(partition)).orElse(null);
   }
 
   /**
-   * How many slots a source had in a decided epoch that Spark runs again, or empty as {@link
-   * #decidedStart}: only with as many do its writers make the same rows.
+   * What a decided epoch that Spark runs again has read of a source, or empty as {@link
+   * #decidedStart}: only with as many slots, split alike, do its writers make the same rows.
    */
-  public OptionalInt decidedSlots(String identityId) {
-    Decision.Input input = unlogged == null ? null : unlogged.sources().get(identityId);
-    return input == null ? OptionalInt.empty() : OptionalInt.of(input.slots());
+  public Optional<Decision.Input> decidedInput(String identityId) {
+    return Optional.ofNullable(unlogged).map(epoch -> epoch.sources().get(identityId));
   }
 
   /** The writers of a decided epoch whose transactions were aborted. */

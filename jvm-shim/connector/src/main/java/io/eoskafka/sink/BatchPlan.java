@@ -12,6 +12,7 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -21,6 +22,7 @@ import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
+import org.apache.spark.sql.execution.datasources.v2.SupportsCustomDriverMetrics;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
 import org.apache.spark.sql.execution.exchange.Exchange;
@@ -39,9 +41,14 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param notTaskScope why task scope does not hold, or empty: then each scan is in the writing
  *     stage, and of another source
  * @param isStateful whether it keeps state from batch to batch
+ * @param write where the batch's metrics are shown
  */
 record BatchPlan(
-    long epoch, List<ScanOfBatch> scans, Optional<String> notTaskScope, boolean isStateful) {
+    long epoch,
+    List<ScanOfBatch> scans,
+    Optional<String> notTaskScope,
+    boolean isStateful,
+    SupportsCustomDriverMetrics write) {
 
   /** Why a plan is not one for task scope. */
   private static final class UnfitException extends RuntimeException {
@@ -92,7 +99,18 @@ record BatchPlan(
                         (SlotReaderFactory) scan.readerFactory()))
             .toList(),
         whyNotTaskScope(stage, tasks),
-        !stateful.isEmpty());
+        !stateful.isEmpty(),
+        (WriteToDataSourceV2Exec) writes.get(0));
+  }
+
+  private record Value(String name, long value) implements CustomTaskMetric {}
+
+  /** Shows metrics of the write, by name, in Spark's SQL view. */
+  void report(Map<String, Long> metrics) {
+    write.postDriverMetrics(
+        metrics.entrySet().stream()
+            .map(metric -> new Value(metric.getKey(), metric.getValue()))
+            .toArray(CustomTaskMetric[]::new));
   }
 
   /** Its sources of ours, each once. */

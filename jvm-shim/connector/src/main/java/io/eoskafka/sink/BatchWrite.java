@@ -99,7 +99,7 @@ public final class BatchWrite {
     EpochBatch batch = session.begin(epoch, registerTopics);
     boolean done = false;
     try {
-      List<TaskReport> reports =
+      List<ReportMessage> reports =
           rows.queryExecution()
               .toRdd()
               .toJavaRDD()
@@ -126,9 +126,9 @@ public final class BatchWrite {
 
   /** Writes one partition. */
   private record WriteTask(WriterScope scope, OutputColumns columns)
-      implements Function2<Integer, Iterator<InternalRow>, Iterator<TaskReport>> {
+      implements Function2<Integer, Iterator<InternalRow>, Iterator<ReportMessage>> {
     @Override
-    public Iterator<TaskReport> call(Integer partition, Iterator<InternalRow> rows) {
+    public Iterator<ReportMessage> call(Integer partition, Iterator<InternalRow> rows) {
       EpochScopeWriter writer =
           new EpochScopeWriter(new WriterTransaction(scope, partition), columns);
       boolean done = false;
@@ -136,7 +136,7 @@ public final class BatchWrite {
         while (rows.hasNext()) {
           writer.write(rows.next());
         }
-        TaskReport report = writer.commit();
+        ReportMessage report = writer.commit();
         done = true;
         return List.of(report).iterator();
       } finally {

@@ -10,6 +10,8 @@ import io.eoskafka.decision.WriterReport;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.task.SlotCommit;
+import io.eoskafka.task.TaskReport;
+import io.eoskafka.transaction.TransactionCounts;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -34,6 +36,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   private final SinkOptions options;
   private final OutputColumns columns;
   private final SinkMetrics metrics;
+  private BatchPlan plan;
   private List<EosKafkaMicroBatchStream> sources = List.of();
 
   /** Null in task scope. */
@@ -48,13 +51,15 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
     RunningQuery query = RunningQuery.ofThisThread();
-    BatchPlan plan = BatchPlan.ofRunningBatch(SparkContext.getOrCreate(), info.numPartitions());
+    plan = BatchPlan.ofRunningBatch(SparkContext.getOrCreate(), info.numPartitions());
     sources = new ArrayList<>(plan.sources());
     Optional<String> unread = addUnread(query);
     Optional<String> reason =
         plan.notTaskScope()
             .or(() -> unread)
-            .or(() -> sources.stream().flatMap(source -> source.elsewhere().stream()).findFirst());
+            .or(
+                () ->
+                    sources.stream().flatMap(source -> source.notForTasks().stream()).findFirst());
     // An epoch that was decided is run again as what it was.
     boolean decided =
         EpochSession.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
@@ -64,7 +69,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (options.transactionScope() == TransactionScope.EPOCH || reason.isPresent() || decided) {
       String why = reason.orElse("transactionScope=epoch");
       sources.forEach(source -> source.requireExclusive(why));
-      return inEpochScope(query, plan);
+      return inEpochScope(query);
     }
     String token = UUID.randomUUID() + "/" + plan.epoch();
     for (BatchPlan.ScanOfBatch scan : plan.scans()) {
@@ -73,7 +78,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     return new TaskScopeWriterFactory(token, columns);
   }
 
-  private StreamingDataWriterFactory inEpochScope(RunningQuery query, BatchPlan plan) {
+  private StreamingDataWriterFactory inEpochScope(RunningQuery query) {
     if (plan.isStateful()) {
       sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
     }
@@ -119,19 +124,34 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (epoch != null) {
       List<WriterReport> reports =
           Stream.of(messages)
-              .map(message -> ((TaskReport) message).as(WriterReport.class))
+              .map(message -> ((ReportMessage) message).as(WriterReport.class))
               .toList();
       long began = System.nanoTime();
       int transactions = epoch.commit(reports, sources);
-      metrics.epochScope(transactions, (System.nanoTime() - began) / 1_000_000);
+      TransactionCounts counts =
+          new TransactionCounts(transactions, 0, 0, (System.nanoTime() - began) / 1_000_000);
+      for (WriterReport report : reports) {
+        counts = counts.plus(report.failed());
+      }
+      report("epoch", counts);
       return;
     }
     List<SlotCommit> commits = new ArrayList<>();
+    TransactionCounts counts = TransactionCounts.NONE;
     for (WriterCommitMessage message : messages) {
-      commits.addAll(List.of(((TaskReport) message).as(SlotCommit[].class)));
+      TaskReport report = ((ReportMessage) message).as(TaskReport.class);
+      commits.addAll(report.slots());
+      counts = counts.plus(report.counts());
     }
-    sources.forEach(source -> source.taskScopeCommitted(epochId, commits));
-    metrics.taskScope();
+    for (EosKafkaMicroBatchStream source : sources) {
+      source.taskScopeCommitted(epochId, commits);
+    }
+    report("task", counts);
+  }
+
+  private void report(String scope, TransactionCounts counts) {
+    metrics.batch(scope, counts);
+    plan.report(metrics.numbers());
   }
 
   /**

@@ -3,6 +3,7 @@ package io.eoskafka.sink;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import java.util.Map;
+import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
@@ -38,6 +39,11 @@ public final class EosKafkaWriteBuilder
       @Override
       public String description() {
         return "eoskafka[" + (options.topic() == null ? "by row" : options.topic()) + "]";
+      }
+
+      @Override
+      public CustomMetric[] supportedCustomMetrics() {
+        return SinkMetrics.ofWrite();
       }
 
       @Override

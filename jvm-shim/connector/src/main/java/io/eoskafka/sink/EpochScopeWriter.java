@@ -22,11 +22,13 @@ final class EpochScopeWriter implements DataWriter<InternalRow> {
   }
 
   @Override
-  public TaskReport commit() {
+  public ReportMessage commit() {
     TaskContext task = TaskContext.get();
-    return TaskReport.of(
+    return ReportMessage.of(
         new WriterReport(
-            transaction.prepare(), task.stageAttemptNumber() == 0 && task.attemptNumber() == 0));
+            transaction.prepare(),
+            task.stageAttemptNumber() == 0 && task.attemptNumber() == 0,
+            transaction.takeFailed()));
   }
 
   @Override

@@ -14,23 +14,23 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
  * session's serializer, and one that cannot, as Kryo cannot with Java's records, would fail the
  * task after its transaction has ended.
  */
-final class TaskReport implements WriterCommitMessage {
+final class ReportMessage implements WriterCommitMessage {
   private static final long serialVersionUID = 1L;
 
   private final byte[] content;
 
-  private TaskReport(byte[] content) {
+  private ReportMessage(byte[] content) {
     this.content = content;
   }
 
-  static TaskReport of(Serializable content) {
+  static ReportMessage of(Serializable content) {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
       out.writeObject(content);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    return new TaskReport(bytes.toByteArray());
+    return new ReportMessage(bytes.toByteArray());
   }
 
   /** What it was made of. */

@@ -1,7 +1,7 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.task.SlotCommit;
+import io.eoskafka.task.TaskReport;
 import io.eoskafka.task.TaskTransaction;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -47,8 +47,7 @@ final class TaskScopeWriter implements DataWriter<InternalRow> {
       transaction = entered();
     }
     // Nothing from a task that had no input: Spark runs one for a batch with no partitions.
-    return TaskReport.of(
-        transaction == null ? new SlotCommit[0] : transaction.commit().toArray(SlotCommit[]::new));
+    return ReportMessage.of(transaction == null ? TaskReport.EMPTY : transaction.commit());
   }
 
   @Override

@@ -57,7 +57,7 @@ final class EosKafkaBatch implements Batch {
       if (!options.ending().isExplicit()) {
         ends.replaceAll((partition, end) -> Math.max(end, starts.get(partition)));
       }
-      List<InputPartition> partitions = new ArrayList<>();
+      List<SlotRange> ranges = new ArrayList<>();
       ends.forEach(
           (partition, wanted) -> {
             long start = within(partition, starts.get(partition), earliest, readable);
@@ -66,19 +66,23 @@ final class EosKafkaBatch implements Batch {
               lost(partition, start, "the batch is to end at " + end, end);
             }
             if (start < end) {
-              SlotRange range =
+              ranges.add(
                   new SlotRange(
                       partition.topic(),
                       partition.partition(),
                       start,
                       start,
                       end,
-                      ids.get(partition));
-              partitions.add(
-                  new SlotPartition(
-                      new SlotWork(partitions.size(), List.of(range), null), new String[0]));
+                      ids.get(partition)));
             }
           });
+      List<InputPartition> partitions = new ArrayList<>();
+      for (SlotRange range : RangeSplit.cut(ranges, options.split())) {
+        // Its consumer does not rest, since nobody would take it up again.
+        partitions.add(
+            new SlotPartition(
+                new SlotWork(partitions.size(), List.of(range), null), new String[0], false));
+      }
       return partitions.toArray(InputPartition[]::new);
     }
   }
@@ -111,6 +115,6 @@ final class EosKafkaBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return SlotReaderFactory.ofBatchQuery(UUID.randomUUID().toString(), options);
+    return new SlotReaderFactory(UUID.randomUUID().toString(), options);
   }
 }

@@ -23,7 +23,6 @@ import java.util.List;
 import java.util.LongSummaryStatistics;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
@@ -85,12 +84,20 @@ public final class EosKafkaMicroBatchStream
   /** Of the planned batch; some may have nothing to read. */
   private int slots;
 
+  /** Of the planned batch: how partitions are to be split, and whether any is. */
+  private SourceOptions.Split split = SourceOptions.Split.NONE;
+
+  private boolean isSplit;
+
   private final SlotShares slotShares;
 
   /** Partitions whose batch starts elsewhere than Spark's log says, and where it says. */
   private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
 
   private boolean isHandedOver;
+
+  /** For stable offsets, in this run. */
+  private long tasksWaitedMs;
 
   /** See {@link TaskScope#plan}. */
   private long plan;
@@ -326,7 +333,10 @@ public final class EosKafkaMicroBatchStream
     return latest.isEmpty() ? null : PartitionOffsets.of(latest);
   }
 
-  /** The built-in connector's names; records, over the partitions that this driver has. */
+  /**
+   * The first three have the built-in connector's names; records, over the partitions that this
+   * driver has. The last one is what this run has waited for so far, driver and tasks together.
+   */
   @Override
   public Map<String, String> metrics(Optional<Offset> latestConsumed) {
     if (latestConsumed.isEmpty() || latest.isEmpty()) {
@@ -342,9 +352,14 @@ public final class EosKafkaMicroBatchStream
     return behind.getCount() == 0
         ? Map.of()
         : Map.of(
-            "minOffsetsBehindLatest", Long.toString(behind.getMin()),
-            "maxOffsetsBehindLatest", Long.toString(behind.getMax()),
-            "avgOffsetsBehindLatest", Double.toString(behind.getAverage()));
+            "minOffsetsBehindLatest",
+            Long.toString(behind.getMin()),
+            "maxOffsetsBehindLatest",
+            Long.toString(behind.getMax()),
+            "avgOffsetsBehindLatest",
+            Double.toString(behind.getAverage()),
+            ScanMetrics.StableOffsetWait.NAME,
+            Long.toString(progress.stableWaitMs() + tasksWaitedMs));
   }
 
   @Override
@@ -361,15 +376,14 @@ public final class EosKafkaMicroBatchStream
     if (options.isShared()) {
       ends.keySet().retainAll(group.keySet());
     }
-    slots = slots(ends.size());
-    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots);
-    boolean isDecidedAgain = !ownBatch && progress.decidedSlots().isPresent();
-    Map<Integer, List<SlotRange>> shares = new TreeMap<>();
+    Optional<Decision.Input> decided = ownBatch ? Optional.empty() : progress.decidedInput();
+    split = decided.map(Decision.Input::split).orElse(options.split());
+    slots = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
+    List<SlotRange> ranges = new ArrayList<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
-      int slot = slotOf.get(partition);
       Long groupStart = group.get(partition);
-      if (groupStart == null || isDecidedAgain && progress.isRecreated(partition)) {
+      if (groupStart == null || decided.isPresent() && progress.isRecreated(partition)) {
         // In the second case what the batch has read is gone, and what is there is for the next.
         continue;
       }
@@ -380,31 +394,39 @@ public final class EosKafkaMicroBatchStream
         otherStarts.put(partition, logged);
       }
       if (from < entry.getValue()) {
-        shares
-            .computeIfAbsent(slot, s -> new ArrayList<>())
-            .add(
-                new SlotRange(
-                    partition.topic(),
-                    partition.partition(),
-                    from,
-                    groupStart,
-                    entry.getValue(),
-                    progress.topicId(partition)));
+        ranges.add(
+            new SlotRange(
+                partition.topic(),
+                partition.partition(),
+                from,
+                groupStart,
+                entry.getValue(),
+                progress.topicId(partition)));
       }
+    }
+    List<SlotRange> pieces = RangeSplit.cut(ranges, split);
+    isSplit = pieces.size() > ranges.size();
+    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots);
+    Map<Integer, List<SlotRange>> shares = new TreeMap<>();
+    for (SlotRange piece : pieces) {
+      // Two pieces of a partition must not be in one slot, so each is in one of its own.
+      int slot = isSplit ? shares.size() : slotOf.get(piece.topicPartition());
+      shares.computeIfAbsent(slot, s -> new ArrayList<>()).add(piece);
     }
     planned = new TreeMap<>();
     List<InputPartition> partitions = new ArrayList<>();
     shares.forEach(
-        (slot, ranges) -> {
+        (slot, read) -> {
           SlotCommit owner = owners.get(slot);
-          SlotWork work = new SlotWork(slot, ranges, owner == null ? null : owner.jvm());
+          SlotWork work = new SlotWork(slot, read, owner == null ? null : owner.jvm());
           planned.put(slot, work);
           partitions.add(
               new SlotPartition(
                   work,
-                  owner == null
+                  owner == null || isSplit
                       ? new String[0]
-                      : new String[] {"executor_" + owner.host() + "_" + owner.executorId()}));
+                      : new String[] {"executor_" + owner.host() + "_" + owner.executorId()},
+                  !isSplit));
         });
     if (options.isShared()) {
       Map<Integer, Map<TopicPartition, Long>> used = new HashMap<>();
@@ -420,11 +442,8 @@ public final class EosKafkaMicroBatchStream
   }
 
   private int slots(int partitions) {
-    OptionalInt decided = ownBatch ? OptionalInt.empty() : progress.decidedSlots();
-    int wanted =
-        decided.orElseGet(
-            () -> options.slots().orElseGet(() -> SparkContext.getOrCreate().defaultParallelism()));
-    return Math.max(1, Math.min(wanted, partitions));
+    int wanted = options.slots().orElseGet(() -> SparkContext.getOrCreate().defaultParallelism());
+    return Math.max(1, Math.min(Math.max(wanted, split.minPartitions()), partitions));
   }
 
   @Override
@@ -472,11 +491,15 @@ public final class EosKafkaMicroBatchStream
     }
   }
 
-  /** Why its offsets cannot be in a transaction with the sink's records, or empty. */
-  public Optional<String> elsewhere() {
-    return progress.sinkIsHere()
-        ? Optional.empty()
-        : Optional.of("its source is on another cluster than its sink");
+  /** Why the planned batch's offsets cannot be in a task's transaction, or empty. */
+  public Optional<String> notForTasks() {
+    if (!progress.sinkIsHere()) {
+      return Optional.of("its source is on another cluster than its sink");
+    }
+    return isSplit
+        ? Optional.of(
+            "minPartitions or maxRecordsPerPartition gives one partition to several tasks")
+        : Optional.empty();
   }
 
   /**
@@ -493,6 +516,7 @@ public final class EosKafkaMicroBatchStream
     Map<TopicPartition, Long> reached = new HashMap<>();
     for (SlotWork work : planned.values()) {
       SlotCommit commit = bySlot.get(work.slot());
+      tasksWaitedMs += commit == null ? 0 : commit.stableWaitMs();
       if (commit != null && commit.offsets().isEmpty() && options.isShared()) {
         // What is still ours comes with the next batch.
         LOG.info("Batch {}: slot {} was aborted, since partitions have moved", epoch, work.slot());
@@ -552,10 +576,10 @@ public final class EosKafkaMicroBatchStream
     ranges()
         .forEach(
             range -> {
-              starts.put(range.topicPartition(), range.epochStart());
-              ends.put(range.topicPartition(), range.end());
+              starts.merge(range.topicPartition(), range.epochStart(), Math::min);
+              ends.merge(range.topicPartition(), range.end(), Math::max);
             });
-    return new Decision.Input(slots, starts, ends);
+    return new Decision.Input(slots, split, starts, ends);
   }
 
   @Override

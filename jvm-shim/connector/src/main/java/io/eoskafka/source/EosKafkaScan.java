@@ -3,6 +3,7 @@ package io.eoskafka.source;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import java.util.Map;
+import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -35,6 +36,11 @@ public final class EosKafkaScan implements Scan, ScanBuilder {
   @Override
   public String description() {
     return "eoskafka[" + options.strategyValue() + "]";
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return ScanMetrics.ofScan();
   }
 
   @Override

@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.decision.Decision;
 import io.eoskafka.decision.EpochSession;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.Fence;
@@ -27,7 +28,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -88,6 +88,7 @@ final class GroupProgress {
   private final Map<TopicPartition, Long> terms = new HashMap<>();
 
   private long settledUpheavals = -1;
+  private long stableWaitMs;
 
   /** Of a shared group. */
   private GroupMembers.Release release;
@@ -533,12 +534,15 @@ final class GroupProgress {
       if (partitions.isEmpty()) {
         return Map.of();
       }
+      long began = System.nanoTime();
       try {
         return offsets.stable(partitions, STABLE_TRY);
       } catch (TimeoutException e) {
         if (System.nanoTime() > deadline) {
           throw GroupOffsets.stillUnstable(identity.group(), STABLE_TIMEOUT, e);
         }
+      } finally {
+        stableWaitMs += (System.nanoTime() - began) / 1_000_000;
       }
     }
   }
@@ -662,9 +666,9 @@ final class GroupProgress {
     return recreated.contains(partition);
   }
 
-  /** How many slots the batch has that Spark runs again after it was decided, or empty. */
-  OptionalInt decidedSlots() {
-    return epochs == null ? OptionalInt.empty() : epochs.decidedSlots(identity.producers());
+  /** What the batch has read that Spark runs again after it was decided, or empty. */
+  Optional<Decision.Input> decidedInput() {
+    return epochs == null ? Optional.empty() : epochs.decidedInput(identity.producers());
   }
 
   /**
@@ -867,6 +871,11 @@ final class GroupProgress {
 
   Identity identity() {
     return identity;
+  }
+
+  /** How long this driver has waited in all for stable offsets. */
+  long stableWaitMs() {
+    return stableWaitMs;
   }
 
   Fence fence() {

@@ -82,6 +82,11 @@ final class SlotConsumer {
   private List<TopicPartition> batch = List.of();
   private boolean released;
 
+  /** Of this batch. */
+  private long outOfRange;
+
+  private long losses;
+
   private SlotConsumer(
       String name, ClientSettings client, boolean failOnDataLoss, long pollTimeoutMs) {
     this.name = name;
@@ -121,6 +126,8 @@ final class SlotConsumer {
 
   private void begin(Map<TopicPartition, OffsetAndMetadata> start, List<SlotRange> ranges) {
     released = false;
+    outOfRange = 0;
+    losses = 0;
     batch = new ArrayList<>(start.keySet());
     Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
     if (assignment.addAll(batch)) {
@@ -238,6 +245,7 @@ final class SlotConsumer {
 
   private void skipLostData(OffsetOutOfRangeException lost) {
     Map<TopicPartition, Long> positions = lost.offsetOutOfRangePartitions();
+    outOfRange += positions.size();
     Map<TopicPartition, Long> first = consumer.beginningOffsets(positions.keySet());
     positions.forEach(
         (partition, position) -> {
@@ -253,6 +261,7 @@ final class SlotConsumer {
             throw EosKafkaException.of("EOSKAFKA_DATA_LOSS_WHILE_READING", values, lost);
           }
           LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
+          losses++;
           long next = cursor.end;
           if (logStart > position) {
             next = Math.min(logStart, cursor.end);
@@ -283,6 +292,16 @@ final class SlotConsumer {
     return EosKafkaException.of(
         "EOSKAFKA_POLL_TIMEOUT",
         Map.of("timeout", pollTimeoutMs, "waiting", waiting, "servers", client.bootstrapServers()));
+  }
+
+  /** How often a position of this batch was not in its log. */
+  long outOfRange() {
+    return outOfRange;
+  }
+
+  /** How often records of this batch were gone, and skipped. */
+  long losses() {
+    return losses;
   }
 
   /**

@@ -4,6 +4,7 @@ import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskTransaction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 
 /** Hands a slot's records to Spark, and tells the task's transaction when the last one is out. */
@@ -12,26 +13,26 @@ final class SlotReader implements PartitionReader<InternalRow> {
   private final TaskTransaction transaction;
   private final SlotWork work;
   private final RowBuilder rows;
-  private final boolean hasNextBatch;
+  private final boolean rests;
   private ConsumerRecord<byte[], byte[]> record;
   private boolean drained;
 
   /**
    * @param consumer null where nothing is to be read
    * @param transaction null outside task scope
-   * @param hasNextBatch whether the consumer is to rest for it
+   * @param rests whether the consumer is to rest for it
    */
   SlotReader(
       SlotConsumer consumer,
       TaskTransaction transaction,
       SlotWork work,
       RowBuilder rows,
-      boolean hasNextBatch) {
+      boolean rests) {
     this.consumer = consumer;
     this.transaction = transaction;
     this.work = work;
     this.rows = rows;
-    this.hasNextBatch = hasNextBatch;
+    this.rests = rests;
   }
 
   @Override
@@ -58,9 +59,17 @@ final class SlotReader implements PartitionReader<InternalRow> {
   }
 
   @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    return ScanMetrics.ofTask(
+        consumer == null ? 0 : consumer.outOfRange(),
+        consumer == null ? 0 : consumer.losses(),
+        transaction == null ? 0 : transaction.stableWaitMs(work));
+  }
+
+  @Override
   public void close() {
     if (consumer != null) {
-      consumer.release(drained && hasNextBatch);
+      consumer.release(drained && rests);
     }
   }
 }

@@ -27,23 +27,12 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
   private final boolean includeHeaders;
   private final boolean failOnDataLoss;
   private final long pollTimeoutMs;
-  private final boolean hasNextBatch;
   private volatile TaskScope scope;
 
   /**
-   * @param sourceRun unique per run of a source; names its resting consumers
+   * @param sourceRun unique per run of a source or batch query; names its resting consumers
    */
   SlotReaderFactory(String sourceRun, SourceOptions options) {
-    this(sourceRun, options, true);
-  }
-
-  /** For a batch query: its consumers do not rest, since nobody would take them up again. */
-  static SlotReaderFactory ofBatchQuery(String name, SourceOptions options) {
-    return new SlotReaderFactory(name, options, false);
-  }
-
-  private SlotReaderFactory(String sourceRun, SourceOptions options, boolean hasNextBatch) {
-    this.hasNextBatch = hasNextBatch;
     this.sourceRun = sourceRun;
     this.client = options.client();
     this.includeHeaders = options.includeHeaders();
@@ -80,6 +69,6 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                 start,
                 slot.work().ranges());
     return new SlotReader(
-        consumer, transaction, slot.work(), new RowBuilder(includeHeaders), hasNextBatch);
+        consumer, transaction, slot.work(), new RowBuilder(includeHeaders), slot.rests());
   }
 }

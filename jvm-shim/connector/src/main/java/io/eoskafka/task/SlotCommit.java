@@ -14,6 +14,7 @@ import org.apache.kafka.common.TopicPartition;
  * @param offsets by topic-partition, the first offset not yet taken effect; none where the task was
  *     given no fence, since partitions have gone to another driver of the group: then it has
  *     aborted its transaction
+ * @param stableWaitMs how long the task had to wait until its start was stable
  */
 public record SlotCommit(
     String producers,
@@ -21,5 +22,6 @@ public record SlotCommit(
     String jvm,
     String executorId,
     String host,
-    Map<TopicPartition, Long> offsets)
+    Map<TopicPartition, Long> offsets,
+    long stableWaitMs)
     implements Serializable {}

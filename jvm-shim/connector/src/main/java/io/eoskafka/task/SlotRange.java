@@ -19,4 +19,9 @@ public record SlotRange(
   public TopicPartition topicPartition() {
     return new TopicPartition(topic, partition);
   }
+
+  /** A piece of it, for epoch scope. */
+  public SlotRange between(long start, long until) {
+    return new SlotRange(topic, partition, start, groupStart, until, topicId);
+  }
 }

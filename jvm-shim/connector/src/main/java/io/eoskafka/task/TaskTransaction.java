@@ -6,6 +6,7 @@ import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.stamp.Stamp;
+import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
@@ -79,6 +80,9 @@ public final class TaskTransaction {
      * Set by the thread that reads, which may be a Python runner's, seen by the one that writes.
      */
     volatile Map<TopicPartition, Optional<Integer>> drained;
+
+    /** How long it took until the offsets at its start were stable. */
+    long stableWaitMs;
 
     Entered(SlotWork work) {
       this.work = work;
@@ -165,11 +169,20 @@ public final class TaskTransaction {
     return starts;
   }
 
+  /** How long a reader that has entered had to wait for stable offsets, in milliseconds. */
+  public long stableWaitMs(SlotWork work) {
+    return slots.stream()
+        .filter(entered -> entered.work == work)
+        .mapToLong(entered -> entered.stableWaitMs)
+        .sum();
+  }
+
   private void join(SlotWork work) {
     if (slots.isEmpty()) {
       takeResting(work);
     }
-    slots.add(new Entered(work));
+    Entered entered = new Entered(work);
+    slots.add(entered);
     if (abandoned) {
       inputDrained(work, Map.of());
       return;
@@ -178,7 +191,7 @@ public final class TaskTransaction {
       work.ranges()
           .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
     } else {
-      findStart(work);
+      findStart(entered);
     }
     if (abandoned || isCommitted(work)) {
       // Nothing will be read, so nothing is left to drain.
@@ -210,7 +223,8 @@ public final class TaskTransaction {
         .allMatch(r -> Long.valueOf(r.groupStart()).equals(committed.get(r.topicPartition())));
   }
 
-  private void findStart(SlotWork work) {
+  private void findStart(Entered entered) {
+    SlotWork work = entered.work;
     GroupOffsets offsets =
         new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
@@ -241,11 +255,13 @@ public final class TaskTransaction {
       }
       FaultPoint.AFTER_INIT.reach();
     }
+    long began = System.nanoTime();
     try {
       takeStart(work, offsets.stable(partitions, STABLE_TIMEOUT), true);
     } catch (TimeoutException e) {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
+    entered.stableWaitMs = (System.nanoTime() - began) / 1_000_000;
   }
 
   private GroupMembers members() {
@@ -367,8 +383,10 @@ public final class TaskTransaction {
    * driver of a shared group has lost partitions since they were planned it aborts: their new owner
    * makes these records, and what was planned with them comes with the next batch.
    */
-  public List<SlotCommit> commit() {
+  public TaskReport commit() {
     boolean committed = !abandoned;
+    long began = System.nanoTime();
+    TransactionCounts own = TransactionCounts.NONE;
     if (hasWork && !abandoned) {
       Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
       try {
@@ -380,6 +398,7 @@ public final class TaskTransaction {
         committed = false;
       }
       if (committed) {
+        own = new TransactionCounts(1, 0, 0, (System.nanoTime() - began) / 1_000_000);
         if (producer.isSpent()) {
           ended = true;
         } else {
@@ -394,7 +413,8 @@ public final class TaskTransaction {
     if (scope.identity().isShared()) {
       FenceLeases.ended(scope, slotNumbers());
     }
-    return report(committed);
+    return new TaskReport(
+        report(committed), own.plus(TransactionCounts.takeFailed(scope.identity().producers())));
   }
 
   private List<Integer> slotNumbers() {
@@ -417,7 +437,8 @@ public final class TaskTransaction {
               JVM,
               env.executorId(),
               env.blockManager().blockManagerId().host(),
-              reached));
+              reached,
+              entered.stableWaitMs));
     }
     return commits;
   }
@@ -532,7 +553,8 @@ public final class TaskTransaction {
   public synchronized void abort() {
     if (producer != null && !ended) {
       ended = true;
-      producer.abortAndClose();
+      boolean aborted = producer.abortAndClose();
+      TransactionCounts.failed(scope.identity().producers(), aborted, producer.wasFenced());
     }
   }
 }

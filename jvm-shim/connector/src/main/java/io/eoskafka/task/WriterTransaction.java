@@ -5,6 +5,7 @@ import io.eoskafka.decision.WriterScope;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionalProducer;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -85,10 +86,16 @@ public final class WriterTransaction {
     return new WriterOutput(writer, prepared, partition, marker, digest.rows(), digest.sum());
   }
 
+  /** Of attempts that have failed in this JVM and were not reported yet. */
+  public TransactionCounts takeFailed() {
+    return TransactionCounts.takeFailed(scope.queryId());
+  }
+
   /** Ends an attempt that was not prepared; does nothing to one that was. */
   public void abort() {
     if (producer != null) {
-      producer.abortAndClose();
+      boolean aborted = producer.abortAndClose();
+      TransactionCounts.failed(scope.queryId(), aborted, producer.wasFenced());
       producer = null;
     }
   }

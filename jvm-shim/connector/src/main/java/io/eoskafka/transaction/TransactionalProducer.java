@@ -73,6 +73,7 @@ public final class TransactionalProducer {
 
   private boolean open;
   private boolean ending;
+  private boolean fenced;
   private long beganNanos;
   private int sinceTimeCheck;
 
@@ -373,12 +374,15 @@ public final class TransactionalProducer {
   /**
    * Ends the transaction so that nobody waits for it, and closes. Where its end has no clear
    * answer, the next {@link #init} of this id settles it.
+   *
+   * @return whether one was given up
    */
-  public void abortAndClose() {
+  public boolean abortAndClose() {
     // The thread of a killed task is interrupted, which would cut the abort short.
     boolean interrupted = Thread.interrupted();
+    boolean isGivenUp = open && !ending;
     try {
-      if (open && !ending) {
+      if (isGivenUp) {
         producer.abortTransaction();
       }
     } catch (KafkaException | IllegalStateException e) {
@@ -392,6 +396,12 @@ public final class TransactionalProducer {
         Thread.currentThread().interrupt();
       }
     }
+    return isGivenUp;
+  }
+
+  /** Whether somebody else has initialised its id, or its transaction has timed out. */
+  public boolean wasFenced() {
+    return fenced;
   }
 
   public void close() {
@@ -406,6 +416,7 @@ public final class TransactionalProducer {
   }
 
   private EosKafkaException fenced(RuntimeException cause) {
+    fenced = true;
     return EosKafkaException.of(
         "EOSKAFKA_ATTEMPT_FENCED",
         Map.of("transactionalId", transactionalId, "timeout", transactionTimeoutMs),

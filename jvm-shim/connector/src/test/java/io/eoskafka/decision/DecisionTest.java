@@ -3,6 +3,7 @@ package io.eoskafka.decision;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.eoskafka.config.SourceOptions.Split;
 import io.eoskafka.transaction.PreparedTransaction;
 import java.util.ArrayList;
 import java.util.List;
@@ -31,7 +32,11 @@ class DecisionTest {
         9,
         PLAN,
         outputs,
-        Map.of("source", new Decision.Input(2, Map.of(partition, 5L), Map.of(partition, 7L))));
+        Map.of("source", input(partition, Split.NONE), "other", input(partition, new Split(8, 1))));
+  }
+
+  private static Decision.Input input(TopicPartition partition, Split split) {
+    return new Decision.Input(2, split, Map.of(partition, 5L), Map.of(partition, 7L));
   }
 
   @Test
