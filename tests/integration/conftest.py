@@ -97,3 +97,10 @@ def streams(
     keep_logs.append(spark_folder / "spark.log")
     with closing(Streams(shared_spark, cluster.bootstrap_servers, tmp_path)) as streams:
         yield streams
+
+
+@pytest.fixture(params=["eoskafka", pytest.param("kafka", marks=pytest.mark.slow)])
+def either(streams: Streams, request: pytest.FixtureRequest) -> Streams:
+    """`streams` with this connector, and with Spark's own: what both do alike."""
+    streams.form = request.param
+    return streams

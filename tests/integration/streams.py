@@ -15,6 +15,7 @@ from pathlib import Path
 
 import eoskafka
 from eoskafka.audit import read_committed
+from eoskafka.bench.peers import peer_jars
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
 from eoskafka.upgrade import COORDINATOR_COMES
 from harness.waiting import until
@@ -43,7 +44,7 @@ appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 
 
 def start_session(folder: Path) -> SparkSession:
-    """A session with the connector, whose INFO log goes to `folder`/spark.log."""
+    """A session with this connector and Spark's own, whose INFO log goes to `folder`/spark.log."""
     log4j = folder / "log4j2.properties"
     log4j.write_text(_LOG4J.format(file=folder / "spark.log"), encoding="utf-8")
     builder = (
@@ -62,12 +63,14 @@ def start_session(folder: Path) -> SparkSession:
             f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1",
         )
     )
+    peers = ",".join(map(str, peer_jars()))
     jar = os.environ.get("EOSKAFKA_JAR")
     if jar:
-        builder = builder.config("spark.jars", jar).config("spark.plugins", PLUGIN_CLASS)
+        builder = builder.config("spark.jars", f"{peers},{jar}")
+        builder = builder.config("spark.plugins", PLUGIN_CLASS)
         builder = builder.config(REDACTION, REDACTED)
     else:
-        builder = eoskafka.configure(builder)
+        builder = eoskafka.configure(builder.config("spark.jars", peers))
     return builder.getOrCreate()
 
 
@@ -78,12 +81,16 @@ class Streams:
         spark: the shared session.
         servers: the shared broker.
         folder: for checkpoints; of one test.
+        form: Spark's name of the connector that sources and sinks have: ours or `kafka`.
     """
 
-    def __init__(self, spark: SparkSession, servers: str, folder: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, servers: str, folder: Path, form: str = "eoskafka"
+    ) -> None:
         self.spark = spark
         self.servers = servers
         self.folder = folder
+        self.form = form
         self.admin = KafkaAdminClient(bootstrap_servers=servers)
         self._producer = self._new_producer()
         self._counter = itertools.count()
@@ -105,10 +112,15 @@ class Streams:
         self.send(name, *range(records))
         return name
 
-    def create(self, name: str, partitions: int) -> None:
-        """A topic with this name, ready to be written to."""
-        self.admin.create_topics([NewTopic(name, partitions, 1)])
+    def create(self, name: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
+        """A topic with this name and settings, ready to be written to."""
+        self.admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
         self.admin.wait_for_topics([name])
+
+    def delete(self, name: str) -> None:
+        """Remove a topic, and wait until it is gone."""
+        self.admin.delete_topics([name])
+        until(lambda: name not in self.admin.list_topics(), f"the end of {name}", 20)
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Let the topic have this many partitions, ready to be written to."""
@@ -248,7 +260,31 @@ class Streams:
             **({"subscribe": topic} if topic else {}),
             **(options or {}),
         }
-        return self.spark.readStream.format("eoskafka").options(**given).load()
+        return self.spark.readStream.format(self.form).options(**given).load()
+
+    def batch(self, topic: str | None = None, options: Options | None = None) -> DataFrame:
+        """A batch query over the topic, or over what the options say."""
+        given = {
+            "kafka.bootstrap.servers": self.servers,
+            **({"subscribe": topic} if topic else {}),
+            **(options or {}),
+        }
+        return self.spark.read.format(self.form).options(**given).load()
+
+    def save(
+        self,
+        rows: DataFrame,
+        topic: str | None,
+        options: Options | None = None,
+        mode: str = "append",
+    ) -> None:
+        """Write rows in one batch."""
+        given = {
+            "kafka.bootstrap.servers": self.servers,
+            **({"topic": topic} if topic else {}),
+            **(options or {}),
+        }
+        rows.write.format(self.form).mode(mode).options(**given).save()
 
     def sink(
         self,
@@ -266,7 +302,7 @@ class Streams:
             **(options or {}),
         }
         return (
-            rows.writeStream.format("eoskafka")
+            rows.writeStream.format(self.form)
             .options(**given)
             .outputMode(mode)
             .trigger(availableNow=True)

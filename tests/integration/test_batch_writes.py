@@ -38,25 +38,9 @@ def assert_nothing_is_open(admin: KafkaAdminClient, prefix: str) -> None:
     assert [name for name in found if name.startswith(prefix)] == []
 
 
-@pytest.mark.parametrize("mode", ["append", "error"])
-def test_a_batch_write(streams: Streams, mode: str) -> None:
-    output = streams.topic()
-    save(rows(streams), streams, output, mode)
-    save(rows(streams, start=ROWS), streams, output, mode)
-    assert streams.numbers(output) == [*range(2 * ROWS)]
-
-
 def test_a_batch_write_without_rows(streams: Streams) -> None:
     output = streams.topic()
     save(rows(streams).where("value = 'x'"), streams, output)
-    assert streams.values(output) == []
-
-
-@pytest.mark.parametrize("mode", ["overwrite", "ignore"])
-def test_a_mode_that_a_topic_does_not_have_is_refused(streams: Streams, mode: str) -> None:
-    output = streams.topic()
-    with pytest.raises(Exception, match="EOSKAFKA_SAVE_MODE"):
-        save(rows(streams), streams, output, mode)
     assert streams.values(output) == []
 
 

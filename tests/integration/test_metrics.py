@@ -141,7 +141,7 @@ def held(rows: DataFrame, reached: str) -> DataFrame:
 
 
 def losing(streams: Streams, fail: bool) -> tuple[StreamingQuery, str]:
-    """The end of a query whose all records but the last 100 are deleted while its task holds the first ones."""
+    """A query that has ended: while its task held the first records, all but the last 100 went."""
     topic, output = streams.topic(partitions=1), streams.topic()
     streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
     rows = streams.source(topic, {"failOnDataLoss": fail, **SMALL_FETCHES})

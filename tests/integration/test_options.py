@@ -11,7 +11,6 @@ from harness import until
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import lit
 from streams import QUERY_S, Options, Streams, kv, read
 
 SECRET = "s3cr3t-Zx81q"
@@ -41,10 +40,6 @@ REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
     "misspelt": (
         {**SOURCE, "startingOfsets": "latest"},
         ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is startingOffsets"],
-    ),
-    "not there yet": (
-        {**SOURCE, "minPartitions": 8},
-        ["EOSKAFKA_OPTION_NOT_THERE_YET", "minPartitions"],
     ),
     "never allowed": (
         {**SOURCE, "kafka.enable.auto.commit": "true"},
@@ -236,17 +231,6 @@ def test_starting_offsets_that_are_no_json_are_refused(streams: Streams) -> None
     assert "the beginning" in error
 
 
-def test_starting_offsets_by_partition_with_earliest_and_latest(streams: Streams) -> None:
-    topic = streams.topic(partitions=3)
-    for partition in range(3):
-        streams.send(topic, *(partition * 10 + n for n in range(5)), partition=partition)
-    starts = json.dumps({topic: {"0": 3, "1": -1, "2": -2}})
-    assert read(streams, {"subscribe": topic, "startingOffsets": starts}) == [
-        *(3, 4),
-        *range(20, 25),
-    ]
-
-
 # ---- which topics
 
 
@@ -297,17 +281,6 @@ def test_a_pattern_is_looked_for_within_the_name(streams: Streams) -> None:
 # ---- how much
 
 
-def test_a_limit_is_shared_by_backlog_and_available_now_reads_all(streams: Streams) -> None:
-    topic, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
-    streams.send(topic, *range(30), partition=0)
-    streams.send(topic, *range(30, 40), partition=1)
-    query = streams.copy(topic, output, checkpoint, {"maxOffsetsPerTrigger": 8})
-    assert streams.numbers(output) == [*range(40)]
-    assert [batch["numInputRows"] for batch in query.recentProgress] == [8] * 5
-    first = json.loads((checkpoint / "offsets" / "0").read_text().splitlines()[-1])
-    assert first == {topic: {"0": 6, "1": 2}}
-
-
 def test_available_now_leaves_what_comes_later(streams: Streams, tmp_path: Path) -> None:
     topic, output = streams.topic(records=20), streams.topic()
     query = streams.start(
@@ -333,29 +306,6 @@ def test_slots_are_producers(streams: Streams, slots: int) -> None:
 # ---- what is written
 
 
-def written(streams: Streams, rows: DataFrame, topic: str | None, **options: str | int) -> None:
-    """Run rows to the sink."""
-    streams.run(streams.sink(rows, topic, options=options))
-
-
-def test_the_option_topic_wins_over_the_column(streams: Streams) -> None:
-    source, by_option, by_row = streams.topic(records=3), streams.topic(), streams.topic()
-    rows = streams.source(source).select("value", lit(by_row).alias("topic"))
-    written(streams, rows, by_option)
-    assert streams.numbers(by_option) == [0, 1, 2]
-    assert streams.numbers(by_row) == []
-
-
-def test_the_column_topic_decides_row_by_row(streams: Streams) -> None:
-    source, even, odd = streams.topic(records=6), streams.topic(), streams.topic()
-    number = "cast(cast(value as string) as int)"
-    rows = streams.source(source).selectExpr(
-        "value", f"case when {number} % 2 = 0 then '{even}' else '{odd}' end topic"
-    )
-    written(streams, rows, None)
-    assert (streams.numbers(even), streams.numbers(odd)) == ([0, 2, 4], [1, 3, 5])
-
-
 def test_a_null_topic_fails_and_leaves_nothing(streams: Streams) -> None:
     source, output, checkpoint = streams.topic(records=6), streams.topic(), streams.checkpoint()
     rows = streams.source(source).selectExpr(
@@ -364,16 +314,6 @@ def test_a_null_topic_fails_and_leaves_nothing(streams: Streams) -> None:
     error = streams.failure(streams.sink(rows.coalesce(1), None, checkpoint))
     assert "[EOSKAFKA_NULL_TOPIC]" in error
     assert streams.numbers(output) == []
-
-
-def test_the_column_partition_is_kept(streams: Streams) -> None:
-    source, output = streams.topic(), streams.topic(partitions=4)
-    streams.send(source, *range(5), partition=1)
-    rows = streams.source(source).selectExpr("value", "partition + 2 as partition")
-    written(streams, rows, output)
-    assert streams.ends(output, 4)[3] >= 5
-    assert streams.numbers(output) == [*range(5)]
-    assert [streams.ends(output, 4)[p] for p in (0, 1, 2)] == [0, 0, 0]
 
 
 def test_a_partition_that_does_not_exist_fails_in_bounded_time(streams: Streams) -> None:
@@ -392,32 +332,6 @@ def test_a_topic_that_does_not_exist_fails_in_bounded_time(streams: Streams) -> 
     error = streams.failure(streams.sink(rows, missing, options={"kafka.max.block.ms": 2_000}))
     assert "[EOSKAFKA_WRITE_FAILED]" in error
     assert missing in error
-
-
-def test_null_keys_and_values_are_kept(streams: Streams) -> None:
-    source, output = streams.topic(records=2), streams.topic()
-    rows = streams.source(source).selectExpr(
-        "cast(null as binary) key", "if(value = cast('1' as binary), null, value) value"
-    )
-    written(streams, rows, output)
-    assert streams.values(output) == ["-", "0"]
-
-
-def test_headers_travel(streams: Streams) -> None:
-    source, middle, output = streams.topic(records=2), streams.topic(), streams.topic()
-    headers = (
-        "array(struct('a' as key, cast('1' as binary) as value),"
-        " struct('a' as key, cast(null as binary) as value)) as headers"
-    )
-    written(streams, streams.source(source).selectExpr("value", headers), middle)
-    with_headers = streams.source(middle, {"includeHeaders": "true"})
-    written(streams, with_headers.select("key", "value", "headers"), output)
-    seen = streams.source(output, {"includeHeaders": "true"}).selectExpr(
-        "to_json(transform(headers, h -> struct(h.key, cast(h.value as string) v))) as value"
-    )
-    shown = streams.topic()
-    written(streams, seen, shown)
-    assert streams.values(shown) == ['[{"key":"a","v":"1"},{"key":"a"}]'] * 2
 
 
 BAD_ROWS = {
@@ -453,23 +367,6 @@ def test_rows_without_any_topic_are_refused(streams: Streams) -> None:
 # ---- settings of the Kafka client
 
 
-def test_class_names_of_kafka_mean_the_classes_in_the_jar(streams: Streams) -> None:
-    source, output = streams.topic(), streams.topic()
-    streams.send(source, *range(10), partition=0)
-    rows = streams.source(source).select(lit("one key").alias("key"), "value")
-    written(
-        streams,
-        rows,
-        output,
-        **{
-            "kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
-            "kafka.linger.ms": 0,
-        },
-    )
-    assert streams.numbers(output) == [*range(10)]
-    assert all(end > 1 for end in streams.ends(output).values())
-
-
 def test_a_class_that_is_not_there_is_named(streams: Streams) -> None:
     error = refusal(
         streams,
@@ -477,22 +374,6 @@ def test_a_class_that_is_not_there_is_named(streams: Streams) -> None:
         sink={"kafka.partitioner.class": "org.example.NoSuchPartitioner"},
     )
     assert "org.example.NoSuchPartitioner" in error
-
-
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_is_there_to_write_and_to_read(streams: Streams, codec: str) -> None:
-    source, middle, output = streams.topic(records=50), streams.topic(), streams.topic()
-    written(streams, kv(streams.source(source)), middle, **{"kafka.compression.type": codec})
-    streams.copy(middle, output)
-    assert streams.numbers(output) == [*range(50)]
-
-
-def test_uncommitted_records_are_hidden_unless_asked_for(streams: Streams) -> None:
-    topic = streams.topic(records=2)
-    with streams.open_transaction(topic, 7, 8):
-        assert read(streams, {"subscribe": topic}) == [0, 1]
-        uncommitted = {"subscribe": topic, "kafka.isolation.level": "read_uncommitted"}
-        assert read(streams, uncommitted) == [0, 1, 7, 8]
 
 
 def test_without_a_group_one_is_made_of_the_checkpoint(streams: Streams) -> None:

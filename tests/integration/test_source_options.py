@@ -28,29 +28,7 @@ def timed(streams: Streams, partitions: int = 2) -> str:
     return topic
 
 
-def chosen(streams: Streams, topic: str, how: str) -> Options:
-    """The option that chooses a topic."""
-    if how == "assign":
-        return {"assign": json.dumps({topic: [0, 1]})}
-    return {how: topic}
-
-
 # ---- startingTimestamp, startingOffsetsByTimestamp
-
-
-@pytest.mark.parametrize("how", ["subscribe", "subscribePattern", "assign"])
-def test_one_timestamp_for_all_partitions(streams: Streams, how: str) -> None:
-    topic = timed(streams)
-    source = {**chosen(streams, topic, how), "startingTimestamp": NOON + 1}
-    assert read(streams, source) == [1, 2, 11, 12]
-
-
-@pytest.mark.parametrize("how", ["subscribe", "subscribePattern", "assign"])
-def test_a_timestamp_by_partition(streams: Streams, how: str) -> None:
-    topic = timed(streams)
-    times = json.dumps({topic: {"0": NOON, "1": NOON + 120_000}})
-    source = {**chosen(streams, topic, how), "startingOffsetsByTimestamp": times}
-    assert read(streams, source) == [0, 1, 2, 12]
 
 
 def test_one_timestamp_counts_before_those_by_partition_and_both_before_offsets(
@@ -151,25 +129,6 @@ def patient(streams: Streams, topic: str, output: str, **options: str | int) -> 
     return streams.start(streams.sink(rows, output).trigger(processingTime="100 milliseconds"))
 
 
-def test_a_batch_waits_for_as_many_records_as_it_is_to_have(streams: Streams) -> None:
-    topic, output = streams.topic(records=3), streams.topic()
-    patient(streams, topic, output)
-    until(lambda: streams.numbers(output) == [0, 1, 2], "the first batch, at once", QUERY_S)
-    streams.send(topic, *range(3, 9))
-    time.sleep(2)  # six records are too few
-    assert streams.numbers(output) == [0, 1, 2]
-    streams.send(topic, *range(9, 13))
-    until(lambda: streams.numbers(output) == [*range(13)], "the second batch", QUERY_S)
-
-
-def test_but_not_for_longer_than_the_delay(streams: Streams) -> None:
-    topic, output = streams.topic(records=3), streams.topic()
-    patient(streams, topic, output, maxTriggerDelay="3s")
-    until(lambda: streams.numbers(output) == [0, 1, 2], "the first batch", QUERY_S)
-    streams.send(topic, 3)
-    until(lambda: streams.numbers(output) == [0, 1, 2, 3], "the record alone", QUERY_S)
-
-
 def test_a_batch_with_both_bounds_has_no_more_than_the_upper_one(streams: Streams) -> None:
     topic, output = streams.topic(records=40), streams.topic()
     query = patient(streams, topic, output, maxOffsetsPerTrigger=12)
@@ -192,3 +151,14 @@ def test_a_group_without_a_name_begins_with_the_prefix(streams: Streams) -> None
     streams.copy(topic, streams.topic(), checkpoint, {"groupIdPrefix": "payments"})
     kept = json.loads(Path(checkpoint, "sources/0/eoskafka-identity.json").read_text())
     assert kept["group"] == f"payments-{kept['checkpointId']}"
+
+
+def test_a_pattern_does_not_find_what_the_query_writes_for_itself(streams: Streams) -> None:
+    topic, output, group = streams.topic(records=4), streams.topic(), streams.group()
+    decisions, checkpoint = f"{topic}-decisions", streams.checkpoint()
+    for _ in range(2):
+        rows = kv(streams.source(options={"subscribePattern": topic, "kafka.group.id": group}))
+        epoch = {"transactionScope": "epoch", "decisionTopic": decisions}
+        streams.run(streams.sink(rows, output, checkpoint, epoch))
+    assert streams.numbers(output) == [0, 1, 2, 3]
+    assert streams.committed(group, decisions) == {}

@@ -15,13 +15,14 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** {@code format("eoskafka")}. */
+/** {@code format("eoskafka")}, and in SQL {@code CREATE TEMPORARY VIEW … USING eoskafka}. */
 public final class EosKafkaProvider
-    implements TableProvider, CreatableRelationProvider, DataSourceRegister {
+    implements TableProvider, RelationProvider, CreatableRelationProvider, DataSourceRegister {
   public static final String NAME = "eoskafka";
 
   @Override
@@ -39,6 +40,14 @@ public final class EosKafkaProvider
       StructType schema, Transform[] partitioning, Map<String, String> properties) {
     Runtime.check();
     return new EosKafkaTable(schema);
+  }
+
+  /** A view of SQL: a batch query, each time it is read. */
+  @Override
+  public BaseRelation createRelation(
+      SQLContext context, scala.collection.immutable.Map<String, String> options) {
+    Runtime.check();
+    return new BatchView(context, options);
   }
 
   /** Where Spark takes a batch write, in any save mode: the table itself writes streams only. */

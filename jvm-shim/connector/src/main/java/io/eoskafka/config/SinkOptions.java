@@ -28,6 +28,9 @@ public record SinkOptions(
     Optional<String> writeId,
     List<String> registerTopics) {
 
+  /** Where decisions are, unless the user says otherwise. */
+  public static final String DEFAULT_DECISION_TOPIC = "__eoskafka_decisions";
+
   /** What a user may ask for. */
   public enum TransactionScope {
     AUTO,
@@ -57,7 +60,7 @@ public record SinkOptions(
     if (prefix.isBlank()) {
       throw values.invalid("transactionalIdPrefix", "not empty");
     }
-    String decisionTopic = options.getOrDefault("decisionTopic", "__eoskafka_decisions");
+    String decisionTopic = options.getOrDefault("decisionTopic", DEFAULT_DECISION_TOPIC);
     if (decisionTopic.isBlank()) {
       throw values.invalid("decisionTopic", "not empty");
     }

@@ -1,6 +1,7 @@
 package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
@@ -8,6 +9,7 @@ import io.eoskafka.wire.BrokerVersions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import org.apache.kafka.clients.admin.Admin;
@@ -38,7 +40,7 @@ final class EosKafkaBatch implements Batch {
   public InputPartition[] planInputPartitions() {
     try (Admin admin = Admin.create(options.client().admin("eoskafka-batch"))) {
       BrokerVersions.require(admin, options.client());
-      Topics topics = new Topics(admin, options);
+      Topics topics = new Topics(admin, options, Set.of(SinkOptions.DEFAULT_DECISION_TOPIC));
       Map<TopicPartition, String> ids = topics.discover();
       if (ids.isEmpty()) {
         throw EosKafkaException.of(

@@ -118,9 +118,18 @@ public final class EosKafkaMicroBatchStream
   private void open() {
     if (admin == null) {
       admin = Admin.create(client.admin("eoskafka-driver-" + run));
-      topics = new Topics(admin, options);
+      topics = new Topics(admin, options, decisionTopics());
       progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
     }
+  }
+
+  private static Set<String> decisionTopics() {
+    Set<String> names = new HashSet<>(Set.of(SinkOptions.DEFAULT_DECISION_TOPIC));
+    RunningQuery query = RunningQuery.ofThisThread();
+    if (query.sinkIsTransactional()) {
+      names.add(query.sinkOptions().decisionTopic());
+    }
+    return names;
   }
 
   /** See {@link GroupProgress#resume}. */
@@ -241,7 +250,7 @@ public final class EosKafkaMicroBatchStream
       return start;
     }
     if (isAvailableNow && availableNow == null) {
-      availableNow = topics.readable(topics.discover().keySet());
+      availableNow = topics.stillReadable(topics.discover().keySet());
     }
     // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
     progress.commitSourceOnly(start.offsets());
@@ -312,7 +321,7 @@ public final class EosKafkaMicroBatchStream
 
   /** How far each partition could be read now. */
   private Map<TopicPartition, Long> readable(Map<TopicPartition, Long> from) {
-    Map<TopicPartition, Long> until = topics.readable(from.keySet());
+    Map<TopicPartition, Long> until = topics.stillReadable(from.keySet());
     latest = Map.copyOf(until);
     Set<TopicPartition> behind = new HashSet<>(until.keySet());
     behind.removeIf(p -> until.get(p) >= from.get(p));

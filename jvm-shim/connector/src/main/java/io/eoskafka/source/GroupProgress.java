@@ -176,6 +176,7 @@ final class GroupProgress {
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
             files.sparkHasBatches());
     // Before joining, so that a running owner is not disturbed.
+    requireChosen(sparkStart);
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     if (options.isShared()) {
       requireShareable(query, committed);
@@ -702,6 +703,15 @@ final class GroupProgress {
     return goOnAt;
   }
 
+  private void gone(TopicPartition partition, Long next) {
+    Map<String, Object> values =
+        Map.of("partition", partition, "offset", next == null ? "unknown" : next);
+    if (options.failOnDataLoss()) {
+      throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
+    }
+    LOG.warn("A partition is gone, and failOnDataLoss is false: {}", values);
+  }
+
   /** Commits starts, outside any batch, with a stamp that says where their truth lies. */
   private void commit(Map<TopicPartition, Long> starts) {
     if (starts.isEmpty()) {
@@ -807,11 +817,29 @@ final class GroupProgress {
     reportMissing(topicIds, needed);
   }
 
+  /**
+   * What Spark's log knows must still be chosen, or it is lost: a topic was deleted between two
+   * runs, or the options choose fewer topics now.
+   */
+  private void requireChosen(PartitionOffsets sparkStart) {
+    if (sparkStart == null) {
+      return;
+    }
+    sparkStart
+        .offsets()
+        .forEach(
+            (partition, offset) -> {
+              if (!topicIds.containsKey(partition)) {
+                gone(partition, offset);
+              }
+            });
+  }
+
   private void reportMissing(
       Map<TopicPartition, String> present, Collection<TopicPartition> needed) {
     for (TopicPartition partition : Set.copyOf(needed)) {
       if (!present.containsKey(partition)) {
-        lost(partition, reached.getOrDefault(partition, -1L), "the partition was deleted", -1);
+        gone(partition, reached.get(partition));
         reached.remove(partition);
       }
     }
@@ -892,7 +920,7 @@ final class GroupProgress {
     Map<TopicPartition, OffsetAndMetadata> now = offsets.committed(left.keySet());
     now.forEach(
         (p, offset) -> left.computeIfPresent(p, (k, end) -> offset.offset() < end ? end : null));
-    return topics.readable(left.keySet()).entrySet().stream()
+    return topics.stillReadable(left.keySet()).entrySet().stream()
         .allMatch(
             end ->
                 end.getValue() < left.get(end.getKey())

@@ -81,7 +81,7 @@ final class Handover {
     if (!taken.isEmpty()) {
       offsets.committed(taken).forEach((partition, offset) -> now.put(partition, offset.offset()));
     }
-    Map<TopicPartition, Long> ends = topics.readable(taken);
+    Map<TopicPartition, Long> ends = topics.stillReadable(taken);
     boolean hasMoved = false;
     for (TopicPartition partition : taken) {
       Long reached = now.get(partition);
@@ -90,7 +90,7 @@ final class Handover {
       }
       long first = firstSeen.computeIfAbsent(partition, p -> reached);
       hasMoved |= reached > first;
-      if (reached <= first && reached < ends.get(partition)) {
+      if (reached <= first && reached < ends.getOrDefault(partition, reached)) {
         return false;
       }
     }

@@ -1,5 +1,6 @@
 package io.eoskafka.source;
 
+import io.eoskafka.config.EosKafkaException;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -55,12 +56,27 @@ final class RowBuilder {
     row.write(2, topic(record.topic()));
     row.write(3, record.partition());
     row.write(4, record.offset());
-    row.write(5, record.timestamp() * 1_000);
+    row.write(5, microseconds(record));
     row.write(6, record.timestampType().id);
     if (includeHeaders) {
       writeHeaders(record.headers());
     }
     return row.getRow();
+  }
+
+  private static long microseconds(ConsumerRecord<byte[], byte[]> record) {
+    try {
+      return Math.multiplyExact(record.timestamp(), 1_000L);
+    } catch (ArithmeticException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_TIMESTAMP_TOO_LARGE",
+          Map.of(
+              "topic", record.topic(),
+              "partition", record.partition(),
+              "offset", record.offset(),
+              "timestamp", record.timestamp()),
+          e);
+    }
   }
 
   private UTF8String topic(String topic) {

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.wire.KafkaCalls;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
@@ -17,9 +18,11 @@ import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -30,15 +33,24 @@ import org.slf4j.LoggerFactory;
 final class Topics {
   private static final Logger LOG = LoggerFactory.getLogger(Topics.class);
 
+  /** An answer takes milliseconds, as long as all of it is there. */
+  private static final Duration SLOW = Duration.ofSeconds(1);
+
   private final Admin admin;
   private final SourceOptions options;
+  private final Set<String> hidden;
   private final Pattern pattern;
   private final Set<TopicPartition> assigned = new HashSet<>();
   private final Set<String> named = new TreeSet<>();
 
-  Topics(Admin admin, SourceOptions options) {
+  /**
+   * @param hidden topics that a pattern does not find: as with Kafka's own ones, what a query
+   *     writes there for itself would be its input
+   */
+  Topics(Admin admin, SourceOptions options, Set<String> hidden) {
     this.admin = admin;
     this.options = options;
+    this.hidden = hidden;
     switch (options.strategy()) {
       case SUBSCRIBE ->
           Arrays.stream(options.strategyValue().split(","))
@@ -108,11 +120,26 @@ final class Topics {
     if (pattern != null) {
       topics = new TreeSet<>();
       for (String topic : KafkaCalls.reach(admin.listTopics().names(), options.client())) {
-        if (pattern.matcher(topic).find()) {
+        if (!hidden.contains(topic) && pattern.matcher(topic).find()) {
           topics.add(topic);
         }
       }
     }
+    // One that goes between the list and its description has gone for a pattern.
+    Map<TopicPartition, String> found = describe(topics, pattern == null);
+    if (options.strategy() == SourceOptions.Strategy.ASSIGN) {
+      for (TopicPartition partition : assigned) {
+        if (!found.containsKey(partition)) {
+          throw noSuch(partition, null);
+        }
+      }
+      found.keySet().retainAll(assigned);
+    }
+    return found;
+  }
+
+  /** All partitions of these topics, each with its topic's id. */
+  private Map<TopicPartition, String> describe(Set<String> topics, boolean isEachRequired) {
     Map<TopicPartition, String> found = new HashMap<>();
     admin
         .describeTopics(topics)
@@ -129,18 +156,16 @@ final class Topics {
                                 new TopicPartition(topic, p.partition()),
                                 description.topicId().toString()));
               } catch (UnknownTopicOrPartitionException e) {
-                throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), e);
+                if (isEachRequired) {
+                  throw noSuch(topic, e);
+                }
               }
             });
-    if (options.strategy() == SourceOptions.Strategy.ASSIGN) {
-      for (TopicPartition partition : assigned) {
-        if (!found.containsKey(partition)) {
-          throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", partition));
-        }
-      }
-      found.keySet().retainAll(assigned);
-    }
     return found;
+  }
+
+  private static EosKafkaException noSuch(Object topic, Exception cause) {
+    return EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), cause);
   }
 
   /** The first offset that each log still has. */
@@ -158,6 +183,13 @@ final class Topics {
     return list(partitions, OffsetSpec.latest(), isolation());
   }
 
+  /** As {@link #readable}, without an entry for what has been deleted since it was found. */
+  Map<TopicPartition, Long> stillReadable(Collection<TopicPartition> partitions) {
+    Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
+    partitions.forEach(p -> wanted.put(p, OffsetSpec.latest()));
+    return list(wanted, isolation(), false);
+  }
+
   /**
    * The first record's offset at or after a time, in milliseconds since 1970; without an entry
    * where there is none.
@@ -165,7 +197,7 @@ final class Topics {
   Map<TopicPartition, Long> atOrAfter(Map<TopicPartition, Long> timestamps) {
     Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
     timestamps.forEach((p, timestamp) -> wanted.put(p, OffsetSpec.forTimestamp(timestamp)));
-    Map<TopicPartition, Long> found = list(wanted, isolation());
+    Map<TopicPartition, Long> found = list(wanted, isolation(), true);
     found.values().removeIf(offset -> offset < 0);
     return found;
   }
@@ -180,15 +212,29 @@ final class Topics {
       Collection<TopicPartition> partitions, OffsetSpec spec, IsolationLevel isolation) {
     Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
     partitions.forEach(p -> wanted.put(p, spec));
-    return list(wanted, isolation);
+    return list(wanted, isolation, true);
   }
 
   private Map<TopicPartition, Long> list(
-      Map<TopicPartition, OffsetSpec> wanted, IsolationLevel isolation) {
+      Map<TopicPartition, OffsetSpec> wanted, IsolationLevel isolation, boolean isEachRequired) {
     for (long left = options.fetchOffset().attempts(); ; left--) {
+      KafkaFuture<Map<TopicPartition, ListOffsetsResultInfo>> answer =
+          admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all();
+      while (!KafkaCalls.isDoneWithin(SLOW, answer)) {
+        // The client asks again and again for a partition that does not exist, until its timeout.
+        Set<TopicPartition> gone = gone(wanted.keySet());
+        if (!gone.isEmpty() && isEachRequired) {
+          throw noSuch(gone.iterator().next(), null);
+        }
+        if (!gone.isEmpty()) {
+          Map<TopicPartition, OffsetSpec> rest = new HashMap<>(wanted);
+          rest.keySet().removeAll(gone);
+          return list(rest, isolation, false);
+        }
+      }
       try {
         Map<TopicPartition, Long> found = new HashMap<>();
-        KafkaCalls.get(admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all())
+        KafkaCalls.get(answer)
             .forEach((partition, offset) -> found.put(partition, offset.offset()));
         return found;
       } catch (RetriableException e) {
@@ -199,5 +245,13 @@ final class Topics {
         KafkaCalls.sleep(options.fetchOffset().intervalMs());
       }
     }
+  }
+
+  private Set<TopicPartition> gone(Set<TopicPartition> wanted) {
+    Set<String> topics = new HashSet<>();
+    wanted.forEach(partition -> topics.add(partition.topic()));
+    Set<TopicPartition> gone = new HashSet<>(wanted);
+    gone.removeAll(describe(topics, false).keySet());
+    return gone;
   }
 }

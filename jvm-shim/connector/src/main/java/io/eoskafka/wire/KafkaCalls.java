@@ -4,8 +4,10 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.errors.InterruptException;
@@ -45,6 +47,24 @@ public final class KafkaCalls {
         throw cause;
       }
       throw new KafkaException(e.getCause());
+    }
+  }
+
+  /**
+   * Waits for the end of an admin call, whatever it is.
+   *
+   * @return false where it has not ended in time
+   */
+  public static boolean isDoneWithin(Duration time, KafkaFuture<?> future) {
+    try {
+      future.get(time.toMillis(), TimeUnit.MILLISECONDS);
+      return true;
+    } catch (InterruptedException e) {
+      throw asJava(new InterruptException(e));
+    } catch (ExecutionException e) {
+      return true;
+    } catch (java.util.concurrent.TimeoutException e) {
+      return false;
     }
   }
 

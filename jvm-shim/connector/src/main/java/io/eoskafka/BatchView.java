@@ -1,0 +1,44 @@
+package io.eoskafka;
+
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.source.EosKafkaScan;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.TableScan;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.collection.immutable.Map;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Topics as a relation, for the parts of SQL that do not know of tables. */
+final class BatchView extends BaseRelation implements TableScan {
+  private final SQLContext context;
+  private final Map<String, String> options;
+
+  BatchView(SQLContext context, Map<String, String> options) {
+    this.context = context;
+    this.options = options;
+  }
+
+  @Override
+  public SQLContext sqlContext() {
+    return context;
+  }
+
+  @Override
+  public StructType schema() {
+    return EosKafkaScan.schema(
+        SourceOptions.includeHeaders(
+            new CaseInsensitiveStringMap(CollectionConverters.asJava(options))));
+  }
+
+  @Override
+  public RDD<Row> buildScan() {
+    Dataset<Row> rows =
+        context.sparkSession().read().format(EosKafkaProvider.NAME).options(options).load();
+    return ((org.apache.spark.sql.classic.Dataset<Row>) rows).rdd();
+  }
+}
