@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from eoskafka._version import __version__
 from eoskafka.errors import ClusterError, ConfigurationError, EosKafkaError, JarError
+from eoskafka.options import Sink, Source
 from eoskafka.session import configure, jar_path
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "ConfigurationError",
     "EosKafkaError",
     "JarError",
+    "Sink",
+    "Source",
     "__version__",
     "configure",
     "jar_path",

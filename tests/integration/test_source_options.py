@@ -6,9 +6,11 @@ import json
 import threading
 import time
 from contextlib import closing
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from eoskafka import Sink, Source
 from harness import until
 from kafka import KafkaProducer
 from pyspark.sql.streaming import StreamingQuery
@@ -162,3 +164,32 @@ def test_a_pattern_does_not_find_what_the_query_writes_for_itself(streams: Strea
         streams.run(streams.sink(rows, output, checkpoint, epoch))
     assert streams.numbers(output) == [0, 1, 2, 3]
     assert streams.committed(group, decisions) == {}
+
+
+# ---- typed
+
+
+def test_a_query_of_typed_options(streams: Streams) -> None:
+    first, second, output = streams.topic(records=4), streams.topic(), streams.topic()
+    streams.send(second, 10, 11, partition=0, at_ms=NOON)
+    source = Source(
+        bootstrap_servers=streams.servers,
+        subscribe=[first, second],
+        starting_offsets={first: {0: -2, 1: 1}, second: "earliest"},
+        max_offsets_per_trigger=3,
+        kafka={"fetch.max.bytes": 100_000},
+    )
+    sink = Sink(bootstrap_servers=streams.servers, topic=output, transaction_scope="task")
+    writer = sink.stream(kv(source.stream(streams.spark)), checkpoint=str(streams.checkpoint()))
+    streams.run(writer.trigger(availableNow=True))
+    assert streams.numbers(output) == [0, 2, 3, 10, 11]
+
+    at = datetime.fromtimestamp(NOON / 1_000, timezone.utc)
+    batch = Source(
+        bootstrap_servers=streams.servers,
+        subscribe=second,
+        starting_timestamp=at,
+        starting_offsets_by_timestamp_strategy="latest",
+    )
+    Sink(bootstrap_servers=streams.servers, topic=output).save(kv(batch.batch(streams.spark)))
+    assert streams.numbers(output) == [0, 2, 3, 10, 10, 11, 11]

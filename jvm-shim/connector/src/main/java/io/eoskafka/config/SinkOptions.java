@@ -50,12 +50,10 @@ public record SinkOptions(
     Values values = new Values(options);
     values.required("kafka.bootstrap.servers", "sink");
     TransactionScope scope =
-        switch (options.getOrDefault("transactionScope", "auto").toLowerCase(Locale.ROOT)) {
-          case "auto" -> TransactionScope.AUTO;
-          case "task" -> TransactionScope.TASK;
-          case "epoch" -> TransactionScope.EPOCH;
-          default -> throw values.invalid("transactionScope", "auto, task or epoch");
-        };
+        TransactionScope.valueOf(
+            values
+                .choice("transactionScope", "auto", "auto", "task", "epoch")
+                .toUpperCase(Locale.ROOT));
     String prefix = options.getOrDefault("transactionalIdPrefix", "eoskafka");
     if (prefix.isBlank()) {
       throw values.invalid("transactionalIdPrefix", "not empty");

@@ -175,14 +175,11 @@ public record SourceOptions(
           Map.of("option", "subscribe, subscribePattern or assign", "side", "source"));
     }
     values.required("kafka.bootstrap.servers", "source");
-    String ownership = options.getOrDefault("ownership", "exclusive").toLowerCase(Locale.ROOT);
-    if (!ownership.equals("exclusive") && !ownership.equals("shared")) {
-      throw values.invalid("ownership", "exclusive or shared");
-    }
+    String ownership = values.choice("ownership", "exclusive", "exclusive", "shared");
     if (ownership.equals("shared") && !options.containsKey("kafka.group.id")) {
       throw EosKafkaException.of(
           "EOSKAFKA_OPTION_MISSING",
-          Map.of("option", "kafka.group.id, which its drivers share,", "side", "source"));
+          Map.of("option", "kafka.group.id, which its drivers share", "side", "source"));
     }
     if (ownership.equals("shared") && chosen == Strategy.ASSIGN) {
       throw values.invalid(
@@ -192,9 +189,8 @@ public record SourceOptions(
     if (handover && !ownership.equals("shared")) {
       throw values.invalid("handover", "true only with ownership=shared");
     }
-    String protocol = options.getOrDefault("kafka.group.protocol", "classic");
-    if (!protocol.equals("classic")
-        && !(protocol.equals("consumer") && ownership.equals("shared"))) {
+    String protocol = values.choice("kafka.group.protocol", "classic", "classic", "consumer");
+    if (protocol.equals("consumer") && !ownership.equals("shared")) {
       throw values.invalid(
           "kafka.group.protocol",
           "classic, or consumer with ownership=shared: with ownership=exclusive a driver that is"
@@ -206,18 +202,11 @@ public record SourceOptions(
     if (min.isPresent() && max.isPresent() && min.getAsLong() > max.getAsLong()) {
       throw values.invalid("minOffsetsPerTrigger", "at most maxOffsetsPerTrigger");
     }
-    String isolation = options.getOrDefault("kafka.isolation.level", "read_committed");
-    if (!isolation.equals("read_committed") && !isolation.equals("read_uncommitted")) {
-      throw values.invalid("kafka.isolation.level", "read_committed or read_uncommitted");
-    }
+    String isolation =
+        values.choice(
+            "kafka.isolation.level", "read_committed", "read_committed", "read_uncommitted");
     String strategy =
-        options
-            .getOrDefault("startingOffsetsByTimestampStrategy", "error")
-            .trim()
-            .toLowerCase(Locale.ROOT);
-    if (!strategy.equals("error") && !strategy.equals("latest")) {
-      throw values.invalid("startingOffsetsByTimestampStrategy", "error or latest");
-    }
+        values.choice("startingOffsetsByTimestampStrategy", "error", "error", "latest");
     OptionalInt slots = values.positiveInt("slots");
     boolean isShared = ownership.equals("shared");
     return new SourceOptions(

@@ -1,5 +1,7 @@
 package io.eoskafka.config;
 
+import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
@@ -54,10 +56,26 @@ record Values(CaseInsensitiveStringMap options) {
   /** Milliseconds of a time with a unit, as Spark's settings have them. */
   long duration(String option, String fallback) {
     try {
-      return JavaUtils.timeStringAsMs(options.getOrDefault(option, fallback).trim());
+      long ms = JavaUtils.timeStringAsMs(options.getOrDefault(option, fallback).trim());
+      if (ms >= 0) {
+        return ms;
+      }
     } catch (IllegalArgumentException e) {
-      throw invalid(option, "a time with its unit, such as 90s or 15m");
+      // Reported below, with the value.
     }
+    throw invalid(option, "a time with its unit, such as 90s or 15m");
+  }
+
+  /** One of these, in any case; for Kafka's clients just as they are. */
+  String choice(String option, String fallback, String... choices) {
+    String given = options.getOrDefault(option, fallback).trim();
+    String chosen = option.startsWith("kafka.") ? given : given.toLowerCase(Locale.ROOT);
+    if (!List.of(choices).contains(chosen)) {
+      String last = choices[choices.length - 1];
+      String others = String.join(", ", List.of(choices).subList(0, choices.length - 1));
+      throw invalid(option, others + " or " + last);
+    }
+    return chosen;
   }
 
   boolean bool(String option, boolean fallback) {
@@ -65,7 +83,7 @@ record Values(CaseInsensitiveStringMap options) {
     if (value == null) {
       return fallback;
     }
-    return switch (value.trim().toLowerCase(java.util.Locale.ROOT)) {
+    return switch (value.trim().toLowerCase(Locale.ROOT)) {
       case "true" -> true;
       case "false" -> false;
       default -> throw invalid(option, "true or false");
