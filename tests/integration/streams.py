@@ -32,6 +32,15 @@ QUERY_S = 60
 # A new broker makes the offsets topic at the first request, and loads it.
 Options = Mapping[str, bool | float | int | str | None]
 
+# A task that reads values of this length with these settings has fetched only the first few of
+# them when it hands out the first record.
+LARGE = "x" * 1_000
+SMALL_FETCHES = {
+    "kafka.max.partition.fetch.bytes": 20_000,
+    "kafka.fetch.max.bytes": 20_000,
+    "kafka.max.poll.records": 10,
+}
+
 _LOG4J = """\
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file
@@ -352,3 +361,16 @@ def read(streams: Streams, options: Options) -> list[int]:
     output = streams.topic()
     streams.run(streams.sink(kv(streams.source(options=options)), output))
     return streams.numbers(output)
+
+
+def held(rows: DataFrame, reached: str) -> DataFrame:
+    """Rows whose task rests for three seconds at the first one, having set a Java property.
+
+    Not in Python: the sockets on the way there hold megabytes of rows that were read.
+    """
+    rest = f"""
+        concat(java_method('java.lang.System', 'setProperty', '{reached}', 'yes'),
+               java_method('java.lang.Thread', 'sleep', cast(3000 as bigint)))
+    """
+    value = f"if(offset = 0, regexp_replace({rest}, '^.*$', '0'), rtrim('x', cast(value as string)))"
+    return rows.selectExpr("key", f"{value} as value")

@@ -420,6 +420,50 @@ def test_a_topic_that_is_deleted_under_a_running_query(either: Streams) -> None:
     reaches(either, output, [0, 1, 2, 3, 4, 5, 10, 11], query)
 
 
+def test_a_topic_that_is_deleted_before_the_first_batch(streams: Streams) -> None:
+    stem, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
+    other = f"{stem}-other"
+    streams.create(other, 1)
+
+    def run(fail: bool) -> None:
+        options = {"subscribePattern": f"{stem}.*", "failOnDataLoss": fail}
+        streams.run(streams.sink(kv(streams.source(options=options)), output, checkpoint))
+
+    run(True)  # both are empty, so no batch is logged
+    streams.send(other, 1)
+    streams.delete(other)
+    streams.send(stem, 2)
+    with pytest.raises(StreamingQueryException, match="EOSKAFKA_PARTITION_GONE"):
+        run(True)
+    run(False)
+    assert streams.numbers(output) == [2]
+
+
+def test_a_topic_that_is_deleted_under_a_query_without_our_sink(streams: Streams) -> None:
+    stem, name = streams.topic(records=4), "goes"
+    other = f"{stem}-other"
+    streams.create(other, 2)
+    streams.send(other, 10, 11)
+    options = {"subscribePattern": f"{stem}.*", "failOnDataLoss": "false"}
+    rows = streams.source(options=options).selectExpr("cast(value as string) value")
+    writer = rows.writeStream.format("memory").queryName(name).trigger(processingTime="3 seconds")
+    query = streams.start(writer)
+
+    def read() -> list[int]:
+        return sorted(int(row.value) for row in streams.spark.table(name).collect())
+
+    until(lambda: read() == [0, 1, 2, 3, 10, 11], "the first batch", QUERY_S)
+    # Before the next trigger, at which the batch's ends are committed to the group.
+    streams.delete(other)
+    streams.send(stem, 4)
+    until(
+        lambda: read() == [0, 1, 2, 3, 4, 10, 11],
+        "the next",
+        QUERY_S,
+        lambda: str(query.exception()),
+    )
+
+
 def test_partitions_come_while_a_batch_is_tried_again(either: Streams) -> None:
     topic, output, checkpoint = either.topic(records=4), either.topic(), either.checkpoint()
     failing = either.source(topic).selectExpr(

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import udf
 from pyspark.sql.streaming import StreamingQuery
-from streams import QUERY_S, Streams, kv
+from streams import LARGE, QUERY_S, SMALL_FETCHES, Streams, held, kv
 
 
 def progress(query: StreamingQuery) -> list[dict[str, str]]:
@@ -118,26 +118,7 @@ def test_sparks_sql_view_has_them_too(streams: Streams, scope: str) -> None:
 
 # ---- records that are gone between planning and reading
 
-LARGE = "x" * 1_000
 RECORDS = 400
-SMALL_FETCHES = {
-    "kafka.max.partition.fetch.bytes": 20_000,
-    "kafka.fetch.max.bytes": 20_000,
-    "kafka.max.poll.records": 10,
-}
-
-
-def held(rows: DataFrame, reached: str) -> DataFrame:
-    """Rows whose task rests for three seconds at the first one, having set a Java property.
-
-    Not in Python: the sockets on the way there hold megabytes of rows that were read.
-    """
-    rest = f"""
-        concat(java_method('java.lang.System', 'setProperty', '{reached}', 'yes'),
-               java_method('java.lang.Thread', 'sleep', cast(3000 as bigint)))
-    """
-    value = f"if(offset = 0, replace({rest}, 'nullnull', '0'), rtrim('x', cast(value as string)))"
-    return rows.selectExpr("key", f"{value} as value")
 
 
 def losing(streams: Streams, fail: bool) -> tuple[StreamingQuery, str]:

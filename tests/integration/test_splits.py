@@ -55,6 +55,12 @@ def test_a_stream_has_as_many_tasks_as_wanted(
     assert copied(streams, topic, options) == ([*range(RECORDS)], tasks, scope)
 
 
+def test_the_scope_does_not_go_by_how_many_partitions_have_news(streams: Streams) -> None:
+    topic = streams.topic(partitions=8)
+    streams.send(topic, *range(RECORDS), partition=3)
+    assert copied(streams, topic, {"minPartitions": 6}) == ([*range(RECORDS)], 1, "task")
+
+
 def test_splitting_may_begin_and_end_between_runs(streams: Streams) -> None:
     topic, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
     for number, least in enumerate((1, 8, 5, 2, 6)):
@@ -116,7 +122,11 @@ def test_without_a_sink_of_ours_too(streams: Streams) -> None:
             {},
             "no value with ownership=shared",
         ),
-        ({"minPartitions": 6}, {"transactionScope": "task"}, "gives one partition to several"),
+        (
+            {"minPartitions": 6},
+            {"transactionScope": "task"},
+            "one partition to several tasks",
+        ),
     ],
 )
 def test_what_cannot_be_split_is_refused(

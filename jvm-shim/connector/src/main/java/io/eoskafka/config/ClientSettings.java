@@ -119,6 +119,8 @@ public final class ClientSettings implements Serializable {
 
   private static void bytesConsumer(Map<String, Object> config, String clientId) {
     config.put(ConsumerConfig.CLIENT_ID_CONFIG, clientId);
+    // Who asks for a topic that was deleted must not make it again.
+    config.put(ConsumerConfig.ALLOW_AUTO_CREATE_TOPICS_CONFIG, false);
     config.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false);
     // A position without an offset is an error here, never a guess.
     config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");

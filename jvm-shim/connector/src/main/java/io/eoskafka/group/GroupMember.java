@@ -45,6 +45,9 @@ public final class GroupMember implements Membership {
   /** A second driver needs longer from its join until it has logged a batch. */
   private static final Duration TAKEOVER = Duration.ofSeconds(1);
 
+  /** The client repeats a commit for a partition that was deleted until its time is over. */
+  static final Duration COMMIT_TRY = Duration.ofSeconds(5);
+
   /** The broker's limit of a commit is one batch of the offsets topic, about 1 MiB. */
   public static final int PARTITIONS_PER_COMMIT = 1_000;
 
@@ -142,7 +145,7 @@ public final class GroupMember implements Membership {
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
     try {
       for (Map<TopicPartition, OffsetAndMetadata> part : parts(offsets)) {
-        consumer.commitSync(part);
+        consumer.commitSync(part, COMMIT_TRY);
       }
     } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
       throw fenced(e);

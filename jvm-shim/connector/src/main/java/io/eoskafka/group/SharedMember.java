@@ -406,7 +406,7 @@ public final class SharedMember implements Membership {
   private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
     while (true) {
       try {
-        consumer.commitSync(offsets);
+        consumer.commitSync(offsets, GroupMember.COMMIT_TRY);
         return;
       } catch (WakeupException e) {
         // It was meant for the poll that this order did not wait for.

@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Identity;
 import io.eoskafka.query.CheckpointFolder;
@@ -76,18 +77,21 @@ final class CheckpointFiles {
             .toString());
   }
 
-  /** Each topic's id when it was last planned. */
-  Map<String, String> readTopicIds() {
-    Map<String, String> ids = new HashMap<>();
+  /** For each partition its topic's id when it was last planned. */
+  Map<TopicPartition, String> readTopicIds() {
+    Map<TopicPartition, String> ids = new HashMap<>();
     folder
         .read(TOPIC_IDS)
         .ifPresent(
             text -> {
               try {
-                JSON.readTree(text)
-                    .fields()
-                    .forEachRemaining(entry -> ids.put(entry.getKey(), entry.getValue().asText()));
-              } catch (IOException e) {
+                for (Map.Entry<String, JsonNode> topic : JSON.readTree(text).properties()) {
+                  for (Map.Entry<String, JsonNode> id : topic.getValue().properties()) {
+                    int partition = Integer.parseInt(id.getKey());
+                    ids.put(new TopicPartition(topic.getKey(), partition), id.getValue().asText());
+                  }
+                }
+              } catch (IOException | NumberFormatException e) {
                 throw EosKafkaException.of(
                     "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(TOPIC_IDS)), e);
               }
@@ -95,8 +99,13 @@ final class CheckpointFiles {
     return ids;
   }
 
-  void writeTopicIds(Map<String, String> ids) {
-    folder.write(TOPIC_IDS, JSON.valueToTree(ids).toString());
+  void writeTopicIds(Map<TopicPartition, String> ids) {
+    ObjectNode root = JSON.createObjectNode();
+    ids.forEach(
+        (partition, id) ->
+            root.withObjectProperty(partition.topic())
+                .put(Integer.toString(partition.partition()), id));
+    folder.write(TOPIC_IDS, root.toString());
   }
 
   /**

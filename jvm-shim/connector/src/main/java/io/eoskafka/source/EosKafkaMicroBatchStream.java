@@ -16,6 +16,7 @@ import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -117,8 +118,9 @@ public final class EosKafkaMicroBatchStream
 
   private void open() {
     if (admin == null) {
+      Set<String> hidden = decisionTopics();
       admin = Admin.create(client.admin("eoskafka-driver-" + run));
-      topics = new Topics(admin, options, decisionTopics());
+      topics = new Topics(admin, options, hidden);
       progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
     }
   }
@@ -266,8 +268,12 @@ public final class EosKafkaMicroBatchStream
       }
     }
     if (!until.equals(from)) {
-      from = progress.refresh(start, true);
-      until = readable(from);
+      do {
+        // Again where something was deleted meanwhile: a batch without it must not be logged before
+        // its loss was told.
+        from = progress.refresh(start, true);
+        until = readable(from);
+      } while (!until.keySet().containsAll(from.keySet()));
     }
     if (progress.takeSettled()) {
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
@@ -386,7 +392,7 @@ public final class EosKafkaMicroBatchStream
       ends.keySet().retainAll(group.keySet());
     }
     Optional<Decision.Input> decided = ownBatch ? Optional.empty() : progress.decidedInput();
-    split = decided.map(Decision.Input::split).orElse(options.split());
+    split = decided.map(Decision.Input::split).orElseGet(() -> splitOf(ends.size()));
     slots = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
     List<SlotRange> ranges = new ArrayList<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
@@ -450,14 +456,26 @@ public final class EosKafkaMicroBatchStream
     return work.ranges().stream().map(SlotRange::topicPartition).collect(Collectors.toSet());
   }
 
+  /**
+   * Where there are as many partitions as there are to be tasks, slots alone make as many: the
+   * scope must not change with the traffic.
+   */
+  private SourceOptions.Split splitOf(int partitions) {
+    SourceOptions.Split wanted = options.split();
+    return partitions < wanted.minPartitions()
+        ? wanted
+        : new SourceOptions.Split(0, wanted.maxRecords());
+  }
+
   private int slots(int partitions) {
     int wanted = options.slots().orElseGet(() -> SparkContext.getOrCreate().defaultParallelism());
-    return Math.max(1, Math.min(Math.max(wanted, split.minPartitions()), partitions));
+    int least = options.split().minPartitions();
+    return Math.max(1, Math.min(Math.max(wanted, least), partitions));
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SlotReaderFactory(run, options);
+    return new SlotReaderFactory(run, progress.identity().group(), options);
   }
 
   /**
@@ -483,6 +501,7 @@ public final class EosKafkaMicroBatchStream
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
         client,
+        !options.failOnDataLoss(),
         sink.client(),
         sink.registerTopics());
   }
@@ -613,8 +632,13 @@ public final class EosKafkaMicroBatchStream
   public void stop() {
     if (admin != null) {
       FenceLeases.unregister(run);
-      progress.close();
-      admin.close(java.time.Duration.ofSeconds(5));
+      try {
+        if (progress != null) {
+          progress.close();
+        }
+      } finally {
+        admin.close(Duration.ofSeconds(5));
+      }
     }
   }
 

@@ -54,6 +54,9 @@ final class GroupProgress {
   /** A broker that restarts may hold up transaction markers for this long. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
 
+  /** Of offsets outside any transaction. */
+  private static final Duration COMMIT_TIMEOUT = Duration.ofSeconds(60);
+
   /** Spark asks every few milliseconds while a query is idle; new partitions can wait this long. */
   private static final long DISCOVERY_NANOS = Duration.ofSeconds(1).toNanos();
 
@@ -176,8 +179,18 @@ final class GroupProgress {
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
             files.sparkHasBatches());
     // Before joining, so that a running owner is not disturbed.
-    requireChosen(sparkStart);
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
+    requireChosen(sparkStart);
+    if (!options.split().isNone()
+        && groupIsTheTruth
+        && query.sinkOptions().transactionScope() == SinkOptions.TransactionScope.TASK) {
+      // Here, before Spark has logged a batch that every restart would plan in the same way.
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_REFUSED",
+          Map.of(
+              "reason",
+              "minPartitions and maxRecordsPerPartition may give one partition to several tasks"));
+    }
     if (options.isShared()) {
       requireShareable(query, committed);
       if (existing.isEmpty() && files.sparkHasBatches()) {
@@ -222,9 +235,9 @@ final class GroupProgress {
 
   /** Whether a topic is there that the checkpoint knows, and not one that was created again. */
   private boolean knowsTopics() {
-    Map<String, String> kept = files.readTopicIds();
+    Map<TopicPartition, String> kept = files.readTopicIds();
     return topicIds.entrySet().stream()
-        .anyMatch(entry -> entry.getValue().equals(kept.get(entry.getKey().topic())));
+        .anyMatch(entry -> entry.getValue().equals(kept.get(entry.getKey())));
   }
 
   private void explainTimeouts(SinkOptions sink) {
@@ -392,16 +405,7 @@ final class GroupProgress {
    */
   Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
     if (discover || System.nanoTime() - discoveredNanos > DISCOVERY_NANOS) {
-      Map<TopicPartition, String> found = discover();
-      reportMissing(found, reached.keySet());
-      found.forEach(
-          (partition, id) -> {
-            if (!id.equals(topicIds.get(partition))) {
-              reached.remove(partition);
-              unresolved.remove(partition);
-            }
-          });
-      topicIds = found;
+      discoverAgain();
     }
     settle(
         sparkStart,
@@ -413,6 +417,20 @@ final class GroupProgress {
   private Map<TopicPartition, String> discover() {
     discoveredNanos = System.nanoTime();
     return topics.discover();
+  }
+
+  /** What is of another topic than it was, under the same name, is to be found anew. */
+  private void discoverAgain() {
+    Map<TopicPartition, String> found = discover();
+    reportMissing(found, reached.keySet());
+    found.forEach(
+        (partition, id) -> {
+          if (!id.equals(topicIds.get(partition))) {
+            reached.remove(partition);
+            unresolved.remove(partition);
+          }
+        });
+    topicIds = found;
   }
 
   /**
@@ -477,6 +495,14 @@ final class GroupProgress {
       take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity.group());
+      return false;
+    } catch (EosKafkaException e) {
+      if (!e.condition().equals("EOSKAFKA_NO_SUCH_TOPIC")) {
+        throw e;
+      }
+      // Deleted since it was found: one that the user has named is missed here too.
+      discoverAgain();
+      requireChosen(sparkStart);
       return false;
     }
     terms.putAll(gained);
@@ -558,7 +584,7 @@ final class GroupProgress {
     Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
     Optional<PartitionOffsets> initialFile = files.readInitialOffsets();
     Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
-    Map<String, String> keptIds = files.readTopicIds();
+    Map<TopicPartition, String> keptIds = files.readTopicIds();
     // Before the log's ends: records that come in between would make it look like one that was cut.
     Map<TopicPartition, Long> byOption =
         partitions.stream()
@@ -575,9 +601,7 @@ final class GroupProgress {
       Stamp stamp = committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
       boolean isOfThisTopic = stamp != null && stamp.topicId().equals(topicIds.get(partition));
       boolean isRecreatedSince =
-          !topicIds
-              .get(partition)
-              .equals(keptIds.getOrDefault(partition.topic(), topicIds.get(partition)));
+          !topicIds.get(partition).equals(keptIds.getOrDefault(partition, topicIds.get(partition)));
       StartingPoint.Source source;
       if (committed == null && !isRecreatedSince && unresolved.contains(partition)) {
         // It was there when the group began, and no driver that had it has got to its start.
@@ -594,6 +618,8 @@ final class GroupProgress {
                 initial.get(partition),
                 decidedStart(partition),
                 isRecreatedSince,
+                // In a shared group another driver may not have begun what was found here.
+                keptIds.containsKey(partition) && !identity.isShared(),
                 lastIsDecided);
       }
       long start =
@@ -673,11 +699,13 @@ final class GroupProgress {
   }
 
   /**
-   * So that a topic that is deleted, and its offsets with it, is known when it is created again.
+   * So that a topic that is deleted, and its offsets with it, is known when it is created again: by
+   * partition, since it may come back with fewer, and those that are missing later. Nothing is
+   * forgotten: a partition whose offset is gone from the group must not look like a new one.
    */
-  private void keepTopicIds(Map<String, String> kept) {
-    Map<String, String> now = new HashMap<>(kept);
-    topicIds.forEach((partition, id) -> now.put(partition.topic(), id));
+  private void keepTopicIds(Map<TopicPartition, String> kept) {
+    Map<TopicPartition, String> now = new HashMap<>(kept);
+    now.putAll(topicIds);
     if (!now.equals(kept)) {
       files.writeTopicIds(now);
     }
@@ -703,7 +731,7 @@ final class GroupProgress {
     return goOnAt;
   }
 
-  private void gone(TopicPartition partition, Long next) {
+  private void partitionGone(TopicPartition partition, Long next) {
     Map<String, Object> values =
         Map.of("partition", partition, "offset", next == null ? "unknown" : next);
     if (options.failOnDataLoss()) {
@@ -718,7 +746,25 @@ final class GroupProgress {
       return;
     }
     Stamp.Scope scope = groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
-    member.commit(stamped(starts, scope, -1), ownership.terms());
+    commitStamped(stamped(starts, scope, -1));
+  }
+
+  /** Leaves out what turns out to be deleted; the next look for partitions tells of that. */
+  private void commitStamped(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    Map<TopicPartition, OffsetAndMetadata> left = new HashMap<>(offsets);
+    long deadline = System.nanoTime() + COMMIT_TIMEOUT.toNanos();
+    while (!left.isEmpty()) {
+      try {
+        member.commit(left, ownership.terms());
+        return;
+      } catch (TimeoutException e) {
+        Set<TopicPartition> gone = topics.gone(left.keySet());
+        if (gone.isEmpty() && System.nanoTime() > deadline) {
+          throw e;
+        }
+        left.keySet().removeAll(gone);
+      }
+    }
   }
 
   private Map<TopicPartition, OffsetAndMetadata> stamped(
@@ -742,16 +788,27 @@ final class GroupProgress {
    */
   void addEpoch(TransactionalProducer decision, Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && sinkIsHere()) {
-      decision.sendOffsets(stamped(ends, Stamp.Scope.EPOCH, epoch), ownership.fence(), members());
+      decision.sendOffsets(
+          stamped(withoutGone(ends), Stamp.Scope.EPOCH, epoch), ownership.fence(), members());
     }
   }
 
   /** An epoch has taken effect. */
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && !sinkIsHere()) {
-      member.commit(stamped(ends, Stamp.Scope.EPOCH, epoch), ownership.terms());
+      commitStamped(stamped(ends, Stamp.Scope.EPOCH, epoch));
     }
     batchCommitted(ends);
+  }
+
+  /** A group cannot have offsets of a partition that was deleted: the broker would be asked on. */
+  private Map<TopicPartition, Long> withoutGone(Map<TopicPartition, Long> ends) {
+    if (options.failOnDataLoss()) {
+      return ends;
+    }
+    Map<TopicPartition, Long> left = new HashMap<>(ends);
+    left.keySet().removeAll(topics.gone(ends.keySet()));
+    return left;
   }
 
   /** Whether the sink is on the source's cluster. */
@@ -819,18 +876,19 @@ final class GroupProgress {
 
   /**
    * What Spark's log knows must still be chosen, or it is lost: a topic was deleted between two
-   * runs, or the options choose fewer topics now.
+   * runs, or the options choose fewer topics now. Before a query's first batch its initial offsets
+   * are in the place of a log.
    */
   private void requireChosen(PartitionOffsets sparkStart) {
-    if (sparkStart == null) {
-      return;
-    }
-    sparkStart
-        .offsets()
+    Optional<PartitionOffsets> known =
+        sparkStart == null ? files.readInitialOffsets() : Optional.of(sparkStart);
+    known
+        .map(PartitionOffsets::offsets)
+        .orElse(Map.of())
         .forEach(
             (partition, offset) -> {
               if (!topicIds.containsKey(partition)) {
-                gone(partition, offset);
+                partitionGone(partition, offset);
               }
             });
   }
@@ -839,7 +897,7 @@ final class GroupProgress {
       Map<TopicPartition, String> present, Collection<TopicPartition> needed) {
     for (TopicPartition partition : Set.copyOf(needed)) {
       if (!present.containsKey(partition)) {
-        gone(partition, reached.get(partition));
+        partitionGone(partition, reached.get(partition));
         reached.remove(partition);
       }
     }

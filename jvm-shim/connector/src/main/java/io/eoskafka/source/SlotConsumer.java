@@ -2,9 +2,11 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.task.GoneRanges;
 import io.eoskafka.task.IdlePool;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskTransaction;
+import io.eoskafka.wire.FetchedTopics;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -22,6 +24,7 @@ import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.InterruptException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -37,6 +40,10 @@ import org.slf4j.LoggerFactory;
 final class SlotConsumer {
   private static final Logger LOG = LoggerFactory.getLogger(SlotConsumer.class);
   private static final Duration POLL = Duration.ofMillis(500);
+
+  /** When nothing comes for so long, its topic may be gone: the client would ask on. */
+  private static final long LOOK_NANOS = Duration.ofMillis(500).toNanos();
+
   private static final IdlePool<SlotConsumer> RESTING =
       new IdlePool<>(resting -> resting.consumer.close());
 
@@ -55,6 +62,9 @@ final class SlotConsumer {
 
     boolean reading;
 
+    /** Whether any record of this batch was handed out. */
+    boolean hasGiven;
+
     Cursor(TopicPartition partition) {
       this.partition = partition;
     }
@@ -72,6 +82,7 @@ final class SlotConsumer {
 
   private final String name;
   private final ClientSettings client;
+  private final String group;
   private final boolean failOnDataLoss;
   private final long pollTimeoutMs;
   private final KafkaConsumer<byte[], byte[]> consumer;
@@ -79,7 +90,11 @@ final class SlotConsumer {
   private final ArrayDeque<Cursor> ready = new ArrayDeque<>();
   private int reading;
   private Cursor current;
-  private List<TopicPartition> batch = List.of();
+  private List<SlotRange> batch = List.of();
+
+  /** Of this batch: partitions whose topics were deleted. */
+  private final Set<TopicPartition> gone = new HashSet<>();
+
   private boolean released;
 
   /** Of this batch. */
@@ -88,9 +103,14 @@ final class SlotConsumer {
   private long losses;
 
   private SlotConsumer(
-      String name, ClientSettings client, boolean failOnDataLoss, long pollTimeoutMs) {
+      String name,
+      ClientSettings client,
+      String group,
+      boolean failOnDataLoss,
+      long pollTimeoutMs) {
     this.name = name;
     this.client = client;
+    this.group = group;
     this.failOnDataLoss = failOnDataLoss;
     this.pollTimeoutMs = pollTimeoutMs;
     this.consumer = new KafkaConsumer<>(client.dataConsumer(name));
@@ -98,21 +118,28 @@ final class SlotConsumer {
 
   /**
    * @param name of the slot within its run
+   * @param group the source's, or null for a batch query
    * @param start where each range of the batch begins in this attempt
+   * @param isRetry whether an attempt before this one may have failed because a topic was replaced
    */
   static SlotConsumer open(
       String name,
       ClientSettings client,
+      String group,
       boolean failOnDataLoss,
       long pollTimeoutMs,
       Map<TopicPartition, OffsetAndMetadata> start,
-      List<SlotRange> ranges) {
+      List<SlotRange> ranges,
+      boolean isRetry) {
     SlotConsumer opened = RESTING.take(name);
     if (opened == null) {
-      opened = new SlotConsumer(name, client, failOnDataLoss, pollTimeoutMs);
+      opened = new SlotConsumer(name, client, group, failOnDataLoss, pollTimeoutMs);
     }
     try {
       opened.begin(start, ranges);
+      if (isRetry) {
+        GoneRanges.of(client, opened.group, ranges).forEach(opened::skipGone);
+      }
       return opened;
     } catch (RuntimeException e) {
       opened.consumer.close();
@@ -128,9 +155,10 @@ final class SlotConsumer {
     released = false;
     outOfRange = 0;
     losses = 0;
-    batch = new ArrayList<>(start.keySet());
+    gone.clear();
+    batch = ranges;
     Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
-    if (assignment.addAll(batch)) {
+    if (assignment.addAll(start.keySet())) {
       consumer.assign(assignment);
       assignment.forEach(p -> cursors.computeIfAbsent(p, Cursor::new));
     }
@@ -146,6 +174,7 @@ final class SlotConsumer {
       }
       cursor.end = range.end();
       cursor.reading = true;
+      cursor.hasGiven = false;
       reading++;
       if (!cursor.bufferEmpty()) {
         ready.add(cursor);
@@ -173,6 +202,7 @@ final class SlotConsumer {
           ConsumerRecord<byte[], byte[]> record = current.buffer.get(current.index);
           if (record.offset() < current.end) {
             current.index++;
+            current.hasGiven = true;
             return record;
           }
         } else {
@@ -205,6 +235,7 @@ final class SlotConsumer {
 
   private void poll(TaskTransaction transaction) {
     long deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
+    long look = System.nanoTime() + LOOK_NANOS;
     while (ready.isEmpty() && reading > 0) {
       if (transaction != null) {
         transaction.checkTime();
@@ -221,9 +252,58 @@ final class SlotConsumer {
       polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p)));
       if (!polled.nextOffsets().isEmpty()) {
         deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
+        look = System.nanoTime() + LOOK_NANOS;
       } else if (System.nanoTime() > deadline) {
         throw timedOut();
+      } else if (System.nanoTime() > look) {
+        GoneRanges.of(client, group, batch).forEach(this::skipGone);
+        look = System.nanoTime() + LOOK_NANOS;
       }
+    }
+  }
+
+  private void skipGone(TopicPartition partition) {
+    Cursor cursor = cursors.get(partition);
+    if (!cursor.reading) {
+      return;
+    }
+    Map<String, Object> values = Map.of("partition", partition, "offset", cursor.position);
+    if (failOnDataLoss) {
+      throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
+    }
+    cursor.moveTo(cursor.end);
+    finishIfDrained(cursor);
+    noteGone(cursor);
+  }
+
+  private void noteGone(Cursor cursor) {
+    LOG.warn("{} is gone, and failOnDataLoss is false", cursor.partition);
+    losses++;
+    gone.add(cursor.partition);
+    // Whatever has its name next is sought anew.
+    cursor.end = -1;
+  }
+
+  /**
+   * Called when every range is drained: what was read must be of the topics that were planned. The
+   * client goes on by itself with a topic that was deleted and created again, whose records another
+   * batch reads from their beginning.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_TOPIC_REPLACED}
+   */
+  void requireSameTopics() {
+    Map<String, Uuid> ids = FetchedTopics.ids(consumer);
+    for (SlotRange range : batch) {
+      Cursor cursor = cursors.get(range.topicPartition());
+      Uuid id = ids.get(range.topic());
+      if (id == null || id.toString().equals(range.topicId()) || gone.contains(cursor.partition)) {
+        continue;
+      }
+      if (failOnDataLoss || cursor.hasGiven) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition));
+      }
+      noteGone(cursor);
     }
   }
 
@@ -277,7 +357,8 @@ final class SlotConsumer {
 
   private EosKafkaException timedOut() {
     StringBuilder waiting = new StringBuilder();
-    for (TopicPartition partition : batch) {
+    for (SlotRange range : batch) {
+      TopicPartition partition = range.topicPartition();
       Cursor cursor = cursors.get(partition);
       if (cursor.reading && waiting.length() < 1_000) {
         waiting
@@ -292,6 +373,11 @@ final class SlotConsumer {
     return EosKafkaException.of(
         "EOSKAFKA_POLL_TIMEOUT",
         Map.of("timeout", pollTimeoutMs, "waiting", waiting, "servers", client.bootstrapServers()));
+  }
+
+  /** Partitions of this batch whose topics were deleted, so that nothing is committed of them. */
+  Set<TopicPartition> gone() {
+    return Set.copyOf(gone);
   }
 
   /** How often a position of this batch was not in its log. */
@@ -309,7 +395,8 @@ final class SlotConsumer {
    */
   Map<TopicPartition, Optional<Integer>> leaderEpochsAtEnd() {
     Map<TopicPartition, Optional<Integer>> epochs = new HashMap<>();
-    for (TopicPartition partition : batch) {
+    for (SlotRange range : batch) {
+      TopicPartition partition = range.topicPartition();
       Cursor cursor = cursors.get(partition);
       // An epoch older than the end's would look like a truncated log to the next reader.
       epochs.put(partition, cursor.position == cursor.end ? cursor.leaderEpoch : Optional.empty());

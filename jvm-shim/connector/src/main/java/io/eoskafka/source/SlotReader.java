@@ -45,9 +45,10 @@ final class SlotReader implements PartitionReader<InternalRow> {
       return true;
     }
     if (!drained) {
+      consumer.requireSameTopics();
       drained = true;
       if (transaction != null) {
-        transaction.inputDrained(work, consumer.leaderEpochsAtEnd());
+        transaction.inputDrained(work, consumer.leaderEpochsAtEnd(), consumer.gone());
       }
     }
     return false;

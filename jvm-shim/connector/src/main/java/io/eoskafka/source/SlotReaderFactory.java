@@ -24,6 +24,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
 
   private final String sourceRun;
   private final ClientSettings client;
+  private final String group;
   private final boolean includeHeaders;
   private final boolean failOnDataLoss;
   private final long pollTimeoutMs;
@@ -31,9 +32,11 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
 
   /**
    * @param sourceRun unique per run of a source or batch query; names its resting consumers
+   * @param group the source's, or null for a batch query
    */
-  SlotReaderFactory(String sourceRun, SourceOptions options) {
+  SlotReaderFactory(String sourceRun, String group, SourceOptions options) {
     this.sourceRun = sourceRun;
+    this.group = group;
     this.client = options.client();
     this.includeHeaders = options.includeHeaders();
     this.failOnDataLoss = options.failOnDataLoss();
@@ -48,6 +51,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
     SlotPartition slot = (SlotPartition) partition;
+    TaskContext task = TaskContext.get();
     Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
     TaskTransaction transaction = null;
     if (scope == null) {
@@ -55,7 +59,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
           .ranges()
           .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.epochStart())));
     } else {
-      transaction = TaskTransaction.enter(scope, slot.work(), TaskContext.get());
+      transaction = TaskTransaction.enter(scope, slot.work(), task);
       start.putAll(transaction.start(slot.work()));
     }
     SlotConsumer consumer =
@@ -64,10 +68,12 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
             : SlotConsumer.open(
                 sourceRun + "-" + slot.work().slot(),
                 client,
+                group,
                 failOnDataLoss,
                 pollTimeoutMs,
                 start,
-                slot.work().ranges());
+                slot.work().ranges(),
+                task.attemptNumber() > 0 || task.stageAttemptNumber() > 0);
     return new SlotReader(
         consumer, transaction, slot.work(), new RowBuilder(includeHeaders), slot.rests());
   }

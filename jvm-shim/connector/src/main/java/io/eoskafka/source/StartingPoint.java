@@ -116,6 +116,7 @@ record StartingPoint(
    * @param initial the initial-offset file's entry, or null
    * @param decidedStart where the decided batch that Spark runs again began, or null
    * @param recreated whether the checkpoint knows the topic under another id
+   * @param wasFound whether the checkpoint knows the partition: then the group had its offset
    * @param lastIsDecided whether the last batch that Spark has planned is known to have taken
    *     effect: then Spark's log is as good as the group's offsets
    */
@@ -126,6 +127,7 @@ record StartingPoint(
       Long initial,
       Long decidedStart,
       boolean recreated,
+      boolean wasFound,
       boolean lastIsDecided) {
     if (committed != null) {
       Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
@@ -150,7 +152,8 @@ record StartingPoint(
       };
     }
     if (recreated) {
-      return Source.RECREATED;
+      // What is not in Spark's log any more was missed before.
+      return sparkHasBatches && sparkStart == null ? Source.NEW_PARTITION : Source.RECREATED;
     }
     if (!sparkHasBatches) {
       if (initial != null) {
@@ -158,17 +161,25 @@ record StartingPoint(
       }
       return resolved ? Source.NEW_PARTITION : Source.OPTION;
     }
+    // Not chosen for a while, and without an offset since: Spark's log does not have it any more.
+    boolean isForgotten = wasFound && sparkStart == null && sinkCluster != null;
     Long logged = sparkStart != null ? sparkStart : initial;
-    if (logged == null) {
+    if (logged == null && !isForgotten) {
       return Source.NEW_PARTITION;
     }
     if (lastIsDecided && decidedStart != null) {
       return Source.DECISION;
     }
-    if (ownLog && !lastIsDecided) {
+    if (isForgotten || ownLog && !lastIsDecided) {
       throw EosKafkaException.of(
           "EOSKAFKA_OFFSETS_GONE",
-          Map.of("group", identity.group(), "partition", partition, "start", logged));
+          Map.of(
+              "group",
+              identity.group(),
+              "partition",
+              partition,
+              "start",
+              logged == null ? "an offset that is not known" : logged));
     }
     return sparkStart != null ? Source.SPARK_LOG : Source.INITIAL_FILE;
   }

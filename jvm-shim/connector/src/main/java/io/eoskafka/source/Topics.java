@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.TopicIds;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
@@ -20,12 +21,10 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
-import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
-import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -125,12 +124,19 @@ final class Topics {
         }
       }
     }
-    // One that goes between the list and its description has gone for a pattern.
-    Map<TopicPartition, String> found = describe(topics, pattern == null);
+    Map<TopicPartition, String> found = TopicIds.present(admin, topics, options.client());
+    if (pattern == null) {
+      // One that has gone since the list was made has gone for a pattern.
+      Set<String> missing = new TreeSet<>(topics);
+      found.keySet().forEach(partition -> missing.remove(partition.topic()));
+      if (!missing.isEmpty()) {
+        throw noSuch(missing.iterator().next());
+      }
+    }
     if (options.strategy() == SourceOptions.Strategy.ASSIGN) {
       for (TopicPartition partition : assigned) {
         if (!found.containsKey(partition)) {
-          throw noSuch(partition, null);
+          throw noSuch(partition);
         }
       }
       found.keySet().retainAll(assigned);
@@ -138,34 +144,8 @@ final class Topics {
     return found;
   }
 
-  /** All partitions of these topics, each with its topic's id. */
-  private Map<TopicPartition, String> describe(Set<String> topics, boolean isEachRequired) {
-    Map<TopicPartition, String> found = new HashMap<>();
-    admin
-        .describeTopics(topics)
-        .topicNameValues()
-        .forEach(
-            (topic, answer) -> {
-              try {
-                TopicDescription description = KafkaCalls.reach(answer, options.client());
-                description
-                    .partitions()
-                    .forEach(
-                        p ->
-                            found.put(
-                                new TopicPartition(topic, p.partition()),
-                                description.topicId().toString()));
-              } catch (UnknownTopicOrPartitionException e) {
-                if (isEachRequired) {
-                  throw noSuch(topic, e);
-                }
-              }
-            });
-    return found;
-  }
-
-  private static EosKafkaException noSuch(Object topic, Exception cause) {
-    return EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), cause);
+  private static EosKafkaException noSuch(Object topic) {
+    return EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic));
   }
 
   /** The first offset that each log still has. */
@@ -222,9 +202,9 @@ final class Topics {
           admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all();
       while (!KafkaCalls.isDoneWithin(SLOW, answer)) {
         // The client asks again and again for a partition that does not exist, until its timeout.
-        Set<TopicPartition> gone = gone(wanted.keySet());
+        Set<TopicPartition> gone = goneAsFarAsKnown(wanted.keySet());
         if (!gone.isEmpty() && isEachRequired) {
-          throw noSuch(gone.iterator().next(), null);
+          throw noSuch(gone.iterator().next());
         }
         if (!gone.isEmpty()) {
           Map<TopicPartition, OffsetSpec> rest = new HashMap<>(wanted);
@@ -247,11 +227,22 @@ final class Topics {
     }
   }
 
-  private Set<TopicPartition> gone(Set<TopicPartition> wanted) {
+  /** None where the cluster does not answer: then the call that waits will say so. */
+  private Set<TopicPartition> goneAsFarAsKnown(Set<TopicPartition> wanted) {
+    try {
+      return gone(wanted);
+    } catch (EosKafkaException e) {
+      LOG.info("Which partitions are gone could not be found out: {}", e.toString());
+      return Set.of();
+    }
+  }
+
+  /** Those of these partitions that are not there any more. */
+  Set<TopicPartition> gone(Collection<TopicPartition> partitions) {
     Set<String> topics = new HashSet<>();
-    wanted.forEach(partition -> topics.add(partition.topic()));
-    Set<TopicPartition> gone = new HashSet<>(wanted);
-    gone.removeAll(describe(topics, false).keySet());
+    partitions.forEach(partition -> topics.add(partition.topic()));
+    Set<TopicPartition> gone = new HashSet<>(partitions);
+    gone.removeAll(TopicIds.present(admin, topics, options.client()).keySet());
     return gone;
   }
 }

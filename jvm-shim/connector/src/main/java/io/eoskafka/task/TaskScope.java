@@ -17,6 +17,7 @@ import java.util.List;
  * @param fence the driver's, from its last poll before the batch; in a shared group it may have
  *     another one when the task commits
  * @param source client settings of the source, to read offsets with
+ * @param skipsDeleted {@code failOnDataLoss=false}: what was deleted counts as read
  * @param sink client settings of the producers
  * @param registerTopics see {@link io.eoskafka.config.SinkOptions}
  */
@@ -30,6 +31,7 @@ public record TaskScope(
     String transactionalIdPrefix,
     int transactionTimeoutMs,
     ClientSettings source,
+    boolean skipsDeleted,
     ClientSettings sink,
     List<String> registerTopics)
     implements Serializable {}

@@ -14,9 +14,11 @@ import io.eoskafka.wire.TransactionEnds;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -80,6 +82,9 @@ public final class TaskTransaction {
      * Set by the thread that reads, which may be a Python runner's, seen by the one that writes.
      */
     volatile Map<TopicPartition, Optional<Integer>> drained;
+
+    /** Partitions that were deleted since they were planned; written before {@link #drained}. */
+    final Set<TopicPartition> gone = new HashSet<>();
 
     /** How long it took until the offsets at its start were stable. */
     long stableWaitMs;
@@ -178,13 +183,19 @@ public final class TaskTransaction {
   }
 
   private void join(SlotWork work) {
+    for (SlotRange range : work.ranges()) {
+      if (range.epochStart() != range.groupStart()) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "a task has a piece of " + range));
+      }
+    }
     if (slots.isEmpty()) {
       takeResting(work);
     }
     Entered entered = new Entered(work);
     slots.add(entered);
     if (abandoned) {
-      inputDrained(work, Map.of());
+      inputDrained(work, Map.of(), Set.of());
       return;
     }
     if (producer != null && follows(goingOnFrom, work)) {
@@ -195,7 +206,7 @@ public final class TaskTransaction {
     }
     if (abandoned || isCommitted(work)) {
       // Nothing will be read, so nothing is left to drain.
-      inputDrained(work, Map.of());
+      inputDrained(work, Map.of(), Set.of());
     } else {
       hasWork = true;
     }
@@ -229,7 +240,7 @@ public final class TaskTransaction {
         new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
-    takeStart(work, offsets.committed(partitions), false);
+    takeStart(entered, offsets.committed(partitions), false);
     if (isCommitted(work)) {
       return;
     }
@@ -257,7 +268,7 @@ public final class TaskTransaction {
     }
     long began = System.nanoTime();
     try {
-      takeStart(work, offsets.stable(partitions, STABLE_TIMEOUT), true);
+      takeStart(entered, offsets.stable(partitions, STABLE_TIMEOUT), true);
     } catch (TimeoutException e) {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
@@ -274,10 +285,19 @@ public final class TaskTransaction {
    * @param isStable otherwise the markers of the last batch's transaction may still be on their way
    */
   private void takeStart(
-      SlotWork work, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
-    for (SlotRange range : work.ranges()) {
+      Entered entered, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
+    if (scope.skipsDeleted() && fetched.size() < entered.work.ranges().size()) {
+      // A topic's offsets are deleted with it.
+      entered.gone.addAll(
+          GoneRanges.of(scope.source(), scope.identity().group(), entered.work.ranges()));
+    }
+    for (SlotRange range : entered.work.ranges()) {
       TopicPartition partition = range.topicPartition();
       OffsetAndMetadata offset = fetched.get(partition);
+      if (offset == null && entered.gone.contains(partition)) {
+        start.put(partition, new OffsetAndMetadata(range.end()));
+        continue;
+      }
       Optional<Stamp> stamp = offset == null ? Optional.empty() : Stamp.parse(offset.metadata());
       if (stamp.isEmpty()
           || !stamp.get().identity().equals(scope.identity().id())
@@ -308,10 +328,15 @@ public final class TaskTransaction {
    * Called by a reader once it has handed out its slot's last record.
    *
    * @param leaderEpochs for each partition the leader epoch at its planned end, where known
+   * @param gone partitions that were deleted before they were read to their ends
    */
-  public void inputDrained(SlotWork work, Map<TopicPartition, Optional<Integer>> leaderEpochs) {
+  public void inputDrained(
+      SlotWork work,
+      Map<TopicPartition, Optional<Integer>> leaderEpochs,
+      Set<TopicPartition> gone) {
     for (Entered entered : slots) {
       if (entered.work == work) {
+        entered.gone.addAll(gone);
         entered.drained = leaderEpochs;
       }
     }
@@ -519,7 +544,7 @@ public final class TaskTransaction {
       }
       for (SlotRange range : entered.work.ranges()) {
         TopicPartition partition = range.topicPartition();
-        if (start.get(partition).offset() < range.end()) {
+        if (start.get(partition).offset() < range.end() && !entered.gone.contains(partition)) {
           // The planned end, not the last record + 1: control records lie between.
           offsets.put(
               partition,
@@ -529,6 +554,12 @@ public final class TaskTransaction {
                   stamp(range).encode()));
         }
       }
+    }
+    if (scope.skipsDeleted()) {
+      // The producer would send the offset of a partition that does not exist until its timeout.
+      List<SlotRange> all =
+          slots.stream().flatMap(entered -> entered.work.ranges().stream()).toList();
+      offsets.keySet().removeAll(GoneRanges.of(scope.source(), scope.identity().group(), all));
     }
     return offsets;
   }

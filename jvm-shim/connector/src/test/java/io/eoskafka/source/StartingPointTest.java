@@ -63,6 +63,8 @@ class StartingPointTest {
     // Kafka deletes a group's offsets with their topic.
     ", true, true, true, 5, 0, true, RECREATED",
     ", true, true, false, , 0, true, RECREATED",
+    // That it was deleted was told when Spark's log went on without it.
+    ", true, true, true, , 0, true, NEW_PARTITION",
   })
   void theTruthLies(
       String scope,
@@ -75,7 +77,9 @@ class StartingPointTest {
       Source expected) {
     StartingPoint rule =
         new StartingPoint(OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches);
-    assertThat(rule.of(PARTITION, committed(scope), sparkStart, initial, null, recreated, false))
+    assertThat(
+            rule.of(
+                PARTITION, committed(scope), sparkStart, initial, null, recreated, false, false))
         .isEqualTo(expected);
   }
 
@@ -83,7 +87,8 @@ class StartingPointTest {
   @CsvSource({"5, 0", "5, ", ", 4"})
   void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThatThrownBy(() -> rule.of(PARTITION, null, sparkStart, initial, null, false, false))
+    assertThatThrownBy(
+            () -> rule.of(PARTITION, null, sparkStart, initial, null, false, false, false))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]")
         .hasMessageContaining("t-0")
@@ -91,10 +96,25 @@ class StartingPointTest {
   }
 
   @Test
+  void aPartitionThatWasReadOnceAndHasNoOffsetAnyMoreIsNotANewOne() {
+    for (Long initial : new Long[] {null, 4L}) {
+      for (boolean lastIsDecided : new boolean[] {false, true}) {
+        StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+        assertThatThrownBy(
+                () -> rule.of(PARTITION, null, null, initial, null, false, true, lastIsDecided))
+            .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
+      }
+    }
+    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true);
+    assertThat(withoutOurSink.of(PARTITION, null, null, null, null, false, true, false))
+        .isEqualTo(Source.NEW_PARTITION);
+  }
+
+  @Test
   void aDecidedEpochThatRunsAgainStartsWhereItDid() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
     for (Long sparkStart : new Long[] {null, 3L}) {
-      assertThat(rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, true))
+      assertThat(rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, false, true))
           .isEqualTo(Source.DECISION);
     }
   }
@@ -102,24 +122,27 @@ class StartingPointTest {
   @Test
   void anEpochThatSparksLogDoesNotKnowStopsTheQuery() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThatThrownBy(() -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false))
+    assertThatThrownBy(
+            () -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false))
         .hasMessageContaining("[EOSKAFKA_DECISION_OTHER_PLAN]");
     StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true);
-    assertThat(withoutOurSink.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false))
+    assertThat(withoutOurSink.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false))
         .isEqualTo(Source.SPARK_LOG);
   }
 
   @Test
   void offsetsThatAreGoneBehindADecisionAreInSparksLog() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, true)).isEqualTo(Source.SPARK_LOG);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, 3L, false, true)).isEqualTo(Source.DECISION);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, false, true))
+        .isEqualTo(Source.SPARK_LOG);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, 3L, false, false, true)).isEqualTo(Source.DECISION);
   }
 
   @Test
   void aTopicThatWasCreatedAgainIsNoLostOffset() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, null, true, false)).isEqualTo(Source.RECREATED);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, null, true, false, false))
+        .isEqualTo(Source.RECREATED);
   }
 
   @Test

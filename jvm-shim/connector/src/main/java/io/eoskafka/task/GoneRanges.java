@@ -1,0 +1,44 @@
+package io.eoskafka.task;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.wire.TopicIds;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Which ranges of a batch nobody can read any more, since their topics were deleted.
+ *
+ * <p>Two witnesses: a broker that has fallen behind may not know a new topic yet, but a group loses
+ * its offset of a partition only with the topic, and each start is committed before it is planned.
+ */
+public final class GoneRanges {
+  private GoneRanges() {}
+
+  /**
+   * @param source client settings of the source
+   * @param group the source's, or null for a batch query, which has none
+   * @return the partitions of those whose topic is not the one that was planned, or not there
+   */
+  public static Set<TopicPartition> of(
+      ClientSettings source, String group, Collection<SlotRange> ranges) {
+    Set<String> topics = new HashSet<>();
+    ranges.forEach(range -> topics.add(range.topic()));
+    Map<TopicPartition, String> there =
+        TopicIds.present(ExecutorClients.admin(source), topics, source);
+    Set<TopicPartition> gone = new HashSet<>();
+    for (SlotRange range : ranges) {
+      if (!range.topicId().equals(there.get(range.topicPartition()))) {
+        gone.add(range.topicPartition());
+      }
+    }
+    if (group != null && !gone.isEmpty()) {
+      gone.removeAll(
+          new GroupOffsets(ExecutorClients.admin(source), group).committed(gone).keySet());
+    }
+    return gone;
+  }
+}

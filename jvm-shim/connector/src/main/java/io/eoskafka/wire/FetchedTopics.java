@@ -1,0 +1,32 @@
+package io.eoskafka.wire;
+
+import java.lang.reflect.Field;
+import java.util.Map;
+import org.apache.kafka.clients.Metadata;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.Uuid;
+
+/**
+ * The topic ids that a consumer fetches by. It has no call for them, and goes on under the same
+ * name with whatever has that name, so this looks into it: to ask a broker would cost a request for
+ * each task.
+ */
+public final class FetchedTopics {
+  private FetchedTopics() {}
+
+  /** By topic; without an entry where its metadata has none now. */
+  public static Map<String, Uuid> ids(KafkaConsumer<?, ?> consumer) {
+    Object delegate = read(consumer, "delegate");
+    return ((Metadata) read(delegate, "metadata")).topicIds();
+  }
+
+  private static Object read(Object owner, String name) {
+    try {
+      Field field = owner.getClass().getDeclaredField(name);
+      field.setAccessible(true);
+      return field.get(owner);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this kafka-clients has no " + name + " in " + owner, e);
+    }
+  }
+}

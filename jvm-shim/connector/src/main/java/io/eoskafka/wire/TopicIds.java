@@ -1,0 +1,40 @@
+package io.eoskafka.wire;
+
+import io.eoskafka.config.ClientSettings;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+
+/** Which topic-partitions a cluster has, each with its topic's id. */
+public final class TopicIds {
+  private TopicIds() {}
+
+  /** All partitions of those of these topics that are there. */
+  public static Map<TopicPartition, String> present(
+      Admin admin, Collection<String> topics, ClientSettings client) {
+    Map<TopicPartition, String> found = new HashMap<>();
+    admin
+        .describeTopics(topics)
+        .topicNameValues()
+        .forEach(
+            (topic, answer) -> {
+              try {
+                TopicDescription description = KafkaCalls.reach(answer, client);
+                description
+                    .partitions()
+                    .forEach(
+                        p ->
+                            found.put(
+                                new TopicPartition(topic, p.partition()),
+                                description.topicId().toString()));
+              } catch (UnknownTopicOrPartitionException e) {
+                // Left out.
+              }
+            });
+    return found;
+  }
+}

@@ -1,0 +1,188 @@
+"""Topics and partitions that come and go under a running query."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
+
+import pytest
+from eoskafka.audit import UndecidedError
+from harness import until
+from kafka import KafkaProducer
+from kafka.admin import NewPartitions, NewTopic
+from kafka.errors import KafkaError
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+from streams import LARGE, SMALL_FETCHES, Streams, held, kv
+
+SECONDS = 120
+SETTLED_S = 120
+NAMES = 6
+RECORDS = 400
+
+
+class Topics:
+    """Topics of one stem, and what each of their lives has got.
+
+    A record's value is `<topic>#<life>/<number>`: a topic that was deleted and created again has
+    another life.
+    """
+
+    def __init__(self, streams: Streams, stem: str, seed: int) -> None:
+        self._streams = streams
+        self._random = random.Random(seed)
+        self._names = [f"{stem}-{n}" for n in range(NAMES)]
+        self._lives = itertools.count(1)
+        self._numbers = itertools.count()
+        self._partitions: dict[str, int] = {}
+        self._life: dict[str, int] = {}
+        # By topic and life.
+        self.sent: dict[tuple[str, int], set[str]] = {}
+        self.steps: Counter[str] = Counter()
+
+    def step(self) -> None:
+        """Do one thing; records are sent more often than anything else."""
+        there = sorted(self._partitions)
+        missing = sorted(set(self._names) - set(there))
+        kinds = [*(["send"] * 12 if there else []), *(["create"] * 2 if missing else [])]
+        kinds += ["add", "delete"] if len(there) > 2 else []
+        kind = self._random.choice(kinds)
+        self.steps[kind] += 1
+        if kind == "create":
+            self.create(self._random.choice(missing))
+        elif kind == "send":
+            self._send(self._random.choice(there))
+        elif kind == "add":
+            self._add(self._random.choice(there))
+        else:
+            self._delete(self._random.choice(there))
+
+    def create(self, name: str) -> None:
+        partitions = self._random.randint(1, 3)
+        self._streams.admin.create_topics([NewTopic(name, partitions, 1)])
+        self._streams.admin.wait_for_topics([name])
+        self._partitions[name] = partitions
+        self._life[name] = next(self._lives)
+        self.sent[name, self._life[name]] = set()
+
+    def _add(self, name: str) -> None:
+        self._partitions[name] += 1
+        wanted = {name: NewPartitions(self._partitions[name])}
+        self._streams.admin.create_partitions(wanted)
+
+    def _delete(self, name: str) -> None:
+        self._streams.admin.delete_topics([name])
+        del self._partitions[name]
+        gone: Callable[[], bool] = lambda: name not in self._streams.admin.list_topics()  # noqa: E731
+        until(gone, f"the end of {name}", 20)
+
+    def _send(self, name: str) -> None:
+        sent = self.sent[name, self._life[name]]
+        with closing(
+            KafkaProducer(bootstrap_servers=self._streams.servers, enable_idempotence=True)
+        ) as producer:
+            arriving = []
+            for _ in range(self._random.randint(1, 60)):
+                value = f"{name}#{self._life[name]}/{next(self._numbers)}"
+                arriving.append((value, producer.send(name, value=value.encode())))
+            producer.flush()
+            sent.update(value for value, arrived in arriving if arrived.get(timeout=30))
+
+    def living(self) -> set[str]:
+        """All records of the lives that topics have now."""
+        return set().union(*(self.sent[name, self._life[name]] for name in self._partitions))
+
+    def ever(self) -> set[str]:
+        """All records."""
+        return set().union(*self.sent.values())
+
+
+def repartitioned(rows: DataFrame) -> DataFrame:
+    return kv(rows).repartition(2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plan", [kv, repartitioned])
+def test_topics_and_partitions_come_and_go(
+    streams: Streams, plan: Callable[[DataFrame], DataFrame]
+) -> None:
+    stem, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
+    topics = Topics(streams, f"{stem}-come", seed=7)
+    topics.create(f"{stem}-come-0")
+    failures: list[str] = []
+    options = {
+        "subscribePattern": f"{stem}-come-.*",
+        "failOnDataLoss": "false",
+        "maxOffsetsPerTrigger": 200,
+        "kafkaConsumer.pollTimeoutMs": 10_000,
+    }
+
+    def start() -> StreamingQuery:
+        rows = plan(streams.source(options=options))
+        writer = streams.sink(rows, output, checkpoint).trigger(processingTime="50 milliseconds")
+        return streams.start(writer)
+
+    def revived(query: StreamingQuery) -> StreamingQuery:
+        if query.isActive:
+            return query
+        failures.append(str(query.exception()))
+        return start()
+
+    query = start()
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        try:
+            topics.step()
+        except KafkaError as error:
+            raise AssertionError(f"the test's own client: {error!r}") from error
+        query = revived(query)
+
+    wanted, seen = topics.living(), Counter[str]()
+
+    def caught_up() -> bool:
+        nonlocal query, seen
+        query = revived(query)
+        with suppress(UndecidedError):  # a transaction is open longer than the reader waits
+            seen = Counter(streams.values(output))
+        return wanted <= set(seen)
+
+    report = lambda: f"{len(wanted - set(seen))} are missing; {failures}"  # noqa: E731
+    until(caught_up, "all records of the topics that are there", SETTLED_S, report)
+    query.stop()
+    seen = Counter(streams.values(output))
+    assert {value: n for value, n in seen.items() if n > 1} == {}
+    assert set(seen) <= topics.ever()
+    assert failures == []
+    assert topics.steps["delete"] > 5
+    print(topics.steps, len(topics.ever()), len(wanted), len(seen))
+
+
+@pytest.mark.parametrize("plan", [held, lambda rows, name: held(rows, name).repartition(2)])
+def test_a_topic_that_is_replaced_under_a_reader(
+    streams: Streams, plan: Callable[[DataFrame, str], DataFrame]
+) -> None:
+    topic, output = streams.topic(partitions=1), streams.topic()
+    streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
+    options = {"subscribePattern": topic, "failOnDataLoss": "false", **SMALL_FETCHES}
+    rows = plan(streams.source(options=options), topic)
+    writer = streams.sink(rows, output).trigger(processingTime="100 milliseconds")
+    query = streams.start(writer)
+    properties = streams.spark._jvm.System
+    until(lambda: properties.getProperty(topic) is not None, "the first record", 60)
+    streams.delete(topic)
+    streams.create(topic, 1)
+    # As many again: the client reads on in them where it was in the former ones.
+    later = [*range(1_000, 1_000 + RECORDS)]
+    streams.send_values(topic, *(f"{n}{LARGE}" for n in later))
+
+    def read() -> list[int]:
+        return [n for n in streams.numbers(output) if n >= 1_000]
+
+    # Its first record is replaced by a zero.
+    report = lambda: f"{len(read())}, {query.exception()}"  # noqa: E731
+    until(lambda: read() == later[1:], "the later records, once", 60, report)
