@@ -372,5 +372,7 @@ def held(rows: DataFrame, reached: str) -> DataFrame:
         concat(java_method('java.lang.System', 'setProperty', '{reached}', 'yes'),
                java_method('java.lang.Thread', 'sleep', cast(3000 as bigint)))
     """
-    value = f"if(offset = 0, regexp_replace({rest}, '^.*$', '0'), rtrim('x', cast(value as string)))"
+    value = (
+        f"if(offset = 0, regexp_replace({rest}, '^.*$', '0'), rtrim('x', cast(value as string)))"
+    )
     return rows.selectExpr("key", f"{value} as value")
