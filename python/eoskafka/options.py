@@ -327,7 +327,11 @@ class _Side:
     kafka: KafkaSettings = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        check(self.SIDE, self.options())
+        options = self.options()
+        for name in ("subscribe", "assign"):
+            if options.get(name) in ("", "{}"):
+                raise ConfigurationError(f"{name} names no topic: the source would read nothing")
+        check(self.SIDE, options)
 
     def options(self) -> dict[str, str]:
         """The options under Spark's names: `spark.readStream.format("eoskafka").options(**...)`."""
@@ -336,6 +340,10 @@ class _Side:
         given = {name: _text(value) for name, value in values.items() if value is not None}
         for setting, value in self.kafka.items():
             name = f"kafka.{setting}"
+            if value is None:
+                raise ConfigurationError(
+                    f"{setting} is None in kafka=: leave it out to have the client's default"
+                )
             if setting.lower().startswith("kafka."):
                 raise ConfigurationError(
                     f"settings in kafka= have Kafka's own names: {setting[6:]!r}, not {setting!r}"
@@ -368,8 +376,14 @@ class Source(_Side):
         min_offsets_per_trigger: a batch waits for so many, no longer than `max_trigger_delay`.
         min_partitions: tasks of a batch at least.
         max_records_per_partition: offsets of a task at most.
+        include_headers: whether there is a column `headers`.
+        fail_on_data_loss: whether records that are gone before they were read are an error; False
+            goes on without them.
         slots: tasks that share the partitions, each with a transactional producer.
         group_id: the consumer group that holds the truth.
+        group_id_prefix: what its name begins with, where it is made from the checkpoint's path.
+        group_protocol: `consumer` (KIP-848) with a shared group.
+        isolation_level: whether records of open and aborted transactions are hidden.
         ownership: whether other drivers may be in the group.
         handover: with a shared group, take over from the drivers that are there.
         poll_timeout_ms: how long a task waits for a record that must exist.

@@ -98,6 +98,9 @@ def test_what_is_not_given_is_left_to_the_connector() -> None:
         ({"subscribe": "t", "kafka": {"kafka.acks": "1"}}, "'acks', not 'kafka.acks'"),
         ({"subscribe": "t", "kafka": {"group.id": "g"}}, "group.id is given as group_id="),
         ({"subscribe": "t", "kafka": {"enable.auto.commit": True}}, "EOSKAFKA_OPTION_REFUSED"),
+        ({"subscribe": "t", "kafka": {"sasl.jaas.config": None}}, "sasl.jaas.config is None"),
+        ({"subscribe": []}, "subscribe names no topic"),
+        ({"assign": {}}, "assign names no topic"),
         ({"subscribe": "t", "starting_timestamp": datetime(2026, 1, 1)}, "has no time zone"),
     ],
 )

@@ -426,8 +426,12 @@ final class GroupProgress {
     found.forEach(
         (partition, id) -> {
           if (!id.equals(topicIds.get(partition))) {
-            reached.remove(partition);
             unresolved.remove(partition);
+            Long next = reached.remove(partition);
+            if (next != null) {
+              // Here, since it may be in no log of this driver's.
+              lost(partition, next, RECREATED, 0);
+            }
           }
         });
     topicIds = found;
@@ -669,19 +673,21 @@ final class GroupProgress {
       boolean isHere = stamp == null || stamp.sinkCluster().equals(sinkCluster);
       // Nor where records are gone that a decided batch had read: the group is past them.
       boolean isPast = isOfEpoch && isOfThisTopic && kept <= committed.offset();
-      if ((!isKnown || kept != start) && !isPast || groupIsTheTruth && !isHere) {
+      boolean isOfFormer = stamp != null && !isOfThisTopic;
+      if ((!isKnown || kept != start || isOfFormer) && !isPast || groupIsTheTruth && !isHere) {
         news.put(partition, kept);
       }
     }
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
-    commit(news);
+    Set<TopicPartition> leftOut = commit(news);
+    starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
     if (unresolved.removeAll(partitions)) {
       files.writeUnresolved(unresolved);
     }
-    keepTopicIds(keptIds);
+    keepTopicIds(keptIds, leftOut);
   }
 
   private Long decidedStart(TopicPartition partition) {
@@ -702,10 +708,13 @@ final class GroupProgress {
    * So that a topic that is deleted, and its offsets with it, is known when it is created again: by
    * partition, since it may come back with fewer, and those that are missing later. Nothing is
    * forgotten: a partition whose offset is gone from the group must not look like a new one.
+   *
+   * @param leftOut what the group has no start of
    */
-  private void keepTopicIds(Map<TopicPartition, String> kept) {
-    Map<TopicPartition, String> now = new HashMap<>(kept);
-    now.putAll(topicIds);
+  private void keepTopicIds(Map<TopicPartition, String> kept, Set<TopicPartition> leftOut) {
+    Map<TopicPartition, String> now = new HashMap<>(topicIds);
+    now.keySet().removeAll(leftOut);
+    kept.forEach(now::putIfAbsent);
     if (!now.equals(kept)) {
       files.writeTopicIds(now);
     }
@@ -741,30 +750,36 @@ final class GroupProgress {
   }
 
   /** Commits starts, outside any batch, with a stamp that says where their truth lies. */
-  private void commit(Map<TopicPartition, Long> starts) {
+  private Set<TopicPartition> commit(Map<TopicPartition, Long> starts) {
     if (starts.isEmpty()) {
-      return;
+      return Set.of();
     }
     Stamp.Scope scope = groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
-    commitStamped(stamped(starts, scope, -1));
+    return commitStamped(stamped(starts, scope, -1));
   }
 
-  /** Leaves out what turns out to be deleted; the next look for partitions tells of that. */
-  private void commitStamped(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  /**
+   * @return what turned out to be deleted and was left out; the next look for partitions tells of
+   *     it
+   */
+  private Set<TopicPartition> commitStamped(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    Set<TopicPartition> leftOut = new HashSet<>();
     Map<TopicPartition, OffsetAndMetadata> left = new HashMap<>(offsets);
     long deadline = System.nanoTime() + COMMIT_TIMEOUT.toNanos();
     while (!left.isEmpty()) {
       try {
         member.commit(left, ownership.terms());
-        return;
+        return leftOut;
       } catch (TimeoutException e) {
         Set<TopicPartition> gone = topics.gone(left.keySet());
         if (gone.isEmpty() && System.nanoTime() > deadline) {
           throw e;
         }
         left.keySet().removeAll(gone);
+        leftOut.addAll(gone);
       }
     }
+    return leftOut;
   }
 
   private Map<TopicPartition, OffsetAndMetadata> stamped(
@@ -806,8 +821,13 @@ final class GroupProgress {
     if (options.failOnDataLoss()) {
       return ends;
     }
+    Set<TopicPartition> gone = topics.gone(ends.keySet());
+    if (!gone.isEmpty()) {
+      // A broker that has fallen behind may not know a new topic; the group has its start.
+      gone.removeAll(offsets.committed(gone).keySet());
+    }
     Map<TopicPartition, Long> left = new HashMap<>(ends);
-    left.keySet().removeAll(topics.gone(ends.keySet()));
+    left.keySet().removeAll(gone);
     return left;
   }
 

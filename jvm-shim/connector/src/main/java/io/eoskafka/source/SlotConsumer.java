@@ -26,6 +26,7 @@ import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RetriableException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -61,6 +62,12 @@ final class SlotConsumer {
     long end = -1;
 
     boolean reading;
+
+    /** Of the topic that was planned; another one may come to have its name. */
+    String topicId;
+
+    /** Whether records of another topic have come. */
+    boolean isReplaced;
 
     /** Whether any record of this batch was handed out. */
     boolean hasGiven;
@@ -132,6 +139,10 @@ final class SlotConsumer {
       List<SlotRange> ranges,
       boolean isRetry) {
     SlotConsumer opened = RESTING.take(name);
+    if (opened != null && !opened.knows(ranges)) {
+      opened.consumer.close();
+      opened = null;
+    }
     if (opened == null) {
       opened = new SlotConsumer(name, client, group, failOnDataLoss, pollTimeoutMs);
     }
@@ -145,6 +156,16 @@ final class SlotConsumer {
       opened.consumer.close();
       throw e;
     }
+  }
+
+  /** Not where what it holds may be of a topic that had the name before. */
+  private boolean knows(List<SlotRange> ranges) {
+    return ranges.stream()
+        .allMatch(
+            range -> {
+              Cursor cursor = cursors.get(range.topicPartition());
+              return cursor == null || cursor.topicId.equals(range.topicId());
+            });
   }
 
   static void closeResting() {
@@ -174,6 +195,8 @@ final class SlotConsumer {
       }
       cursor.end = range.end();
       cursor.reading = true;
+      cursor.topicId = range.topicId();
+      cursor.isReplaced = false;
       cursor.hasGiven = false;
       reading++;
       if (!cursor.bufferEmpty()) {
@@ -235,7 +258,8 @@ final class SlotConsumer {
 
   private void poll(TaskTransaction transaction) {
     long deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
-    long look = System.nanoTime() + LOOK_NANOS;
+    long untilLook = LOOK_NANOS;
+    long look = System.nanoTime() + untilLook;
     while (ready.isEmpty() && reading > 0) {
       if (transaction != null) {
         transaction.checkTime();
@@ -249,16 +273,29 @@ final class SlotConsumer {
       } catch (InterruptException e) {
         throw KafkaCalls.asJava(e);
       }
-      polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p)));
+      Map<String, Uuid> ids = FetchedTopics.ids(consumer);
+      polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p), ids));
       if (!polled.nextOffsets().isEmpty()) {
         deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
-        look = System.nanoTime() + LOOK_NANOS;
+        untilLook = LOOK_NANOS;
+        look = System.nanoTime() + untilLook;
       } else if (System.nanoTime() > deadline) {
         throw timedOut();
       } else if (System.nanoTime() > look) {
-        GoneRanges.of(client, group, batch).forEach(this::skipGone);
-        look = System.nanoTime() + LOOK_NANOS;
+        goneAsFarAsKnown().forEach(this::skipGone);
+        untilLook *= 2;
+        look = System.nanoTime() + untilLook;
       }
+    }
+  }
+
+  /** None where brokers do not answer: what is waited for may come when they do. */
+  private Set<TopicPartition> goneAsFarAsKnown() {
+    try {
+      return GoneRanges.soon(client, group, batch);
+    } catch (EosKafkaException | RetriableException e) {
+      LOG.info("{}: which topics are gone could not be found out: {}", name, e.toString());
+      return Set.of();
     }
   }
 
@@ -295,23 +332,31 @@ final class SlotConsumer {
     Map<String, Uuid> ids = FetchedTopics.ids(consumer);
     for (SlotRange range : batch) {
       Cursor cursor = cursors.get(range.topicPartition());
-      Uuid id = ids.get(range.topic());
-      if (id == null || id.toString().equals(range.topicId()) || gone.contains(cursor.partition)) {
+      if (!cursor.isReplaced && !isOther(cursor, ids)) {
         continue;
       }
       if (failOnDataLoss || cursor.hasGiven) {
         throw EosKafkaException.of(
             "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition));
       }
-      noteGone(cursor);
+      if (!gone.contains(cursor.partition)) {
+        noteGone(cursor);
+      }
     }
+  }
+
+  private static boolean isOther(Cursor cursor, Map<String, Uuid> ids) {
+    Uuid id = ids.get(cursor.partition.topic());
+    return id != null && !id.toString().equals(cursor.topicId);
   }
 
   private void advance(
       TopicPartition partition,
       OffsetAndMetadata next,
-      List<ConsumerRecord<byte[], byte[]>> records) {
+      List<ConsumerRecord<byte[], byte[]>> records,
+      Map<String, Uuid> ids) {
     Cursor cursor = cursors.get(partition);
+    cursor.isReplaced |= isOther(cursor, ids);
     cursor.buffer = records;
     cursor.index = 0;
     cursor.position = next.offset();
@@ -406,7 +451,7 @@ final class SlotConsumer {
 
   /**
    * @param rests for the next batch; not if this one was not read to its end: then positions are
-   *     unclear, and the consumer is closed
+   *     unclear, and the consumer is closed, as one that would go on asking for a deleted topic
    */
   void release(boolean rests) {
     if (released) {
@@ -414,7 +459,7 @@ final class SlotConsumer {
     }
     released = true;
     current = null;
-    if (rests) {
+    if (rests && gone.isEmpty()) {
       RESTING.put(name, this);
     } else {
       consumer.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ZERO));

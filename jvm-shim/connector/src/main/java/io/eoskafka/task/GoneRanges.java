@@ -3,6 +3,7 @@ package io.eoskafka.task;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.wire.TopicIds;
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.Map;
@@ -16,6 +17,9 @@ import org.apache.kafka.common.TopicPartition;
  * its offset of a partition only with the topic, and each start is committed before it is planned.
  */
 public final class GoneRanges {
+  /** An answer takes milliseconds. */
+  private static final Duration SOON = Duration.ofSeconds(5);
+
   private GoneRanges() {}
 
   /**
@@ -25,10 +29,30 @@ public final class GoneRanges {
    */
   public static Set<TopicPartition> of(
       ClientSettings source, String group, Collection<SlotRange> ranges) {
+    Map<TopicPartition, String> there =
+        TopicIds.present(ExecutorClients.admin(source), topics(ranges), source);
+    return of(source, group, ranges, there);
+  }
+
+  /** As the other one, for a reader, which must not miss what it waits for. */
+  public static Set<TopicPartition> soon(
+      ClientSettings source, String group, Collection<SlotRange> ranges) {
+    Map<TopicPartition, String> there =
+        TopicIds.presentWithin(SOON, ExecutorClients.admin(source), topics(ranges), source);
+    return of(source, group, ranges, there);
+  }
+
+  private static Set<String> topics(Collection<SlotRange> ranges) {
     Set<String> topics = new HashSet<>();
     ranges.forEach(range -> topics.add(range.topic()));
-    Map<TopicPartition, String> there =
-        TopicIds.present(ExecutorClients.admin(source), topics, source);
+    return topics;
+  }
+
+  private static Set<TopicPartition> of(
+      ClientSettings source,
+      String group,
+      Collection<SlotRange> ranges,
+      Map<TopicPartition, String> there) {
     Set<TopicPartition> gone = new HashSet<>();
     for (SlotRange range : ranges) {
       if (!range.topicId().equals(there.get(range.topicPartition()))) {

@@ -241,7 +241,7 @@ public final class TaskTransaction {
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
     takeStart(entered, offsets.committed(partitions), false);
-    if (isCommitted(work)) {
+    if (isCommitted(work) && entered.gone.isEmpty()) {
       return;
     }
     if (scope.identity().isShared() && !FenceLeases.isOwned(scope, slotNumbers())) {
@@ -301,6 +301,7 @@ public final class TaskTransaction {
       Optional<Stamp> stamp = offset == null ? Optional.empty() : Stamp.parse(offset.metadata());
       if (stamp.isEmpty()
           || !stamp.get().identity().equals(scope.identity().id())
+          || !stamp.get().topicId().equals(range.topicId())
           || isStable && offset.offset() < range.groupStart()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_CHANGED",

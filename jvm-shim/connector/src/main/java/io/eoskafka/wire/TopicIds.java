@@ -1,10 +1,12 @@
 package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -16,9 +18,24 @@ public final class TopicIds {
   /** All partitions of those of these topics that are there. */
   public static Map<TopicPartition, String> present(
       Admin admin, Collection<String> topics, ClientSettings client) {
+    return present(admin, topics, client, new DescribeTopicsOptions());
+  }
+
+  /** As the other one, for a caller that does not wait for long. */
+  public static Map<TopicPartition, String> presentWithin(
+      Duration time, Admin admin, Collection<String> topics, ClientSettings client) {
+    DescribeTopicsOptions options = new DescribeTopicsOptions().timeoutMs((int) time.toMillis());
+    return present(admin, topics, client, options);
+  }
+
+  private static Map<TopicPartition, String> present(
+      Admin admin,
+      Collection<String> topics,
+      ClientSettings client,
+      DescribeTopicsOptions options) {
     Map<TopicPartition, String> found = new HashMap<>();
     admin
-        .describeTopics(topics)
+        .describeTopics(topics, options)
         .topicNameValues()
         .forEach(
             (topic, answer) -> {
