@@ -69,6 +69,7 @@ def decision_id(flow: Flow) -> str:
     return name
 
 
+@SLOW
 @pytest.mark.parametrize("point", ["before-decision", pytest.param("after-decision", marks=SLOW)])
 def test_the_coordinator_dies(
     application: Application, flow: Flow, faulty: FaultyCluster, point: Point

@@ -155,6 +155,7 @@ def test_records_of_a_decided_epoch_that_are_gone_at_the_restart_are_not_read_ag
     assert flow.committed() == flow.ends()
 
 
+@SLOW
 def test_a_decided_epoch_is_committed_though_its_input_is_gone(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -188,6 +189,7 @@ def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_ep
     )
 
 
+@SLOW
 def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -289,6 +291,7 @@ def test_a_checkpoint_that_has_gone_back_behind_a_decision_stops_the_query(
     assert flow.outputs() == before
 
 
+@SLOW
 def test_another_plan_of_a_decided_epoch_stops_the_query(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
@@ -333,6 +336,7 @@ def test_a_query_stopped_after_its_decision_commits_what_it_has_decided(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
@@ -380,9 +384,8 @@ def time_out(first: Application, flow: Flow, point: Point, **how: object) -> Non
     first.kill()
 
 
-@pytest.mark.parametrize(
-    "point", [pytest.param("after-decision", marks=SLOW), "half-rolled-forward"]
-)
+@SLOW
+@pytest.mark.parametrize("point", ["after-decision", "half-rolled-forward"])
 def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     start_application: StartApplication,
     application: Application,

@@ -235,10 +235,8 @@ def test_a_driver_that_is_killed_leaves_its_partitions_to_the_other(
     end(flow, first)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [pytest.param("after-flush", marks=SLOW), "after-offsets"],
-)
+@SLOW
+@pytest.mark.parametrize("point", ["after-flush", "after-offsets"])
 def test_a_driver_that_is_paused_for_longer_than_its_session_goes_on_with_what_it_gets_then(
     start_application: StartApplication,
     application: Application,

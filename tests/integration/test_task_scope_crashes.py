@@ -97,6 +97,7 @@ def test_slots_changed_between_a_crash_and_its_restart(
     flow.assert_exactly_once()
 
 
+@pytest.mark.slow
 def test_a_broker_killed_and_restarted_in_mid_batch_costs_nothing(
     application: Application, flow: Flow, cluster: LocalCluster
 ) -> None:

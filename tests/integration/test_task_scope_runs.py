@@ -222,6 +222,7 @@ def test_one_input_partition_uses_one_producer(
     assert len(flow.transactional_ids()) == 1
 
 
+@pytest.mark.slow
 def test_a_thousand_input_partitions_use_as_many_producers_as_there_are_slots(
     application: Application, cluster: LocalCluster, tmp_path: Path
 ) -> None:

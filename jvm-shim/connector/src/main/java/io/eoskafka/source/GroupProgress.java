@@ -687,7 +687,11 @@ final class GroupProgress {
     if (unresolved.removeAll(partitions)) {
       files.writeUnresolved(unresolved);
     }
-    keepTopicIds(keptIds, leftOut);
+    // A shared group's other drivers have the rest.
+    Set<TopicPartition> started =
+        new HashSet<>(identity.isShared() ? topicIds.keySet() : partitions);
+    started.removeAll(leftOut);
+    keepTopicIds(keptIds, started);
   }
 
   private Long decidedStart(TopicPartition partition) {
@@ -709,12 +713,11 @@ final class GroupProgress {
    * partition, since it may come back with fewer, and those that are missing later. Nothing is
    * forgotten: a partition whose offset is gone from the group must not look like a new one.
    *
-   * @param leftOut what the group has no start of
+   * @param started what the group has an offset of
    */
-  private void keepTopicIds(Map<TopicPartition, String> kept, Set<TopicPartition> leftOut) {
-    Map<TopicPartition, String> now = new HashMap<>(topicIds);
-    now.keySet().removeAll(leftOut);
-    kept.forEach(now::putIfAbsent);
+  private void keepTopicIds(Map<TopicPartition, String> kept, Set<TopicPartition> started) {
+    Map<TopicPartition, String> now = new HashMap<>(kept);
+    started.forEach(partition -> now.put(partition, topicIds.get(partition)));
     if (!now.equals(kept)) {
       files.writeTopicIds(now);
     }
