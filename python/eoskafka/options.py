@@ -46,29 +46,26 @@ _INT = 2**31 - 1
 
 
 @cache
+def _spec(name: str) -> dict[str, Any]:
+    found = json.loads(files("eoskafka").joinpath(f"spec/{name}").read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+@cache
 def _table() -> dict[str, dict[str, Any]]:
     """The options by their names in small letters."""
-    spec = json.loads(files("eoskafka").joinpath("spec/options.json").read_text(encoding="utf-8"))
-    return {option["name"].lower(): option for option in spec["options"]}
+    return {option["name"].lower(): option for option in _spec("options.json")["options"]}
 
 
 @cache
 def _spark_own() -> frozenset[str]:
     """What Spark itself reads of a source's or a sink's options."""
-    spec = json.loads(files("eoskafka").joinpath("spec/options.json").read_text(encoding="utf-8"))
-    return frozenset(name.lower() for name in spec["spark"])
-
-
-@cache
-def _messages() -> dict[str, dict[str, str]]:
-    spec = json.loads(files("eoskafka").joinpath("spec/errors.json").read_text(encoding="utf-8"))
-    found = spec["conditions"]
-    assert isinstance(found, dict)
-    return found
+    return frozenset(name.lower() for name in _spec("options.json")["spark"])
 
 
 def _error(condition: str, **values: object) -> ConfigurationError:
-    message = _messages()[condition]["message"]
+    message = _spec("errors.json")["conditions"][condition]["message"]
     for name, value in values.items():
         message = message.replace(f"<{name}>", str(value))
     return ConfigurationError(f"[{condition}] {message}")

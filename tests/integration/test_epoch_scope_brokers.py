@@ -70,7 +70,7 @@ def decision_id(flow: Flow) -> str:
 
 
 @SLOW
-@pytest.mark.parametrize("point", ["before-decision", pytest.param("after-decision", marks=SLOW)])
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
 def test_the_coordinator_dies(
     application: Application, flow: Flow, faulty: FaultyCluster, point: Point
 ) -> None:

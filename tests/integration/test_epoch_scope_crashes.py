@@ -374,6 +374,12 @@ def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loca
         yield cluster
 
 
+@pytest.fixture
+def impatient(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
+    """A query's topics, group and checkpoint on that broker."""
+    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
+
+
 def time_out(first: Application, flow: Flow, point: Point, **how: object) -> None:
     """Decide an epoch, not the first one, and die after its transactions have timed out."""
     flow.produce(PER_BATCH)
@@ -389,70 +395,62 @@ def time_out(first: Application, flow: Flow, point: Point, **how: object) -> Non
 def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     start_application: StartApplication,
     application: Application,
-    impatient_cluster: LocalCluster,
-    tmp_path: Path,
+    impatient: Flow,
     point: Point,
 ) -> None:
-    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
-    time_out(start_application("local[2]"), flow, point, **STATELESS)
-    flow.start(application, sink=SHORT, **STATELESS).wait_done()
-    flow.assert_exactly_once()
+    time_out(start_application("local[2]"), impatient, point, **STATELESS)
+    impatient.start(application, sink=SHORT, **STATELESS).wait_done()
+    impatient.assert_exactly_once()
 
 
 def test_an_epoch_that_is_written_again_is_split_as_it_was(
     start_application: StartApplication,
     application: Application,
-    impatient_cluster: LocalCluster,
-    tmp_path: Path,
+    impatient: Flow,
 ) -> None:
-    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
     eight = {"slots": 8, "minPartitions": 8, **IN_BATCHES}
-    time_out(start_application("local[2]"), flow, "half-rolled-forward", **eight)
-    flow.start(application, sink=SHORT, **{**eight, "minPartitions": 3}).wait_done()
-    flow.assert_exactly_once()
+    time_out(start_application("local[2]"), impatient, "half-rolled-forward", **eight)
+    impatient.start(application, sink=SHORT, **{**eight, "minPartitions": 3}).wait_done()
+    impatient.assert_exactly_once()
 
 
 @SLOW
 def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
     start_application: StartApplication,
     application: Application,
-    impatient_cluster: LocalCluster,
-    tmp_path: Path,
+    impatient: Flow,
 ) -> None:
-    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
-    time_out(start_application("local[2]"), flow, "half-rolled-forward", **RANDOM)
-    before = flow.outputs()
+    time_out(start_application("local[2]"), impatient, "half-rolled-forward", **RANDOM)
+    before = impatient.outputs()
     assert before, "the half that was committed"
     for _ in range(2):
-        status = flow.start(application, sink=SHORT, **RANDOM).wait_end()
+        status = impatient.start(application, sink=SHORT, **RANDOM).wait_end()
         assert status.error is not None
         assert "[EOSKAFKA_EPOCH_NOT_REPEATABLE]" in status.error, status.error
-        assert flow.outputs() == before
-        flow.assert_nothing_is_open()
+        assert impatient.outputs() == before
+        impatient.assert_nothing_is_open()
 
 
 @SLOW
 def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
     start_application: StartApplication,
     application: Application,
-    impatient_cluster: LocalCluster,
-    tmp_path: Path,
+    impatient: Flow,
 ) -> None:
-    flow = Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
     first = start_application("local[2]")
-    flow.produce(RECORDS)
-    query = flow.reach(first, "before-decision", "stop", sink=SHORT, **STATELESS)
+    impatient.produce(RECORDS)
+    query = impatient.reach(first, "before-decision", "stop", sink=SHORT, **STATELESS)
     time.sleep(TOO_LONG_S)  # an epoch that takes long, not a wait for something
     first.resume()
     error = query.wait_end().error
     assert error is not None
     assert "[EOSKAFKA_EPOCH_TOO_LONG]" in error, error
-    flow.assert_nothing_is_open()
-    assert flow.outputs() == []
+    impatient.assert_nothing_is_open()
+    assert impatient.outputs() == []
     # The way to smaller batches that the error tells.
-    (flow.checkpoint / "offsets" / "0").unlink()
-    (flow.checkpoint / "offsets" / ".0.crc").unlink()
+    (impatient.checkpoint / "offsets" / "0").unlink()
+    (impatient.checkpoint / "offsets" / ".0.crc").unlink()
     smaller = {**STATELESS, "maxOffsetsPerTrigger": PER_BATCH // 4}
-    done = flow.start(application, sink=SHORT, **smaller).wait_done()
+    done = impatient.start(application, sink=SHORT, **smaller).wait_done()
     assert done.batches >= RECORDS // (PER_BATCH // 4)
-    flow.assert_exactly_once()
+    impatient.assert_exactly_once()

@@ -13,7 +13,7 @@ import pytest
 from eoskafka.audit import UndecidedError
 from harness import until
 from kafka import KafkaProducer
-from kafka.admin import NewPartitions, NewTopic
+from kafka.admin import NewPartitions
 from kafka.errors import KafkaError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
@@ -63,8 +63,7 @@ class Topics:
 
     def create(self, name: str) -> None:
         partitions = self._random.randint(1, 3)
-        self._streams.admin.create_topics([NewTopic(name, partitions, 1)])
-        self._streams.admin.wait_for_topics([name])
+        self._streams.create(name, partitions)
         self._partitions[name] = partitions
         self._life[name] = next(self._lives)
         self.sent[name, self._life[name]] = set()
@@ -75,10 +74,8 @@ class Topics:
         self._streams.admin.create_partitions(wanted)
 
     def _delete(self, name: str) -> None:
-        self._streams.admin.delete_topics([name])
         del self._partitions[name]
-        gone: Callable[[], bool] = lambda: name not in self._streams.admin.list_topics()  # noqa: E731
-        until(gone, f"the end of {name}", 20)
+        self._streams.delete(name)
 
     def _send(self, name: str) -> None:
         sent = self.sent[name, self._life[name]]

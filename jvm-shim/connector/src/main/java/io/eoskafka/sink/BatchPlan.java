@@ -1,6 +1,7 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.query.SumMetric;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.source.SlotReaderFactory;
 import java.util.ArrayList;
@@ -103,13 +104,11 @@ record BatchPlan(
         (WriteToDataSourceV2Exec) writes.get(0));
   }
 
-  private record Value(String name, long value) implements CustomTaskMetric {}
-
   /** Shows metrics of the write, by name, in Spark's SQL view. */
   void report(Map<String, Long> metrics) {
     write.postDriverMetrics(
         metrics.entrySet().stream()
-            .map(metric -> new Value(metric.getKey(), metric.getValue()))
+            .map(metric -> new SumMetric.Value(metric.getKey(), metric.getValue()))
             .toArray(CustomTaskMetric[]::new));
   }
 

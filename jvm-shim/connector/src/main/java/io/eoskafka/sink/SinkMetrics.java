@@ -1,11 +1,11 @@
 package io.eoskafka.sink;
 
+import io.eoskafka.query.SumMetric;
 import io.eoskafka.transaction.TransactionCounts;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.connector.metric.CustomSumMetric;
 
 /**
  * What the last batch of a query has committed: {@code sink.metrics} of its progress, and metrics
@@ -54,48 +54,30 @@ public final class SinkMetrics {
         .toArray(CustomMetric[]::new);
   }
 
-  /** Spark makes each of these by its name. */
-  public static final class TransactionsCommitted extends CustomSumMetric {
+  /** By the tasks in task scope, by the driver in epoch scope. */
+  public static final class TransactionsCommitted extends SumMetric {
     static final String NAME = "transactionsCommitted";
 
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "transactions committed";
+    public TransactionsCommitted() {
+      super(NAME, "transactions committed");
     }
   }
 
   /** Given up by attempts that failed, as far as their executors live. */
-  public static final class TransactionsAborted extends CustomSumMetric {
+  public static final class TransactionsAborted extends SumMetric {
     static final String NAME = "transactionsAborted";
 
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "transactions aborted";
+    public TransactionsAborted() {
+      super(NAME, "transactions aborted");
     }
   }
 
   /** Attempts whose producer another attempt, or a timeout, has fenced. */
-  public static final class FencedAttempts extends CustomSumMetric {
+  public static final class FencedAttempts extends SumMetric {
     static final String NAME = "fencedAttempts";
 
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "attempts fenced";
+    public FencedAttempts() {
+      super(NAME, "attempts fenced");
     }
   }
 
@@ -103,17 +85,11 @@ public final class SinkMetrics {
    * In task scope from a task's last record until its transaction had ended, of the slowest task;
    * in epoch scope from the last writer's report until all had.
    */
-  public static final class CommitLatency extends CustomSumMetric {
+  public static final class CommitLatency extends SumMetric {
     static final String NAME = "commitLatencyMs";
 
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "commit latency (ms)";
+    public CommitLatency() {
+      super(NAME, "commit latency (ms)");
     }
   }
 }

@@ -903,9 +903,8 @@ final class GroupProgress {
    * are in the place of a log.
    */
   private void requireChosen(PartitionOffsets sparkStart) {
-    Optional<PartitionOffsets> known =
-        sparkStart == null ? files.readInitialOffsets() : Optional.of(sparkStart);
-    known
+    Optional.ofNullable(sparkStart)
+        .or(files::readInitialOffsets)
         .map(PartitionOffsets::offsets)
         .orElse(Map.of())
         .forEach(

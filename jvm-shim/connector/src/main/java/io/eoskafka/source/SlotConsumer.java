@@ -93,6 +93,7 @@ final class SlotConsumer {
   private final boolean failOnDataLoss;
   private final long pollTimeoutMs;
   private final KafkaConsumer<byte[], byte[]> consumer;
+  private final FetchedTopics fetched;
   private final Map<TopicPartition, Cursor> cursors = new HashMap<>();
   private final ArrayDeque<Cursor> ready = new ArrayDeque<>();
   private int reading;
@@ -121,6 +122,7 @@ final class SlotConsumer {
     this.failOnDataLoss = failOnDataLoss;
     this.pollTimeoutMs = pollTimeoutMs;
     this.consumer = new KafkaConsumer<>(client.dataConsumer(name));
+    this.fetched = new FetchedTopics(consumer);
   }
 
   /**
@@ -273,7 +275,7 @@ final class SlotConsumer {
       } catch (InterruptException e) {
         throw KafkaCalls.asJava(e);
       }
-      Map<String, Uuid> ids = FetchedTopics.ids(consumer);
+      Map<String, Uuid> ids = fetched.ids();
       polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p), ids));
       if (!polled.nextOffsets().isEmpty()) {
         deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
@@ -329,7 +331,7 @@ final class SlotConsumer {
    * @throws EosKafkaException {@code EOSKAFKA_TOPIC_REPLACED}
    */
   void requireSameTopics() {
-    Map<String, Uuid> ids = FetchedTopics.ids(consumer);
+    Map<String, Uuid> ids = fetched.ids();
     for (SlotRange range : batch) {
       Cursor cursor = cursors.get(range.topicPartition());
       if (!cursor.isReplaced && !isOther(cursor, ids)) {

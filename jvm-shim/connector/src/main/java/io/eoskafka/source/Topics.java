@@ -165,9 +165,7 @@ final class Topics {
 
   /** As {@link #readable}, without an entry for what has been deleted since it was found. */
   Map<TopicPartition, Long> stillReadable(Collection<TopicPartition> partitions) {
-    Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
-    partitions.forEach(p -> wanted.put(p, OffsetSpec.latest()));
-    return list(wanted, isolation(), false);
+    return list(ofEach(partitions, OffsetSpec.latest()), isolation(), false);
   }
 
   /**
@@ -190,9 +188,14 @@ final class Topics {
 
   private Map<TopicPartition, Long> list(
       Collection<TopicPartition> partitions, OffsetSpec spec, IsolationLevel isolation) {
+    return list(ofEach(partitions, spec), isolation, true);
+  }
+
+  private static Map<TopicPartition, OffsetSpec> ofEach(
+      Collection<TopicPartition> partitions, OffsetSpec spec) {
     Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
     partitions.forEach(p -> wanted.put(p, spec));
-    return list(wanted, isolation, true);
+    return wanted;
   }
 
   private Map<TopicPartition, Long> list(

@@ -3,11 +3,12 @@ package io.eoskafka.task;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.wire.TopicIds;
-import java.time.Duration;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -18,7 +19,7 @@ import org.apache.kafka.common.TopicPartition;
  */
 public final class GoneRanges {
   /** An answer takes milliseconds. */
-  private static final Duration SOON = Duration.ofSeconds(5);
+  private static final int SOON_MS = 5_000;
 
   private GoneRanges() {}
 
@@ -29,30 +30,24 @@ public final class GoneRanges {
    */
   public static Set<TopicPartition> of(
       ClientSettings source, String group, Collection<SlotRange> ranges) {
-    Map<TopicPartition, String> there =
-        TopicIds.present(ExecutorClients.admin(source), topics(ranges), source);
-    return of(source, group, ranges, there);
+    return of(source, group, ranges, new DescribeTopicsOptions());
   }
 
   /** As the other one, for a reader, which must not miss what it waits for. */
   public static Set<TopicPartition> soon(
       ClientSettings source, String group, Collection<SlotRange> ranges) {
-    Map<TopicPartition, String> there =
-        TopicIds.presentWithin(SOON, ExecutorClients.admin(source), topics(ranges), source);
-    return of(source, group, ranges, there);
-  }
-
-  private static Set<String> topics(Collection<SlotRange> ranges) {
-    Set<String> topics = new HashSet<>();
-    ranges.forEach(range -> topics.add(range.topic()));
-    return topics;
+    return of(source, group, ranges, new DescribeTopicsOptions().timeoutMs(SOON_MS));
   }
 
   private static Set<TopicPartition> of(
       ClientSettings source,
       String group,
       Collection<SlotRange> ranges,
-      Map<TopicPartition, String> there) {
+      DescribeTopicsOptions options) {
+    Admin admin = ExecutorClients.admin(source);
+    Set<String> topics = new HashSet<>();
+    ranges.forEach(range -> topics.add(range.topic()));
+    Map<TopicPartition, String> there = TopicIds.present(admin, topics, source, options);
     Set<TopicPartition> gone = new HashSet<>();
     for (SlotRange range : ranges) {
       if (!range.topicId().equals(there.get(range.topicPartition()))) {
@@ -60,8 +55,7 @@ public final class GoneRanges {
       }
     }
     if (group != null && !gone.isEmpty()) {
-      gone.removeAll(
-          new GroupOffsets(ExecutorClients.admin(source), group).committed(gone).keySet());
+      gone.removeAll(new GroupOffsets(admin, group).committed(gone).keySet());
     }
     return gone;
   }

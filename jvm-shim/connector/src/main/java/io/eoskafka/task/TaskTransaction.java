@@ -275,6 +275,10 @@ public final class TaskTransaction {
     entered.stableWaitMs = (System.nanoTime() - began) / 1_000_000;
   }
 
+  private Set<TopicPartition> gone(List<SlotRange> ranges) {
+    return GoneRanges.of(scope.source(), scope.identity().group(), ranges);
+  }
+
   private GroupMembers members() {
     return new GroupMembers(ExecutorClients.admin(scope.source()), scope.identity().group());
   }
@@ -288,8 +292,7 @@ public final class TaskTransaction {
       Entered entered, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
     if (scope.skipsDeleted() && fetched.size() < entered.work.ranges().size()) {
       // A topic's offsets are deleted with it.
-      entered.gone.addAll(
-          GoneRanges.of(scope.source(), scope.identity().group(), entered.work.ranges()));
+      entered.gone.addAll(gone(entered.work.ranges()));
     }
     for (SlotRange range : entered.work.ranges()) {
       TopicPartition partition = range.topicPartition();
@@ -560,7 +563,7 @@ public final class TaskTransaction {
       // The producer would send the offset of a partition that does not exist until its timeout.
       List<SlotRange> all =
           slots.stream().flatMap(entered -> entered.work.ranges().stream()).toList();
-      offsets.keySet().removeAll(GoneRanges.of(scope.source(), scope.identity().group(), all));
+      offsets.keySet().removeAll(gone(all));
     }
     return offsets;
   }

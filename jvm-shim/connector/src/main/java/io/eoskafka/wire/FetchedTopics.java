@@ -12,12 +12,15 @@ import org.apache.kafka.common.Uuid;
  * each task.
  */
 public final class FetchedTopics {
-  private FetchedTopics() {}
+  private final Metadata metadata;
+
+  public FetchedTopics(KafkaConsumer<?, ?> consumer) {
+    metadata = (Metadata) read(read(consumer, "delegate"), "metadata");
+  }
 
   /** By topic; without an entry where its metadata has none now. */
-  public static Map<String, Uuid> ids(KafkaConsumer<?, ?> consumer) {
-    Object delegate = read(consumer, "delegate");
-    return ((Metadata) read(delegate, "metadata")).topicIds();
+  public Map<String, Uuid> ids() {
+    return metadata.topicIds();
   }
 
   private static Object read(Object owner, String name) {

@@ -1,7 +1,6 @@
 package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
-import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
@@ -21,14 +20,8 @@ public final class TopicIds {
     return present(admin, topics, client, new DescribeTopicsOptions());
   }
 
-  /** As the other one, for a caller that does not wait for long. */
-  public static Map<TopicPartition, String> presentWithin(
-      Duration time, Admin admin, Collection<String> topics, ClientSettings client) {
-    DescribeTopicsOptions options = new DescribeTopicsOptions().timeoutMs((int) time.toMillis());
-    return present(admin, topics, client, options);
-  }
-
-  private static Map<TopicPartition, String> present(
+  /** As the other one, for a caller that does not wait as long as the client does. */
+  public static Map<TopicPartition, String> present(
       Admin admin,
       Collection<String> topics,
       ClientSettings client,

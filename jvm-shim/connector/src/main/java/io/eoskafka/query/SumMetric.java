@@ -1,0 +1,31 @@
+package io.eoskafka.query;
+
+import org.apache.spark.sql.connector.metric.CustomSumMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+
+/**
+ * A number that Spark's SQL view sums up. Spark makes each metric by its class's name, so each is a
+ * public class with a constructor that takes nothing.
+ */
+public abstract class SumMetric extends CustomSumMetric {
+  private final String name;
+  private final String description;
+
+  protected SumMetric(String name, String description) {
+    this.name = name;
+    this.description = description;
+  }
+
+  @Override
+  public final String name() {
+    return name;
+  }
+
+  @Override
+  public final String description() {
+    return description;
+  }
+
+  /** What one task, or the driver, has counted of it. */
+  public record Value(String name, long value) implements CustomTaskMetric {}
+}
