@@ -9,19 +9,24 @@ import json
 import time
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from eoskafka.cluster import LocalCluster
 from harness import until
 from kafka import KafkaProducer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, count, lit, window
 from pyspark.sql.streaming import StreamingQuery
-from streams import QUERY_S, Options, Streams, kv, read
+from streams import LARGE, QUERY_S, SMALL_FETCHES, Options, Streams, held, kv, read
 
 SLOW = pytest.mark.slow
 NOON = int(time.time()) // 1000 * 1_000_000
 FAST = "100 milliseconds"
+
+# Without an answer from any broker.
+STOP_S = 20
 
 
 def running(
@@ -623,3 +628,24 @@ def test_deleted_records_between_two_runs(either: Streams) -> None:
         either.copy(topic, output, checkpoint)
     either.copy(topic, output, checkpoint, {"failOnDataLoss": "false"})
     assert either.numbers(output) == [0, 1, 2, 3, 7, 8, 9]
+
+
+@SLOW
+def test_a_stop_while_readers_wait_for_records(either: Streams, tmp_path: Path) -> None:
+    # Nothing comes any more, and the wait for it would last for ten minutes.
+    forever = {"kafkaConsumer.pollTimeoutMs": 600_000, **SMALL_FETCHES}
+    own = LocalCluster(brokers=1, data_dir=tmp_path / "own")
+    with own, closing(Streams(either.spark, own.bootstrap_servers, tmp_path, either.form)) as there:
+        topic, output = there.topic(partitions=1), there.topic()
+        there.send_values(topic, *(f"{n}{LARGE}" for n in range(400)))
+        query = there.start(there.sink(held(there.source(topic, forever), topic), output))
+        properties = there.spark._jvm.System
+        until(lambda: properties.getProperty(topic) is not None, "the first record", QUERY_S)
+        own.brokers[0].pause()
+        time.sleep(5)  # past the reader's rest
+        assert query.isActive
+        before = time.monotonic()
+        query.stop()
+        took = time.monotonic() - before
+        own.brokers[0].resume()
+    assert took < STOP_S

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 from eoskafka.audit import UndecidedError
@@ -185,3 +186,33 @@ def test_a_topic_that_is_replaced_under_a_reader(
     # Its first record is replaced by a zero.
     report = lambda: f"{len(read())}, {query.exception()}"  # noqa: E731
     until(lambda: read() == later[1:], "the later records, once", 60, report)
+
+
+def test_a_topic_that_is_gone_when_a_batch_is_dealt_out_again(streams: Streams) -> None:
+    stays, goes, output = streams.topic(partitions=1), streams.topic(partitions=1), streams.topic()
+    streams.send(stays, *range(RECORDS))
+    streams.send(goes, *range(RECORDS, 2 * RECORDS))
+    options = {"subscribePattern": f"{stays}|{goes}", "failOnDataLoss": "false", "slots": "1"}
+    # Two of four writers run at a time; those that have the first records of a topic rest.
+    rest = f"""
+        if(cast(cast(value as string) as int) % {RECORDS} < 20,
+           concat(java_method('java.lang.System', 'setProperty', '{stays}', 'yes'),
+                  java_method('java.lang.Thread', 'sleep', cast(200 as bigint))), '')
+    """
+    rows = kv(streams.source(options=options)).repartition(4)
+    rows = rows.selectExpr("key", "value", f"{rest} as rested").where("rested is not null")
+    writer = streams.sink(rows, output, streams.checkpoint())
+    query = streams.start(writer)
+    properties = streams.spark._jvm.System
+    until(lambda: properties.getProperty(stays) is not None, "the first writers", 60)
+    streams.delete(goes)
+    folders = streams.spark._jvm.org.apache.spark.SparkEnv.get().blockManager()
+    for folder in folders.diskBlockManager().localDirsString():
+        for file in Path(folder).rglob("shuffle_*"):
+            file.unlink()
+    until(lambda: not query.isActive, "the query's end", 60)
+    # Spark notices that the rows were dealt out differently and fails the job.
+    assert "indeterminate" in str(query.exception())
+    assert streams.numbers(output) == []
+    streams.run(writer)
+    assert streams.numbers(output) == [*range(RECORDS)]

@@ -280,6 +280,38 @@ def test_one_partitions_deleted_offset_stops_the_query(job: Job) -> None:
     assert job.written() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("ownership", ["exclusive", "shared"])
+def test_offsets_that_went_while_a_topic_was_not_chosen_stop_the_query(
+    job: Job, ownership: str
+) -> None:
+    other = job.streams.topic()
+
+    def writer(pattern: str) -> DataStreamWriter:
+        options = {
+            "subscribePattern": pattern,
+            "kafka.group.id": job.group,
+            "ownership": ownership,
+            "failOnDataLoss": "false",
+        }
+        return job.streams.sink(kv(job.streams.source(options=options)), job.output, job.checkpoint)
+
+    both = f"{job.input}|{other}"
+    job.send(0, 1)
+    job.streams.send(other, 10, 11)
+    job.streams.run(writer(both))
+    job.send(2, 3)
+    job.streams.run(writer(job.input))
+    job.leave()
+    # As the broker does in time.
+    job.streams.admin.delete_group_offsets(
+        job.group, [TopicPartition(other, 0), TopicPartition(other, 1)]
+    )
+    error = job.streams.failure(writer(both))
+    assert "[EOSKAFKA_OFFSETS_GONE]" in error
+    assert f"no offset for {other}" in error
+    assert job.written() == [0, 1, 2, 3, 10, 11]
+
+
 # ---- neither: startingOffsets, once
 
 

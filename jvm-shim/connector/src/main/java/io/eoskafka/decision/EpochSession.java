@@ -175,7 +175,10 @@ public final class EpochSession {
   public void close() {
     try {
       if (givenUp || !unsettled && !log.hasEnded()) {
-        endWriters(true);
+        Map<String, Object> soon = options.client().closingAdmin("eoskafka-driver-epochs");
+        try (Admin closing = Admin.create(soon)) {
+          endWriters(closing, true);
+        }
       }
     } catch (RuntimeException e) {
       LOG.warn("Transactions of lost attempts stay open until the next start", e);
@@ -351,12 +354,16 @@ public final class EpochSession {
    *     have its transactional id
    */
   void endWriters(boolean attemptsLeft) {
+    endWriters(admin, attemptsLeft);
+  }
+
+  private void endWriters(Admin by, boolean attemptsLeft) {
     if (attemptsLeft) {
       generation++;
     }
     // A run without forerunners in this topic knows nothing of others: they may be decided.
     OpenTransactions.endWriters(
-        admin,
+        by,
         identity.id(),
         run -> run == log.run() || !log.isNew() && run < log.run(),
         true,

@@ -126,7 +126,7 @@ public final class GroupMember implements Membership {
       return;
     }
     try {
-      if (isTakenOver()) {
+      if (isTakenOver(members)) {
         throw fenced(null);
       }
     } catch (TimeoutException e) {
@@ -136,8 +136,8 @@ public final class GroupMember implements Membership {
   }
 
   @Override
-  public boolean isTakenOver() {
-    return ownership != null && members.isTakenOver(ownership.fence());
+  public boolean isTakenOver(GroupMembers now) {
+    return ownership != null && now.isTakenOver(ownership.fence());
   }
 
   @Override

@@ -56,8 +56,12 @@ public interface Membership extends AutoCloseable {
    */
   void requireOwnership();
 
-  /** Whether another driver has this one's place now. */
-  boolean isTakenOver();
+  /**
+   * Whether another driver has this one's place now.
+   *
+   * @param now who is in the group
+   */
+  boolean isTakenOver(GroupMembers now);
 
   /**
    * Commits offsets outside a transaction, fenced.

@@ -206,12 +206,12 @@ public final class SharedMember implements Membership {
   }
 
   @Override
-  public boolean isTakenOver() {
-    Fence now;
+  public boolean isTakenOver(GroupMembers now) {
+    Fence own;
     synchronized (this) {
-      now = fence;
+      own = fence;
     }
-    return now != null && members.otherRun(now, identity).isPresent();
+    return own != null && now.otherRun(own, identity).isPresent();
   }
 
   /**

@@ -60,6 +60,9 @@ final class GroupProgress {
   /** Spark asks every few milliseconds while a query is idle; new partitions can wait this long. */
   private static final long DISCOVERY_NANOS = Duration.ofSeconds(1).toNanos();
 
+  /** Brokers learn of each other's topics within milliseconds, or are far behind. */
+  private static final long LOOK_AGAIN_MS = 1_000;
+
   private static final String RECREATED = "the topic was deleted and created again";
 
   private final SourceOptions options;
@@ -163,7 +166,7 @@ final class GroupProgress {
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    topicIds = discover();
+    topicIds = discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet());
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     if (topicIds.isEmpty()) {
       throw EosKafkaException.of(
@@ -414,14 +417,31 @@ final class GroupProgress {
     return reached;
   }
 
-  private Map<TopicPartition, String> discover() {
+  /**
+   * A broker that has fallen behind does not know what others know: before anything is said to be
+   * gone it is looked for once more.
+   *
+   * @param known what was there before
+   */
+  private Map<TopicPartition, String> discover(Collection<TopicPartition> known) {
     discoveredNanos = System.nanoTime();
+    try {
+      Map<TopicPartition, String> found = topics.discover();
+      if (!found.isEmpty() && found.keySet().containsAll(known)) {
+        return found;
+      }
+    } catch (EosKafkaException e) {
+      if (!e.condition().equals("EOSKAFKA_NO_SUCH_TOPIC")) {
+        throw e;
+      }
+    }
+    KafkaCalls.sleep(LOOK_AGAIN_MS);
     return topics.discover();
   }
 
   /** What is of another topic than it was, under the same name, is to be found anew. */
   private void discoverAgain() {
-    Map<TopicPartition, String> found = discover();
+    Map<TopicPartition, String> found = discover(reached.keySet());
     reportMissing(found, reached.keySet());
     found.forEach(
         (partition, id) -> {
@@ -622,8 +642,7 @@ final class GroupProgress {
                 initial.get(partition),
                 decidedStart(partition),
                 isRecreatedSince,
-                // In a shared group another driver may not have begun what was found here.
-                keptIds.containsKey(partition) && !identity.isShared(),
+                keptIds.containsKey(partition) && !unresolved.contains(partition),
                 lastIsDecided);
       }
       long start =
@@ -687,9 +706,13 @@ final class GroupProgress {
     if (unresolved.removeAll(partitions)) {
       files.writeUnresolved(unresolved);
     }
-    // A shared group's other drivers have the rest.
-    Set<TopicPartition> started =
-        new HashSet<>(identity.isShared() ? topicIds.keySet() : partitions);
+    Set<TopicPartition> started = new HashSet<>(partitions);
+    if (identity.isShared()) {
+      // What other drivers have begun, and what none has.
+      started.addAll(offsets.committed(topicIds.keySet()).keySet());
+      started.addAll(unresolved);
+      started.retainAll(topicIds.keySet());
+    }
     started.removeAll(leftOut);
     keepTopicIds(keptIds, started);
   }
@@ -713,7 +736,7 @@ final class GroupProgress {
    * partition, since it may come back with fewer, and those that are missing later. Nothing is
    * forgotten: a partition whose offset is gone from the group must not look like a new one.
    *
-   * @param started what the group has an offset of
+   * @param started what the group has an offset of, or will have by the options
    */
   private void keepTopicIds(Map<TopicPartition, String> kept, Set<TopicPartition> started) {
     Map<TopicPartition, String> now = new HashMap<>(kept);
@@ -1033,13 +1056,22 @@ final class GroupProgress {
     return reached.keySet();
   }
 
+  /** Not another driver's: it has ended ours when it started. */
+  private void endBatch() {
+    Map<String, Object> soon = options.client().closingAdmin("eoskafka-driver-" + run);
+    try (Admin closing = Admin.create(soon)) {
+      if (!member.isTakenOver(new GroupMembers(closing, identity.group()))) {
+        OpenTransactions.end(closing, identity.producers());
+      }
+    }
+  }
+
   void close() {
     // A stopped query's thread is interrupted, which would cut the end short.
     boolean interrupted = Thread.interrupted();
     try {
-      if (batchOpen && !member.isTakenOver()) {
-        // Not another driver's: it has ended ours when it started.
-        OpenTransactions.end(admin, identity.producers());
+      if (batchOpen) {
+        endBatch();
       }
     } catch (RuntimeException e) {
       LOG.warn("Transactions of {} stay open until its next start or their timeout", identity, e);
