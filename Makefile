@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos handover registration bench soak check clean
+.PHONY: help build demo test test-all model chaos handover registration bench soak check clean docs
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -54,6 +54,9 @@ check: $(VENV) ## format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict python/eoskafka
 	$(MVN) -q spotless:check
+
+docs: $(VENV) ## the pages that are made from tables
+	$(BIN)/python docs/make_errors.py
 
 clean: ## remove what was built (not .venv)
 	rm -rf build dist python/*.egg-info python/eoskafka/jars jvm-shim/target jvm-shim/*/target

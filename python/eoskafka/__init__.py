@@ -5,19 +5,50 @@ Importing this package needs the standard library only: a Spark cluster brings i
 
 from __future__ import annotations
 
+import sys
+
+from eoskafka import failures
 from eoskafka._version import __version__
-from eoskafka.errors import ClusterError, ConfigurationError, EosKafkaError, JarError
+from eoskafka.errors import (
+    CheckpointError,
+    ClusterError,
+    ConfigurationError,
+    DataLossError,
+    EosKafkaError,
+    FencedError,
+    InternalError,
+    JarError,
+    OffsetsError,
+    PlanError,
+    RecordError,
+    TransactionError,
+    UnreachableError,
+)
+from eoskafka.failures import error_of
 from eoskafka.options import Sink, Source
 from eoskafka.session import configure, jar_path
 
 __all__ = [
+    "CheckpointError",
     "ClusterError",
     "ConfigurationError",
+    "DataLossError",
     "EosKafkaError",
+    "FencedError",
+    "InternalError",
     "JarError",
+    "OffsetsError",
+    "PlanError",
+    "RecordError",
     "Sink",
     "Source",
+    "TransactionError",
+    "UnreachableError",
     "__version__",
     "configure",
+    "error_of",
     "jar_path",
 ]
+
+if "pyspark" in sys.modules:
+    failures.install()

@@ -1,55 +1,102 @@
-"""The errors of the Python side.
+"""The errors of eoskafka, one tree for both of its languages.
 
     EosKafkaError
-    ├── ConfigurationError        a setting is missing, wrong, or came too late
+    ├── ConfigurationError        a setting is missing, wrong, does not fit, or came too late
+    ├── PlanError                 a query or a write that cannot be exactly-once as it is
+    ├── RecordError               a row or a record that cannot be written or read
+    ├── FencedError               another driver or attempt has taken over
+    ├── OffsetsError              where a query goes on cannot be told, or is not its own to say
+    ├── CheckpointError           a checkpoint, or a query's decisions, are lost or of another time
+    ├── DataLossError             records are gone that were not read yet
+    ├── TransactionError          a transaction did not end as it should; the next start settles it
+    ├── UnreachableError          a cluster does not answer in time
+    ├── InternalError             a fault of eoskafka
     ├── JarError                  the connector's jar is missing, stale, or cannot be built
-    ├── TransactionError          a transaction cannot be settled
-    ├── UnreachableError          a cluster does not answer
     └── ClusterError              the local Kafka cluster cannot do what was asked
         └── ClusterNotFoundError  there is no cluster at that place
 
-Every message says what is wrong, with the values, and what to do next.
+Every message says what is wrong, with the values, what it means for the data, and what to do next.
+The connector's own errors are raised in Spark's JVM: `eoskafka.failures` finds them in what pyspark
+raises, so that `except eoskafka.FencedError` works. docs/errors.md lists them all.
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointError",
     "ClusterError",
     "ClusterNotFoundError",
     "ConfigurationError",
+    "DataLossError",
     "EosKafkaError",
+    "FencedError",
+    "InternalError",
     "JarError",
+    "OffsetsError",
+    "PlanError",
+    "RecordError",
     "TransactionError",
     "UnreachableError",
 ]
 
 
 class EosKafkaError(Exception):
-    """Base of every error this package raises on purpose."""
-
-
-class ConfigurationError(EosKafkaError):
-    """A setting is missing, wrong, or came too late to have an effect."""
-
-
-class JarError(EosKafkaError):
-    """The connector's jar is missing, does not belong to this package, or cannot be built."""
-
-
-class TransactionError(EosKafkaError):
-    """A transaction cannot be settled.
+    """Base of every error that eoskafka raises on purpose.
 
     Attributes:
-        condition: the connector's error condition, or an empty text.
+        condition: the error condition (`EOSKAFKA_...`, see docs/errors.md), or an empty text where
+            it has none.
     """
+
+    condition: str = ""
 
     def __init__(self, message: str, condition: str = "") -> None:
         super().__init__(message)
         self.condition = condition
 
 
+class ConfigurationError(EosKafkaError):
+    """A setting is missing, wrong, does not fit, or came too late to have an effect."""
+
+
+class PlanError(EosKafkaError):
+    """A query or a write that cannot be exactly-once as it is; nothing of it was written."""
+
+
+class RecordError(EosKafkaError):
+    """A row or a record that cannot be written or read."""
+
+
+class FencedError(EosKafkaError):
+    """Another driver or attempt has taken over; what was not committed is done by that one."""
+
+
+class OffsetsError(EosKafkaError):
+    """Where a query goes on cannot be told, or its group's offsets are not its own to move."""
+
+
+class CheckpointError(EosKafkaError):
+    """A checkpoint, or the decisions of a query in epoch scope, are lost or of another time."""
+
+
+class DataLossError(EosKafkaError):
+    """Records are gone that were not read yet; `failOnDataLoss=false` goes on without them."""
+
+
+class TransactionError(EosKafkaError):
+    """A transaction did not end as it should; it takes effect whole or not at all."""
+
+
 class UnreachableError(EosKafkaError):
-    """A Kafka cluster does not answer, or not to this user."""
+    """A Kafka cluster does not answer in time, or not to this user."""
+
+
+class InternalError(EosKafkaError):
+    """A fault of eoskafka, noticed before it could lose or double a record."""
+
+
+class JarError(EosKafkaError):
+    """The connector's jar is missing, does not belong to this package, or cannot be built."""
 
 
 class ClusterError(EosKafkaError):

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from eoskafka import _spec
 from eoskafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,29 +46,22 @@ _INT = 2**31 - 1
 
 
 @cache
-def _spec(name: str) -> dict[str, Any]:
-    found = json.loads(files("eoskafka").joinpath(f"spec/{name}").read_text(encoding="utf-8"))
-    assert isinstance(found, dict)
-    return found
-
-
-@cache
 def _table() -> dict[str, dict[str, Any]]:
     """The options by their names in small letters."""
-    return {option["name"].lower(): option for option in _spec("options.json")["options"]}
+    return {option["name"].lower(): option for option in _spec.read("options.json")["options"]}
 
 
 @cache
 def _spark_own() -> frozenset[str]:
     """What Spark itself reads of a source's or a sink's options."""
-    return frozenset(name.lower() for name in _spec("options.json")["spark"])
+    return frozenset(name.lower() for name in _spec.read("options.json")["spark"])
 
 
 def _error(condition: str, **values: object) -> ConfigurationError:
-    message = _spec("errors.json")["conditions"][condition]["message"]
+    message = _spec.conditions()[condition]["message"]
     for name, value in values.items():
         message = message.replace(f"<{name}>", str(value))
-    return ConfigurationError(f"[{condition}] {message}")
+    return ConfigurationError(f"[{condition}] {message}", condition)
 
 
 # ---- the checks, as the connector makes them

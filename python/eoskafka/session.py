@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eoskafka import _jar
+from eoskafka import _jar, failures
 from eoskafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def jar_path(thin: bool = False) -> Path:
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Add the connector to a session that is about to be built, and return the same builder.
 
+    From then on its errors are those of `eoskafka.errors` too.
+
     `spark.jars` and `spark.plugins` are appended to, never overwritten, and so is
     `spark.redaction.regex`, to keep Kafka's secrets out of plans. Calling it twice changes nothing.
 
@@ -60,6 +62,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         JarError: as `jar_path`.
         ConfigurationError: a session or a JVM runs already and lacks the connector.
     """
+    failures.install()
     jar = str(jar_path())
     wanted = {"spark.jars": jar, "spark.plugins": PLUGIN_CLASS}
     running = _running_settings()

@@ -77,7 +77,25 @@ def kind_of(metadata: str | None) -> Kind:
     return Kind.OLDER if version and int(version[1]) < VERSION else Kind.NEWER
 
 
+def encode(stamp: Stamp) -> str:
+    """The metadata of an offset with this stamp."""
+    scope = {Scope.TASK: "t", Scope.EPOCH: "e", Scope.SOURCE_ONLY: "s"}[stamp.scope]
+    return f"{_MARK}{VERSION}:{scope}:{':'.join(map(str, stamp[1:]))}"
+
+
 def shared_identity(group: str) -> str:
     """The identity in the stamps of a group's drivers with `ownership=shared`."""
-    digest = hashlib.sha256(f"shared:{group}".encode()).digest()[:16]
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return digest(f"shared:{group}")
+
+
+def exclusive_identity(group: str, instance_id: str, checkpoint_id: str) -> str:
+    """The identity in the stamps of a checkpoint's driver with `ownership=exclusive`."""
+    # The connector's lengths are those of Java's strings.
+    lengths = [len(text.encode("utf-16-be")) // 2 for text in (group, instance_id)]
+    return digest(f"{lengths[0]}:{group}{lengths[1]}:{instance_id}{checkpoint_id}")
+
+
+def digest(text: str) -> str:
+    """128 bits of SHA-256 in 22 characters, as all identities are made."""
+    found = hashlib.sha256(text.encode()).digest()[:16]
+    return base64.urlsafe_b64encode(found).decode().rstrip("=")

@@ -7,25 +7,16 @@ transactions that may hold offsets of it.
 from __future__ import annotations
 
 import enum
-import json
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import (
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    KafkaError,
-    NotCoordinatorError,
-)
+from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
-from eoskafka.errors import UnreachableError
+from eoskafka.groups import Connection, committed, members, offset_json, open_transactions
 
 # Api key, lowest version, Kafka release that has it, what is missing before: as
 # `io.eoskafka.wire.BrokerVersions` has it.
@@ -34,16 +25,6 @@ _NEEDS = (
     (9, 7, "2.5", "does not wait for offsets in open transactions"),
     (66, 0, "3.0", "does not list the transactions to be ended"),
     (65, 0, "3.0", "does not tell whose a transaction is"),
-)
-_OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
-_OFFSETS_TOPIC = "__consumer_offsets"
-_TIMEOUT_MS = 10_000
-# A cluster's first group waits for the offsets topic, any other for a broker that takes over.
-_COORDINATOR_S = 30.0
-COORDINATOR_COMES = (
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    NotCoordinatorError,
 )
 
 
@@ -121,84 +102,46 @@ def check(
     Raises:
         UnreachableError: the cluster does not answer, or not to this user.
     """
-    try:
-        return _check(_Connect(client or {}), bootstrap_servers, group, topics)
-    except (KafkaError, OSError) as error:
-        raise UnreachableError(
-            f"group '{group}' could not be looked at on {bootstrap_servers}: {error!r}. Check the "
-            "address, that its brokers are up, and that this user may describe the cluster, the "
-            f"group, its transactions and the topic {_OFFSETS_TOPIC}"
-        ) from error
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"group '{group}'"):
+        return _check(cluster, group, topics)
 
 
-@dataclass(frozen=True)
-class _Connect:
-    """Opens admin clients."""
-
-    settings: Mapping[str, str]
-
-    def __call__(self, servers: str) -> closing[KafkaAdminClient]:
-        return closing(
-            KafkaAdminClient(
-                bootstrap_servers=servers.split(","),
-                request_timeout_ms=_TIMEOUT_MS,
-                bootstrap_timeout_ms=_TIMEOUT_MS,
-                **self.settings,
-            )
-        )
-
-
-def _check(connect: _Connect, servers: str, group: str, topics: Sequence[str]) -> Report:
-    with connect(servers) as admin:
+def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
+    with cluster.admin() as admin:
         nodes = admin.describe_cluster()["brokers"]
-    brokers = tuple(_broker(connect, node) for node in nodes)
+    brokers = tuple(_broker(cluster, node) for node in nodes)
     if any(broker.lacks for broker in brokers):
         # A group's coordinator may be one of them: nothing else is asked.
         report = Report(Verdict.BROKERS_TOO_OLD, brokers)
         return replace(report, steps=_steps(report, group))
     offsets = {
         partition: offset
-        for partition, offset in _offsets(connect, servers, group).items()
+        for partition, offset in committed(cluster, group).items()
         if not topics or partition.topic in topics
     }
     kinds, identities = _kinds(offsets)
     exclusive = identities - {stamps.shared_identity(group)}
     is_shared = exclusive != identities
-    with connect(servers) as admin:
-        members = _members(admin, group)
+    with cluster.admin() as admin:
+        present = members(admin, group)
         found = Report(
-            verdict=_verdict(kinds, exclusive, members),
+            verdict=_verdict(kinds, exclusive, present),
             brokers=brokers,
             partitions=kinds,
             ownership="shared" if is_shared else "exclusive" if exclusive else "",
-            members=members,
-            open_transactions=_open_transactions(admin, group),
-            starting_offsets=_json(offsets),
+            members=present,
+            open_transactions=open_transactions(admin, group),
+            starting_offsets=offset_json({p: each.offset for p, each in offsets.items()}),
         )
     return replace(found, steps=_steps(found, group))
 
 
-def _offsets(
-    connect: _Connect, servers: str, group: str
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    deadline = time.monotonic() + _COORDINATOR_S
-    while True:
-        try:
-            # A new client each time: one keeps the coordinator that it has found.
-            with connect(servers) as admin:
-                found = admin.list_group_offsets([group])[group]
-            return {partition: each for partition, each in found.items() if each.offset >= 0}
-        except COORDINATOR_COMES:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-
-
-def _broker(connect: _Connect, node: Mapping[str, object]) -> Broker:
+def _broker(cluster: Connection, node: Mapping[str, object]) -> Broker:
     """Asked by a client of its own: one for all knows no newer versions than its first broker."""
     number, address = int(str(node["broker_id"])), f"{node['host']}:{node['port']}"
     try:
-        with connect(address) as admin:
+        with cluster.admin(address) as admin:
             known = admin.get_broker_version_data(number)
     except (KafkaError, OSError):
         return Broker(number, address, "", ())
@@ -235,65 +178,6 @@ def _verdict(kinds: Mapping[str, int], exclusive: set[str], members: Sequence[st
         return Verdict.OTHER
     # One that had the group for itself before it was shared has left its stamp on what rests.
     return Verdict.READY if len(exclusive) <= 1 else Verdict.MIXED
-
-
-def _members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
-    found = admin.describe_groups([group])[group]
-    if found["error"] or found["group_state"] == "Dead":
-        # What a broker says of a group of the consumer protocol, or of one that it has not got.
-        listed = {g["group_id"]: g for g in admin.list_groups()}
-        state = listed.get(group, {}).get("group_state", "")
-        return (
-            (f"members of a {state} group that this client cannot list",)
-            if state in ("Stable", "Assigning", "Reconciling")
-            else ()
-        )
-    return tuple(
-        sorted(
-            f"{member['member_id']} (client {member['client_id']} at {member['client_host']})"
-            for member in found["members"]
-        )
-    )
-
-
-def _open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
-    """Transactions that have not ended, over the partition where the group's offsets are."""
-    listed = admin.list_transactions(state_filters=_OPEN)
-    ids = [t.transactional_id for transactions in listed.values() for t in transactions]
-    (topic,) = admin.describe_topics([_OFFSETS_TOPIC])
-    if not topic["partitions"]:
-        raise KafkaError(f"{_OFFSETS_TOPIC} cannot be described")
-    if not ids:
-        return ()
-    where = TopicPartition(_OFFSETS_TOPIC, partition_of(group, len(topic["partitions"])))
-    described = admin.describe_transactions(ids)
-    return tuple(
-        sorted(name for name, found in described.items() if where in found.topic_partitions)
-    )
-
-
-def partition_of(name: str, count: int) -> int:
-    """Where brokers keep what belongs to a group's name, or to a transactional id.
-
-    Args:
-        count: partitions of the offsets topic, or of the transaction log.
-
-    Returns:
-        the partition, by the amount of Java's `String.hashCode` of the name.
-    """
-    value = 0
-    units = name.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    signed = value - 2**32 if value >= 2**31 else value
-    return (0 if signed == -(2**31) else abs(signed)) % count
-
-
-def _json(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
-    by_topic: dict[str, dict[str, int]] = defaultdict(dict)
-    for partition in sorted(offsets):
-        by_topic[partition.topic][str(partition.partition)] = offsets[partition].offset
-    return json.dumps(by_topic, separators=(",", ":")) if by_topic else ""
 
 
 def _steps(found: Report, group: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from types import TracebackType
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.broker import Broker
 from eoskafka.cluster.local import free_ports
-from eoskafka.upgrade import partition_of
+from eoskafka.groups import partition_of
 from kafka.admin import KafkaAdminClient
 
 from faults.proxy import Proxy

@@ -16,8 +16,8 @@ from pathlib import Path
 import eoskafka
 from eoskafka.audit import read_committed
 from eoskafka.bench.peers import peer_jars
+from eoskafka.groups import COORDINATOR_COMES
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
-from eoskafka.upgrade import COORDINATOR_COMES
 from harness.waiting import until
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec

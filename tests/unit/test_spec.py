@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from eoskafka import errors
 
 ROOT = Path(__file__).parents[2]
 JAVA = sorted((ROOT / "jvm-shim" / "connector" / "src" / "main" / "java").rglob("*.java"))
@@ -129,3 +131,14 @@ def test_an_option_has_all_that_its_status_needs(option: dict[str, str]) -> None
     assert option["sides"]
     assert set(option["sides"]) <= {"source", "sink"}
     assert ("instead" in option) == (option["status"] == "refused")
+
+
+@pytest.mark.parametrize("name", conditions())
+def test_every_condition_has_a_class_of_the_tree(name: str) -> None:
+    assert issubclass(getattr(errors, conditions()[name]["error"]), errors.EosKafkaError)
+
+
+def test_the_page_of_errors_is_made_from_the_table() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_errors.py"))
+    assert made["TARGET"].read_text(encoding="utf-8") == made["text"](), "run make docs"
+    assert all(f"`{name}`" in made["text"]() for name in conditions())

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from eoskafka.audit import Record, compare, read_committed
-from eoskafka.upgrade import COORDINATOR_COMES
+from eoskafka.groups import COORDINATOR_COMES
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 

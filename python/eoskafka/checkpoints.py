@@ -1,0 +1,242 @@
+"""What a query's checkpoint says of one of its sources, read without Spark.
+
+Spark's own files are `offsets/<batch>` (a batch's ends, written before it runs) and
+`commits/<batch>` (written after it); the connector's are in `sources/<index>` (see
+`io.eoskafka.source.CheckpointFiles`) and, once a query was in epoch scope, `eoskafka-sink.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka import TopicPartition
+
+from eoskafka import stamps
+from eoskafka.errors import CheckpointError, ConfigurationError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+_IDENTITY = "eoskafka-identity.json"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose a group's offsets are, as the checkpoint keeps it.
+
+    Attributes:
+        group: the query's `kafka.group.id`.
+        instance_id: its driver's `group.instance.id`.
+        checkpoint_id: made from the first checkpoint's path and the source's index.
+        shared: whether the group has several drivers (`ownership=shared`).
+    """
+
+    group: str
+    instance_id: str
+    checkpoint_id: str
+    shared: bool
+
+    @staticmethod
+    def new(group: str, source_path: str) -> Identity:
+        """For a checkpoint that has none yet: the connector takes what it finds."""
+        checkpoint_id = stamps.digest(source_path)
+        return Identity(group, f"eoskafka-{checkpoint_id}", checkpoint_id, False)
+
+    @property
+    def id(self) -> str:
+        """What stands in its stamps."""
+        if self.shared:
+            return stamps.shared_identity(self.group)
+        return stamps.exclusive_identity(self.group, self.instance_id, self.checkpoint_id)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of Spark's log.
+
+    Attributes:
+        number: from 0.
+        start: where it begins, by partition; None for the first one, which begins where
+            `startingOffsets` said.
+        end: where it ends.
+        committed: whether Spark knows that it was done.
+    """
+
+    number: int
+    start: dict[TopicPartition, int] | None
+    end: dict[TopicPartition, int]
+    committed: bool
+
+
+class Checkpoint:
+    """One source of one checkpoint.
+
+    Args:
+        location: a folder, or a URI of a file system that pyarrow knows (`s3://`, `gs://`,
+            `abfss://`, `hdfs://`).
+        source: the source's index in the query, from 0.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed, or does not know the file system.
+    """
+
+    def __init__(self, location: str, source: int = 0) -> None:
+        self.location = location
+        self.source = source
+        self._files: FileSystem | None = None
+        self._root = location
+        if "://" in location or location.startswith("file:"):
+            self._files, self._root = _file_system(location)
+
+    @property
+    def exists(self) -> bool:
+        """Whether a query has been there."""
+        return bool(self._names("offsets") or self._names(f"sources/{self.source}"))
+
+    @property
+    def was_in_epoch_scope(self) -> bool:
+        """Whether the query has decided on epochs: then its log is the truth, not the group."""
+        return self._read("eoskafka-sink.json") is not None
+
+    def identity(self) -> Identity | None:
+        """Whose this checkpoint is; None if the connector has not begun with it.
+
+        Raises:
+            CheckpointError: the file is not one of this version.
+        """
+        name = f"sources/{self.source}/{_IDENTITY}"
+        text = self._read(name)
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)
+            if found["version"] != 1:
+                raise ValueError(f"version {found['version']}")
+            return Identity(
+                found["group"], found["instanceId"], found["checkpointId"], found["shared"]
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(name, error) from error
+
+    def write_identity(self, identity: Identity) -> None:
+        """Let the checkpoint belong to a group from now on."""
+        found = {
+            "version": 1,
+            "group": identity.group,
+            "instanceId": identity.instance_id,
+            "checkpointId": identity.checkpoint_id,
+            "shared": identity.shared,
+        }
+        self._write(f"sources/{self.source}/{_IDENTITY}", json.dumps(found, separators=(",", ":")))
+
+    def new_identity(self, group: str) -> Identity:
+        """What `write_identity` is to write for a checkpoint that has none."""
+        return Identity.new(group, f"{self.location.rstrip('/')}/sources/{self.source}")
+
+    def last_batch(self) -> Batch | None:
+        """The last batch that Spark has planned, or None.
+
+        Raises:
+            CheckpointError: a file is not one that this version knows.
+        """
+        planned = self._batches("offsets")
+        if not planned:
+            return None
+        last = planned[-1]
+        before = self._offsets(last - 1) if last - 1 in planned else None
+        if before is None and last == 0:
+            before = self._initial()
+        return Batch(last, before, self._offsets(last), last in self._batches("commits"))
+
+    def _batches(self, folder: str) -> list[int]:
+        return sorted(int(name) for name in self._names(folder) if name.isdigit())
+
+    def _offsets(self, batch: int) -> dict[TopicPartition, int]:
+        name = f"offsets/{batch}"
+        lines = (self._read(name) or "").split("\n")
+        # A version, the batch's settings, then a line for each source.
+        try:
+            if lines[0] != "v1":
+                raise ValueError(f"its version is {lines[0]!r}")
+            return _partitions(lines[2 + self.source])
+        except (ValueError, IndexError, AttributeError, TypeError) as error:
+            raise self._unreadable(name, error) from error
+
+    def _initial(self) -> dict[TopicPartition, int] | None:
+        name = f"sources/{self.source}/0"
+        text = self._read(name)
+        if text is None:
+            return None
+        version, _, offsets = text.replace("\0", "").partition("\n")
+        try:
+            if version != "v1":
+                raise ValueError(f"its version is {version!r}")
+            return _partitions(offsets)
+        except (ValueError, AttributeError, TypeError) as error:
+            raise self._unreadable(name, error) from error
+
+    def _unreadable(self, name: str, why: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"{self.location}/{name} cannot be read: {why}. It is not a file of a Kafka source of "
+            f"Spark 4, or source {self.source} is another one: --source is its place in the query"
+        )
+
+    # ---- files
+
+    def _names(self, folder: str) -> list[str]:
+        if self._files is None:
+            place = Path(self._root, folder)
+            return [file.name for file in place.iterdir()] if place.is_dir() else []
+        from pyarrow.fs import FileSelector
+
+        chosen = FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+        return [found.base_name for found in self._files.get_file_info(chosen)]
+
+    def _read(self, name: str) -> str | None:
+        try:
+            if self._files is None:
+                return Path(self._root, name).read_text(encoding="utf-8")
+            with self._files.open_input_stream(f"{self._root}/{name}") as file:
+                return bytes(file.read()).decode()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _write(self, name: str, text: str) -> None:
+        if self._files is None:
+            place = Path(self._root, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+            return
+        folder = name.rpartition("/")[0]
+        self._files.create_dir(f"{self._root}/{folder}", recursive=True)
+        with self._files.open_output_stream(f"{self._root}/{name}") as file:
+            file.write(text.encode())
+
+
+def _file_system(location: str) -> tuple[Any, str]:
+    try:
+        from pyarrow.fs import FileSystem
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{location} is read with pyarrow, which is not installed: pip install "
+            "'eoskafka[verify]', or give a folder"
+        ) from error
+    try:
+        found, root = FileSystem.from_uri(location)
+    except (ValueError, OSError) as error:
+        raise ConfigurationError(
+            f"{location} is on no file system that pyarrow knows: {error}. Give a folder where it "
+            "is mounted, such as /dbfs/... or /Volumes/..."
+        ) from error
+    return found, str(root).rstrip("/")
+
+
+def _partitions(text: str) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in json.loads(text).items()
+        for partition, offset in partitions.items()
+    }

@@ -1,0 +1,297 @@
+"""`eoskafka offsets`: where a query stands in its topics, and how to move it on purpose."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from eoskafka import offsets
+from eoskafka.cli import settings
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
+from eoskafka.errors import UnreachableError
+from eoskafka.offsets import Adoption, Move, Position, Situation, Standing, State
+
+_SERVERS = "--bootstrap-servers b:9092"
+
+app = typer.Typer(
+    help="Where queries stand, and how to move them.",
+    epilog=f"Example: eoskafka offsets show --group payments {_SERVERS}",
+    no_args_is_help=True,
+)
+
+Servers = Annotated[str, typer.Option(help="Brokers of the source, host:port,...")]
+Group = Annotated[str, typer.Option(help="The query's kafka.group.id.")]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--group", help="A kafka.group.id; may be repeated. Default: all of eoskafka."),
+]
+Topics = Annotated[str, typer.Option(help="Topics, with commas; all of the group's by default.")]
+Client = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X",
+        help="A setting of kafka-python's client, key=value; may be repeated.",
+        metavar="KEY=VALUE",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would change.")]
+
+
+@app.callback()
+def group() -> None:
+    """Where queries stand, and how to move them."""
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    try:
+        yield
+    except UnreachableError as error:
+        messages.print(str(error), markup=False)
+        raise typer.Exit(Exit.UNREACHABLE) from error
+
+
+def _client(given: list[str] | None) -> dict[str, str]:
+    return {key.replace(".", "_"): value for key, value in settings.parse(given).items()}
+
+
+def _names(given: str) -> list[str]:
+    return [topic.strip() for topic in given.split(",") if topic.strip()]
+
+
+def _standings(
+    servers: str, groups: list[str] | None, topics: str, client: dict[str, str]
+) -> list[Standing]:
+    with _reaching():
+        chosen = groups or offsets.groups(servers, client)
+        return [offsets.show(servers, name, _names(topics), client) for name in chosen]
+
+
+@app.command(epilog=f"Example: eoskafka offsets show --group payments {_SERVERS}")
+def show(
+    bootstrap_servers: Servers,
+    groups: Groups = None,
+    topics: Topics = "",
+    client: Client = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Show each partition's offset, its stamp, the end of its log and how far it is behind.
+
+    An offset is pending while a transaction is open that holds a later one. Changes nothing. Ends
+    with 3 if the brokers do not answer.
+    """
+    found = _standings(bootstrap_servers, groups, topics, _client(client))
+    if output is Format.JSON:
+        print_json({"groups": [asdict(each) for each in found]})
+        return
+    for each in found:
+        data.print(_heading(each), markup=False)
+        if each.positions:
+            data.print(_table(each))
+    if not found:
+        messages.print("no group of this cluster has offsets of eoskafka")
+
+
+def _heading(found: Standing) -> str:
+    lines = [
+        f"group {found.group}" + (f" (ownership={found.ownership})" if found.ownership else "")
+    ]
+    queries = sorted({each.identity for each in found.positions if each.identity})
+    lines += [f"query: {identity}" for identity in queries]
+    lines += [f"member: {member}" for member in found.members] or ["no member is in it"]
+    lines += [f"open transaction: {name}" for name in found.pending_in]
+    if not any(each.committed is not None for each in found.positions):
+        lines.append("it has no offsets")
+    return "\n".join(lines)
+
+
+def _table(found: Standing) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("topic", "partition", "committed", "state", "stamp", "end", "lag"):
+        table.add_column(name, justify="left" if name in ("topic", "state", "stamp") else "right")
+    for each in found.positions:
+        table.add_row(
+            each.topic,
+            str(each.partition),
+            "-" if each.committed is None else str(each.committed),
+            each.state.value,
+            _stamp(each),
+            str(each.end) + (f" (+{each.open_records} open)" if each.open_records else ""),
+            "-" if each.lag is None else str(each.lag),
+        )
+    return table
+
+
+def _stamp(each: Position) -> str:
+    if each.state is State.NONE:
+        return "-"
+    if not each.identity:
+        return {"none": "none: another application's"}.get(each.kind, f"{each.kind} eoskafka")
+    text = f"{each.scope}, batch {each.epoch}" if each.epoch != -1 else f"{each.scope}, start"
+    return text + ("" if each.is_same_topic else ", of a topic that was deleted since")
+
+
+@app.command(epilog=f"Example: eoskafka offsets lag {_SERVERS}")
+def lag(
+    bootstrap_servers: Servers,
+    groups: Groups = None,
+    topics: Topics = "",
+    client: Client = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Show by group and topic how many offsets are left to be read.
+
+    Counted to where a read_committed query can read now. Changes nothing. Ends with 3 if the
+    brokers do not answer.
+    """
+    rows = []
+    for found in _standings(bootstrap_servers, groups, topics, _client(client)):
+        by_topic: dict[str, list[Position]] = defaultdict(list)
+        for each in found.positions:
+            by_topic[each.topic].append(each)
+        for topic, positions in sorted(by_topic.items()):
+            behind = [each.lag for each in positions if each.lag is not None]
+            rows.append(
+                {
+                    "group": found.group,
+                    "topic": topic,
+                    "partitions": len(positions),
+                    "without_offset": len(positions) - len(behind),
+                    "lag": sum(behind),
+                    "max_lag": max(behind, default=0),
+                }
+            )
+    if output is Format.JSON:
+        print_json({"topics": rows})
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("group", "topic", "partitions", "without offset", "lag", "greatest"):
+        table.add_column(name, justify="left" if name in ("group", "topic") else "right")
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    data.print(table)
+
+
+@app.command(
+    epilog="Example: eoskafka offsets reset --group payments --to 2026-11-21T09:30:00Z "
+    f"{_SERVERS} --dry-run"
+)
+def reset(
+    bootstrap_servers: Servers,
+    group: Group,
+    to: Annotated[
+        str,
+        typer.Option(
+            help="earliest, latest, a time (ISO 8601 with zone, or ms since 1970), or "
+            'offsets such as {"topic":{"0":23}}.'
+        ),
+    ],
+    topics: Topics = "",
+    client: Client = None,
+    dry_run: DryRun = False,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Let a stopped query go on elsewhere: do records again, or leave some out.
+
+    For queries in task scope; its next start goes on at the new offsets, with the same checkpoint.
+    Refused (1) while a driver is in the group or a transaction holds offsets of it. Ends with 3 if
+    the brokers do not answer.
+    """
+    with _reaching():
+        moves = offsets.reset(
+            bootstrap_servers, group, to, _names(topics), _client(client), dry_run
+        )
+    if output is Format.JSON:
+        print_json({"group": group, "dry_run": dry_run, "moves": [asdict(m) for m in moves]})
+        return
+    data.print(_moves(moves))
+    what = "would be moved" if dry_run else "moved"
+    messages.print(f"{len(moves)} partitions {what}; others were there already", markup=False)
+
+
+def _moves(moves: tuple[Move, ...]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("topic", "partition", "before", "after"):
+        table.add_column(name, justify="left" if name == "topic" else "right")
+    for each in moves:
+        table.add_row(each.topic, str(each.partition), str(each.before), str(each.after))
+    return table
+
+
+@app.command(
+    epilog=f"Example: eoskafka offsets adopt /checkpoints/payments --group payments {_SERVERS}"
+)
+def adopt(
+    checkpoint: Annotated[
+        str, typer.Argument(help="The query's checkpointLocation: a folder, or s3://... and such.")
+    ],
+    bootstrap_servers: Servers,
+    group: Annotated[
+        str, typer.Option(help="The query's kafka.group.id, where its checkpoint has none.")
+    ] = "",
+    topics: Topics = "",
+    source: Annotated[int, typer.Option(help="Which source of the query, from 0.", min=0)] = 0,
+    take_over: Annotated[
+        bool,
+        typer.Option("--take-over", help="Also those of another query whose checkpoint is lost."),
+    ] = False,
+    at: Annotated[
+        str, typer.Option(help='Where to go on, where offsets are gone: {"topic":{"0":23}}.')
+    ] = "",
+    client: Client = None,
+    dry_run: DryRun = False,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Check a checkpoint before its query moves here; give it the offsets of its group.
+
+    Offsets that another application committed, or a tool has set, are taken for the query's from
+    then on. A checkpoint of the built-in connector is only looked at. Ends with 1 if the query
+    could not go on, with 3 if the brokers do not answer.
+    """
+    with _reaching():
+        found = offsets.adopt(
+            bootstrap_servers,
+            checkpoint,
+            group,
+            _names(topics),
+            source,
+            take_over,
+            at,
+            _client(client),
+            dry_run,
+        )
+    if output is Format.JSON:
+        print_json({"checkpoint": checkpoint, "dry_run": dry_run, **asdict(found)})
+    else:
+        data.print(_adoption(found, dry_run), markup=False)
+
+
+def _adoption(found: Adoption, dry_run: bool) -> str:
+    lines = {
+        Situation.READY: [
+            f"The offsets of group {found.group} are this query's; it can start as it is."
+        ],
+        Situation.BUILT_IN: [
+            "A checkpoint of the built-in connector: the query can start with it here, with "
+            'format("eoskafka") and the same options.'
+        ],
+        Situation.ADOPTED: [
+            f"{len(found.moves)} offsets of group {found.group} "
+            + ("would be given" if dry_run else "were given")
+            + f" to this query; start it with kafka.group.id={found.group} and this checkpoint."
+        ],
+    }[found.situation]
+    lines.append(f"It goes on at {found.start}")
+    if found.open_batch is not None:
+        lines.append(
+            f"Batch {found.open_batch} was not finished, and the built-in sink is at-least-once: "
+            f"what it has written of these {found.open_records} offsets is written again. To avoid "
+            "that, let the built-in connector finish it and stop between two batches."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,77 @@
+"""The connector's errors in what pyspark raises.
+
+An error of the connector reaches Python as one of pyspark's exceptions, with the connector's
+message somewhere in its text. `install` lets such an exception be one of `eoskafka.errors` too, so
+that `except eoskafka.FencedError` catches it; it stays what it was for every other handler.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from eoskafka import _spec, errors
+
+_CONDITION = re.compile(r"\[(EOSKAFKA_[A-Z_]+)\] ")
+
+
+def error_of(failure: BaseException | None) -> errors.EosKafkaError | None:
+    """The connector's error in what Spark has raised, or in `StreamingQuery.exception()`.
+
+    Args:
+        failure: an exception, or None.
+
+    Returns:
+        an error with the connector's message and its condition; None if the failure is not the
+        connector's.
+    """
+    text = str(failure)
+    found = _CONDITION.search(text)
+    if failure is None or found is None or found[1] not in _spec.conditions():
+        return None
+    message = text[found.start() :].partition("\n")[0]
+    return _class_of(found[1])(message, found[1])
+
+
+def install() -> None:
+    """Let pyspark raise the connector's errors as errors of this package too.
+
+    `eoskafka.configure` and `import eoskafka`, where pyspark is imported already, do it by
+    themselves. Twice changes nothing.
+    """
+    from pyspark.errors.exceptions import captured
+
+    original = captured.convert_exception
+    if getattr(original, "is_eoskafkas", False):
+        return
+
+    # As delta-spark does it: pyspark has no other place for exceptions of data sources.
+    def convert(raised: object) -> BaseException:
+        converted: BaseException = original(raised)
+        error = error_of(converted)
+        if error is not None:
+            # One that pyspark does not know it would leave to py4j.
+            is_unknown = isinstance(converted, captured.UnknownException)
+            both: Any = (
+                type(error),
+                captured.CapturedException if is_unknown else type(converted),
+            )
+            converted.__class__ = _both(*both)
+            converted.condition = error.condition  # type: ignore[attr-defined]
+        return converted
+
+    convert.is_eoskafkas = True  # type: ignore[attr-defined]
+    captured.convert_exception = convert  # type: ignore[assignment]
+
+
+@cache
+def _both(*both: Any) -> Any:
+    """A class of its own for each pair of classes."""
+    return type(both[1].__name__, both, {"__module__": both[1].__module__})
+
+
+def _class_of(condition: str) -> type[errors.EosKafkaError]:
+    found = getattr(errors, _spec.conditions()[condition]["error"])
+    assert issubclass(found, errors.EosKafkaError)
+    return found  # type: ignore[no-any-return]

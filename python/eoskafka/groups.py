@@ -1,0 +1,165 @@
+"""What brokers say of a consumer group: its offsets, who is in it, and what holds its offsets open.
+
+Read by `eoskafka.upgrade` and `eoskafka.offsets`; nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NotCoordinatorError,
+)
+from kafka.structs import OffsetAndMetadata
+
+from eoskafka.errors import UnreachableError
+
+_OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+OFFSETS_TOPIC = "__consumer_offsets"
+_TIMEOUT_MS = 10_000
+# A cluster's first group waits for the offsets topic, any other for a broker that takes over.
+_COORDINATOR_S = 30.0
+COORDINATOR_COMES = (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Where a cluster is, and how to speak to it.
+
+    Attributes:
+        servers: `host:port,...`.
+        settings: further settings of kafka-python's clients.
+    """
+
+    servers: str
+    settings: Mapping[str, str]
+
+    def admin(self, servers: str = "") -> closing[KafkaAdminClient]:
+        """A client of all brokers, or of these."""
+        return closing(
+            KafkaAdminClient(
+                bootstrap_servers=(servers or self.servers).split(","),
+                request_timeout_ms=_TIMEOUT_MS,
+                bootstrap_timeout_ms=_TIMEOUT_MS,
+                **self.settings,
+            )
+        )
+
+    @contextmanager
+    def looking_at(self, what: str) -> Iterator[None]:
+        """Turn a failure inside the block into an UnreachableError."""
+        try:
+            yield
+        except (KafkaError, OSError) as error:
+            raise UnreachableError(
+                f"{what} could not be looked at on {self.servers}: {error!r}. Check the address, "
+                "that its brokers are up, and that this user may describe the cluster, the group, "
+                f"its transactions and the topic {OFFSETS_TOPIC}"
+            ) from error
+
+
+def committed(cluster: Connection, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """A group's offsets; partitions that have none are left out."""
+    deadline = time.monotonic() + _COORDINATOR_S
+    while True:
+        try:
+            # A new client each time: one keeps the coordinator that it has found.
+            with cluster.admin() as admin:
+                found = admin.list_group_offsets([group])[group]
+            return {partition: each for partition, each in found.items() if each.offset >= 0}
+        except COORDINATOR_COMES:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
+    """Who is in a group now."""
+    found = admin.describe_groups([group])[group]
+    if found["error"] or found["group_state"] == "Dead":
+        # What a broker says of a group of the consumer protocol, or of one that it has not got.
+        listed = {g["group_id"]: g for g in admin.list_groups()}
+        state = listed.get(group, {}).get("group_state", "")
+        return (
+            (f"members of a {state} group that this client cannot list",)
+            if state in ("Stable", "Assigning", "Reconciling")
+            else ()
+        )
+    return tuple(
+        sorted(
+            f"{member['member_id']} (client {member['client_id']} at {member['client_host']})"
+            for member in found["members"]
+        )
+    )
+
+
+def open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
+    """Transactions that have not ended, over the partition where the group's offsets are."""
+    listed = admin.list_transactions(state_filters=_OPEN)
+    ids = [t.transactional_id for transactions in listed.values() for t in transactions]
+    (topic,) = admin.describe_topics([OFFSETS_TOPIC])
+    if not topic["partitions"]:
+        raise KafkaError(f"{OFFSETS_TOPIC} cannot be described")
+    if not ids:
+        return ()
+    where = TopicPartition(OFFSETS_TOPIC, partition_of(group, len(topic["partitions"])))
+    described = admin.describe_transactions(ids)
+    return tuple(
+        sorted(name for name, found in described.items() if where in found.topic_partitions)
+    )
+
+
+def topic_ids(admin: KafkaAdminClient, topics: Collection[str]) -> dict[TopicPartition, str]:
+    """All partitions of those of these topics that are there, with their topics' ids."""
+    found = admin.describe_topics(sorted(topics)) if topics else []
+    return {
+        # In Kafka's own form, as stamps have them.
+        TopicPartition(topic["name"], each["partition_index"]): base64.urlsafe_b64encode(
+            uuid.UUID(str(topic["topic_id"])).bytes
+        )
+        .decode()
+        .rstrip("=")
+        for topic in found
+        for each in topic["partitions"]
+    }
+
+
+def offset_json(offsets: Mapping[TopicPartition, int]) -> str:
+    """Offsets in the form of the option `startingOffsets`; an empty text where there are none."""
+    by_topic: dict[str, dict[str, int]] = defaultdict(dict)
+    for partition in sorted(offsets):
+        by_topic[partition.topic][str(partition.partition)] = offsets[partition]
+    return json.dumps(by_topic, separators=(",", ":")) if by_topic else ""
+
+
+def partition_of(name: str, count: int) -> int:
+    """Where brokers keep what belongs to a group's name, or to a transactional id.
+
+    Args:
+        count: partitions of the offsets topic, or of the transaction log.
+
+    Returns:
+        the partition, by the amount of Java's `String.hashCode` of the name.
+    """
+    value = 0
+    units = name.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    signed = value - 2**32 if value >= 2**31 else value
+    return (0 if signed == -(2**31) else abs(signed)) % count

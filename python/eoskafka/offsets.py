@@ -1,0 +1,733 @@
+"""A group's offsets: where a query stands, and how to move it on purpose.
+
+The offsets carry stamps (`eoskafka.stamps`) that say whose they are. A query goes on from its own
+only, so whoever moves them (`reset`) keeps the stamps, and whoever gives a query those of another
+application (`adopt`) writes them.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec, OffsetTimestamp
+from kafka.errors import KafkaTimeoutError, NoError
+from kafka.structs import OffsetAndMetadata
+
+from eoskafka import stamps
+from eoskafka.checkpoints import Batch, Checkpoint, Identity
+from eoskafka.errors import ConfigurationError, OffsetsError
+from eoskafka.groups import (
+    Connection,
+    committed,
+    members,
+    offset_json,
+    open_transactions,
+    topic_ids,
+)
+
+# Of a commit; a broker takes about 1 MiB at a time.
+_AT_A_TIME = 1_000
+_STABLE_MS = 500
+
+
+class State(str, enum.Enum):
+    """Whether an offset may still change by itself."""
+
+    STABLE = "stable"
+    PENDING = "pending"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a group stands in a partition.
+
+    Attributes:
+        topic: the topic's name.
+        partition: its number.
+        committed: the next offset to be read, or None.
+        state: PENDING while a transaction is open that holds a later offset.
+        kind: whose the offset is: `ours`, `none` (another application), `older`, `newer`.
+        scope: `task`, `epoch` or `source_only` where it is ours.
+        identity: of the query that committed it, 22 characters.
+        epoch: the micro-batch that committed it, -1 before the first.
+        is_same_topic: False if the topic was created again since.
+        log_start: the first offset that the log has.
+        end: how far a `read_committed` query can read now: the last stable offset.
+        open_records: offsets beyond that, of transactions that are open.
+        lag: offsets from `committed` to `end`; None where nothing is committed, or the topic gone.
+    """
+
+    topic: str
+    partition: int
+    committed: int | None
+    state: State
+    kind: str
+    scope: str
+    identity: str
+    epoch: int | None
+    is_same_topic: bool
+    log_start: int
+    end: int
+    open_records: int
+    lag: int | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a group stands.
+
+    Attributes:
+        group: its name.
+        ownership: `exclusive` or `shared`; empty where no offset has a stamp.
+        members: who is in it now.
+        pending_in: open transactions that may hold offsets of it.
+        positions: one for each partition of its topics.
+    """
+
+    group: str
+    ownership: str
+    members: tuple[str, ...]
+    pending_in: tuple[str, ...]
+    positions: tuple[Position, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """An offset that was changed, or would be.
+
+    Attributes:
+        topic: the topic's name.
+        partition: its number.
+        before: None where there was none.
+        after: the next offset to be read.
+    """
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+class Situation(str, enum.Enum):
+    """What `adopt` has found."""
+
+    READY = "ready"
+    BUILT_IN = "built_in"
+    ADOPTED = "adopted"
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What `adopt` has found and done.
+
+    Attributes:
+        situation: READY if the query can start as it is; BUILT_IN if its checkpoint is the built-in
+            connector's and can be taken over; ADOPTED if its group's offsets were given to it.
+        group: the query's; empty where the query chooses it at its first start.
+        start: where the query goes on, by topic and partition as in `startingOffsets`.
+        open_batch: the built-in connector's last batch if it was not finished, else None: what it
+            has written already is written again.
+        open_records: offsets of that batch, or None where its start is not known.
+        moves: the offsets that have got stamps.
+    """
+
+    situation: Situation
+    group: str
+    start: str
+    open_batch: int | None = None
+    open_records: int | None = None
+    moves: tuple[Move, ...] = field(default=())
+
+
+# ---- looking
+
+
+def show(
+    bootstrap_servers: str,
+    group: str,
+    topics: Collection[str] = (),
+    client: Mapping[str, str] | None = None,
+) -> Standing:
+    """Say where a group stands. Changes nothing.
+
+    Args:
+        bootstrap_servers: of the source's cluster, `host:port,...`.
+        group: the query's `kafka.group.id`.
+        topics: those to look at; none for all that the group has an offset of.
+        client: further settings of kafka-python's clients.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"group '{group}'"):
+        return _standing(cluster, group, topics)
+
+
+def groups(bootstrap_servers: str, client: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The groups of a cluster that have offsets of eoskafka.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at("the groups"):
+        with cluster.admin() as admin:
+            names = sorted(found["group_id"] for found in admin.list_groups())
+        return tuple(
+            name
+            for name in names
+            if any(stamps.parse(each.metadata) for each in committed(cluster, name).values())
+        )
+
+
+def _standing(
+    cluster: Connection, group: str, topics: Collection[str], also: Collection[str] = ()
+) -> Standing:
+    """Of these topics, or all that the group has an offset of; and of some that it may not have."""
+    with cluster.admin() as admin:
+        # First: once nobody is in the group, brokers refuse further offsets of its transactions.
+        present = members(admin, group)
+    offsets = {
+        partition: offset
+        for partition, offset in committed(cluster, group).items()
+        if not topics or partition.topic in {*topics, *also}
+    }
+    with cluster.admin() as admin:
+        holders = open_transactions(admin, group) if offsets else ()
+        ids = topic_ids(admin, {*(topics or {p.topic for p in offsets}), *also})
+        everything = sorted({*ids, *offsets})
+        log = _Log(admin, [partition for partition in everything if partition in ids])
+    pending = _pending(cluster, group, offsets) if holders else set()
+    found = [stamps.parse(each.metadata) for each in offsets.values()]
+    identities = {stamp.identity for stamp in found if stamp}
+    shared = stamps.shared_identity(group) in identities
+    return Standing(
+        group,
+        "shared" if shared else "exclusive" if identities else "",
+        present,
+        holders if pending else (),
+        tuple(_position(p, offsets.get(p), p in pending, ids.get(p, ""), log) for p in everything),
+    )
+
+
+class _Log:
+    """What the logs of these partitions have."""
+
+    def __init__(self, admin: KafkaAdminClient, partitions: Sequence[TopicPartition]) -> None:
+        def ask(spec: OffsetSpec, level: str) -> dict[TopicPartition, int]:
+            wanted = dict.fromkeys(partitions, spec)
+            found = admin.list_partition_offsets(wanted, isolation_level=level) if wanted else {}
+            return {partition: each.offset for partition, each in found.items()}
+
+        self.start = ask(OffsetSpec.EARLIEST, "read_uncommitted")
+        self.stable = ask(OffsetSpec.LATEST, "read_committed")
+        self.end = ask(OffsetSpec.LATEST, "read_uncommitted")
+
+
+def _position(
+    partition: TopicPartition,
+    offset: OffsetAndMetadata | None,
+    is_pending: bool,
+    topic_id: str,
+    log: _Log,
+) -> Position:
+    stamp = stamps.parse(offset.metadata) if offset else None
+    end = log.stable.get(partition, 0)
+    return Position(
+        topic=partition.topic,
+        partition=partition.partition,
+        committed=offset.offset if offset else None,
+        state=State.PENDING if is_pending else State.STABLE if offset else State.NONE,
+        kind=stamps.kind_of(offset.metadata).value if offset else "",
+        scope=stamp.scope.value if stamp else "",
+        identity=stamp.identity if stamp else "",
+        epoch=stamp.epoch if stamp else None,
+        is_same_topic=stamp is None or stamp.topic_id == topic_id,
+        log_start=log.start.get(partition, 0),
+        end=end,
+        open_records=log.end.get(partition, end) - end,
+        lag=max(0, end - offset.offset) if offset and partition in log.stable else None,
+    )
+
+
+def _pending(
+    cluster: Connection, group: str, offsets: Collection[TopicPartition]
+) -> set[TopicPartition]:
+    """Those with a later offset in an open transaction: a broker does not answer for them."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=cluster.servers.split(","),
+        group_id=group,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        **cluster.settings,
+    )
+    pending = set()
+    try:
+        for partition in offsets:
+            try:
+                consumer.committed(partition, timeout_ms=_STABLE_MS)
+            except KafkaTimeoutError:
+                pending.add(partition)
+    finally:
+        consumer.close(autocommit=False)
+    return pending
+
+
+# ---- moving
+
+
+def reset(
+    bootstrap_servers: str,
+    group: str,
+    to: str,
+    topics: Collection[str] = (),
+    client: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+) -> tuple[Move, ...]:
+    """Let a stopped query go on elsewhere: to do records again, or to leave some out.
+
+    Only for a query in task scope, whose truth are these offsets. One in epoch scope goes by its
+    checkpoint: it is given a new checkpoint, group and `startingOffsets` instead.
+
+    Args:
+        bootstrap_servers: of the source's cluster, `host:port,...`.
+        group: the query's `kafka.group.id`.
+        to: `earliest`, `latest`, a time (ISO 8601 with its zone, or milliseconds since 1970: the
+            first record at or after it, else the end), or offsets as in `startingOffsets`.
+        topics: those to move; none for all of the group's. Not with offsets, which name them.
+        client: further settings of kafka-python's clients.
+        dry_run: change nothing.
+
+    Returns:
+        what was moved; partitions that stay where they are are left out.
+
+    Raises:
+        ConfigurationError: `to` is none of these.
+        OffsetsError: a driver is in the group, a transaction holds offsets of it, or its offsets
+            are none that can be moved. Nothing was changed.
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    target = _Target.parse(to)
+    if target.offsets and topics:
+        raise ConfigurationError("offsets in JSON name their topics: leave --topics out")
+    chosen = _topics_named(target) or set(topics)
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"group '{group}'"):
+        standing = _standing(cluster, group, chosen)
+        _refuse_alive(standing)
+        _refuse_unmovable(standing, chosen)
+        with cluster.admin() as admin:
+            there = topic_ids(admin, _topics_of(standing))
+            wanted = [p for p in there if _is_chosen(p, target, chosen)]
+            log = {TopicPartition(p.topic, p.partition): p for p in standing.positions}
+            after = target.of(admin, wanted, log)
+        before = committed(cluster, group)
+        news = {
+            partition: OffsetAndMetadata(
+                offset, _moved(before[partition].metadata, there[partition]), -1
+            )
+            for partition, offset in after.items()
+            if partition in before and _changes(before[partition], offset, there[partition])
+        }
+        unknown = sorted(set(after) - set(before))
+        if unknown and target.offsets:
+            raise OffsetsError(
+                f"group '{group}' has no offset of {_names(unknown)} that could be moved: the "
+                "query begins with a partition that it finds later by itself. Nothing was changed"
+            )
+        if not dry_run:
+            _commit(cluster, group, news)
+    return tuple(
+        Move(p.topic, p.partition, before[p].offset, each.offset)
+        for p, each in sorted(news.items())
+    )
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where offsets are to go; one of these."""
+
+    spec: OffsetSpec | None = None
+    timestamp: int | None = None
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    by_topic: Mapping[str, OffsetSpec] = field(default_factory=dict)
+
+    @staticmethod
+    def parse(text: str) -> _Target:
+        named = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
+        given = text.strip()
+        if given.lower() in named:
+            return _Target(spec=named[given.lower()])
+        if given.startswith("{"):
+            try:
+                return _Target.parse_json(given, named)
+            except (ValueError, AttributeError, TypeError) as error:
+                raise ConfigurationError(
+                    f"{given} are no offsets: {error}. Write them as "
+                    '{"topic":{"0":23,"1":-1}} or {"topic":"earliest"}; -2 is earliest, -1 latest'
+                ) from error
+        if given.isdigit():
+            return _Target(timestamp=int(given))
+        try:
+            moment = datetime.fromisoformat(given.replace("Z", "+00:00"))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"{given!r} is no place to go to: it is earliest, latest, a time such as "
+                "2026-11-21T09:30:00Z or milliseconds since 1970, or offsets in JSON"
+            ) from error
+        if moment.tzinfo is None:
+            raise ConfigurationError(
+                f"{given!r} has no time zone: write {given}Z for UTC, or {given}+01:00"
+            )
+        return _Target(timestamp=int(moment.astimezone(timezone.utc).timestamp() * 1_000))
+
+    @staticmethod
+    def parse_json(text: str, named: Mapping[str, OffsetSpec]) -> _Target:
+        offsets, by_topic = {}, {}
+        for topic, partitions in json.loads(text).items():
+            if isinstance(partitions, str):
+                if partitions not in named:
+                    raise ValueError(f"{partitions!r} is neither earliest nor latest")
+                by_topic[topic] = named[partitions]
+                continue
+            for partition, offset in partitions.items():
+                if not isinstance(offset, int) or isinstance(offset, bool) or offset < -2:
+                    raise ValueError(f"{offset!r} is no offset")
+                offsets[TopicPartition(topic, int(partition))] = offset
+        return _Target(offsets=offsets, by_topic=by_topic)
+
+    def of(
+        self,
+        admin: KafkaAdminClient,
+        partitions: Sequence[TopicPartition],
+        log: Mapping[TopicPartition, Position],
+    ) -> dict[TopicPartition, int]:
+        """The offset for each of these partitions."""
+        missing = sorted(set(self.offsets) - set(partitions))
+        if missing:
+            raise OffsetsError(f"the cluster has no {_names(missing)}. Nothing was changed")
+        if self.timestamp is not None:
+            wanted = {p: OffsetTimestamp(self.timestamp) for p in partitions}
+            found = admin.list_partition_offsets(wanted) if wanted else {}
+            return {p: each.offset if each.offset >= 0 else log[p].end for p, each in found.items()}
+        return {p: self._by_name(p, log[p]) for p in partitions}
+
+    def _by_name(self, partition: TopicPartition, log: Position) -> int:
+        offset = self.offsets.get(partition)
+        spec = self.by_topic.get(partition.topic, self.spec)
+        if offset == -2 or (offset is None and spec is OffsetSpec.EARLIEST):
+            return log.log_start
+        if offset == -1 or offset is None:
+            return log.end
+        if not log.log_start <= offset <= log.end:
+            raise OffsetsError(
+                f"{_names([partition])} has the offsets {log.log_start} to {log.end}, and not "
+                f"{offset}. Nothing was changed"
+            )
+        return offset
+
+
+def _is_chosen(partition: TopicPartition, target: _Target, topics: Collection[str]) -> bool:
+    if _topics_named(target):
+        return _is_named(partition, target)
+    return not topics or partition.topic in topics
+
+
+def _is_named(partition: TopicPartition, target: _Target) -> bool:
+    return partition in target.offsets or partition.topic in target.by_topic
+
+
+def _topics_named(target: _Target) -> set[str]:
+    return {partition.topic for partition in target.offsets} | set(target.by_topic)
+
+
+def _topics_of(standing: Standing) -> set[str]:
+    return {each.topic for each in standing.positions}
+
+
+def _moved(metadata: str | None, topic_id: str) -> str:
+    stamp = stamps.parse(metadata)
+    assert stamp is not None
+    # Not -1, which is said of an offset that no batch has moved: state does not fit to this one.
+    return stamps.encode(stamp._replace(topic_id=topic_id, epoch=max(0, stamp.epoch)))
+
+
+def _changes(before: OffsetAndMetadata, after: int, topic_id: str) -> bool:
+    stamp = stamps.parse(before.metadata)
+    return before.offset != after or stamp is None or stamp.topic_id != topic_id
+
+
+def _refuse_alive(standing: Standing) -> None:
+    if standing.members:
+        raise OffsetsError(
+            f"in group '{standing.group}' is {'; '.join(standing.members)}. Nothing was changed. "
+            "Stop its query first; a driver that was killed stays a member until its session has "
+            "ended (kafka.session.timeout.ms, 45 s by default)"
+        )
+    if standing.pending_in:
+        raise OffsetsError(
+            f"a transaction is open that holds offsets of group '{standing.group}': one of "
+            f"{', '.join(standing.pending_in)}. Nothing was changed. Start the query and stop it, "
+            "which ends what its executors have left, or wait until the transaction times out"
+        )
+
+
+def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
+    have = [each for each in standing.positions if each.committed is not None]
+    if not have:
+        of = f" of {', '.join(sorted(topics))}" if topics else ""
+        raise OffsetsError(
+            f"group '{standing.group}' has no offsets{of}: a query that begins with it begins at "
+            "its startingOffsets. Nothing was changed"
+        )
+    for each in have:
+        place = f"the offset of {each.topic}-{each.partition} in group '{standing.group}'"
+        if each.kind == stamps.Kind.NONE.value:
+            raise OffsetsError(
+                f"{place} is another application's, or was set by a tool. Nothing was changed. "
+                "`eoskafka offsets adopt CHECKPOINT` gives it to a query"
+            )
+        if each.kind != stamps.Kind.OURS.value:
+            raise OffsetsError(
+                f"{place} was committed by another version of eoskafka ({each.kind}). Nothing was "
+                "changed; use that version"
+            )
+        if each.scope != stamps.Scope.TASK.value:
+            raise OffsetsError(
+                f"{place} was committed in {each.scope} scope: where the query goes on stands in "
+                "its checkpoint, and state that it keeps belongs there. Nothing was changed. To "
+                "read records again start it with a new checkpoint and kafka.group.id, and "
+                "startingOffsets or startingTimestamp"
+            )
+    identities = {each.identity for each in have}
+    # A checkpoint that shares its group now has left its own stamp on what rests.
+    if len(identities - {stamps.shared_identity(standing.group)}) > 1:
+        raise OffsetsError(
+            f"group '{standing.group}' has offsets of several queries. Nothing was changed; name "
+            "the topics of the one with --topics"
+        )
+
+
+def _commit(
+    cluster: Connection, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
+    everything = sorted(offsets)
+    for begin in range(0, len(everything), _AT_A_TIME):
+        part = everything[begin : begin + _AT_A_TIME]
+        with cluster.admin() as admin:
+            answer = admin.alter_group_offsets(group, {each: offsets[each] for each in part})
+        refused = {p: error for p, error in answer.items() if error is not NoError}
+        if refused:
+            partition, error = next(iter(sorted(refused.items())))
+            raise OffsetsError(
+                f"the broker refused {len(refused)} of {len(everything)} offsets of group "
+                f"'{group}', the first one of {_names([partition])}: {error.__name__}. "
+                f"{begin} were changed before. UnknownMemberIdError means that somebody has "
+                "joined the group since: stop it, and repeat this"
+            )
+    there = committed(cluster, group)
+    wrong = [
+        partition
+        for partition, each in offsets.items()
+        if partition not in there
+        or (there[partition].offset, there[partition].metadata) != (each.offset, each.metadata)
+    ]
+    if wrong:
+        raise OffsetsError(
+            f"group '{group}' has other offsets now than were written, of {_names(wrong)}: "
+            "somebody else has changed them since. Look at them, and repeat this"
+        )
+
+
+def _names(partitions: Sequence[TopicPartition]) -> str:
+    shown = ", ".join(f"{each.topic}-{each.partition}" for each in partitions[:10])
+    return shown + (" ..." if len(partitions) > 10 else "")
+
+
+# ---- giving offsets to a query
+
+
+def adopt(
+    bootstrap_servers: str,
+    checkpoint: str,
+    group: str = "",
+    topics: Collection[str] = (),
+    source: int = 0,
+    take_over: bool = False,
+    at: str = "",
+    client: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+) -> Adoption:
+    """Check a checkpoint before its query moves here, and give it the offsets of its group.
+
+    Offsets that another application has committed, or that a tool has set, get the stamps of the
+    checkpoint's query, which then goes on from them. A checkpoint of the built-in connector needs
+    none: its log says where the query goes on.
+
+    Args:
+        bootstrap_servers: of the source's cluster, `host:port,...`.
+        checkpoint: the query's `checkpointLocation`: a folder, or a URI that pyarrow knows. It need
+            not exist yet.
+        group: the query's `kafka.group.id`; empty where the checkpoint knows it.
+        topics: the query's; none for all that the group has an offset of.
+        source: which source of the query, from 0.
+        take_over: also offsets of another query in task scope, whose checkpoint is lost. That query
+            is refused from then on.
+        at: where to go on, as in `startingOffsets`: for partitions whose offsets are gone from the
+            group. Those that it does not name stay as they are.
+        client: further settings of kafka-python's clients.
+        dry_run: change nothing.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be read.
+        OffsetsError: the query cannot go on from there. Nothing was changed.
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    place = Checkpoint(checkpoint, source)
+    target = _Target.parse(at) if at else _Target()
+    if at and not (target.offsets or target.by_topic):
+        raise ConfigurationError(f'--at takes offsets such as {{"topic":{{"0":23}}}}, not {at!r}')
+    identity = place.identity()
+    if identity and group and identity.group != group:
+        raise OffsetsError(
+            f"{checkpoint} belongs to group '{identity.group}', not to '{group}'. Nothing was "
+            "changed. To begin with the other group use a new checkpoint"
+        )
+    group = identity.group if identity else group
+    batch = place.last_batch()
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"group '{group}'" if group else "the cluster"):
+        standing = _standing(cluster, group, topics, _topics_named(target)) if group else None
+        if identity is None and batch is not None and not at:
+            return _taken_over(cluster, place, batch, standing)
+        if standing is None:
+            raise OffsetsError(
+                f"{checkpoint} knows no group: name the one whose offsets its query is to have"
+            )
+        return _adopted(cluster, place, identity, standing, target, take_over, dry_run)
+
+
+def _taken_over(
+    cluster: Connection, place: Checkpoint, batch: Batch, standing: Standing | None
+) -> Adoption:
+    """The built-in connector's: nothing is to be changed."""
+    if standing and any(each.committed is not None for each in standing.positions):
+        raise OffsetsError(
+            f"{place.location} is a checkpoint of the built-in connector, whose log says where the "
+            f"query goes on, and group '{standing.group}' has offsets of its own. Nothing was "
+            "changed; give the query another kafka.group.id"
+        )
+    start = batch.end if batch.committed else batch.start
+    if start is None:
+        raise OffsetsError(
+            f"batch {batch.number} of {place.location} was not finished, and the checkpoint does "
+            "not have its start. Nothing was changed; let the built-in connector finish it"
+        )
+    with cluster.admin() as admin:
+        ids = topic_ids(admin, {partition.topic for partition in start})
+        missing = sorted(set(start) - set(ids))
+        if missing:
+            raise OffsetsError(
+                f"{place.location} has read {_names(missing)}, and the cluster at "
+                f"{cluster.servers} has no such partition. Nothing was changed. Is it this cluster?"
+            )
+        log = _Log(admin, sorted(start))
+    for partition, offset in sorted(start.items()):
+        if not log.start[partition] <= offset <= log.end[partition]:
+            raise OffsetsError(
+                f"{place.location} goes on at offset {offset} of {_names([partition])}, which has "
+                f"{log.start[partition]} to {log.end[partition]}. Nothing was changed. With "
+                "failOnDataLoss=false the query goes on with what there is"
+            )
+    is_open = not batch.committed
+    return Adoption(
+        Situation.BUILT_IN,
+        standing.group if standing else "",
+        offset_json(start),
+        open_batch=batch.number if is_open else None,
+        open_records=(
+            sum(max(0, end - start.get(p, end)) for p, end in batch.end.items())
+            if is_open
+            else None
+        ),
+    )
+
+
+def _adopted(
+    cluster: Connection,
+    place: Checkpoint,
+    identity: Identity | None,
+    standing: Standing,
+    target: _Target,
+    take_over: bool,
+    dry_run: bool,
+) -> Adoption:
+    owner = identity or place.new_identity(standing.group)
+    everything = {TopicPartition(each.topic, each.partition): each for each in standing.positions}
+    with cluster.admin() as admin:
+        ids = topic_ids(admin, _topics_of(standing))
+        named = target.of(admin, [p for p in ids if _is_named(p, target)], everything)
+    have = {p: each for p, each in everything.items() if each.committed is not None}
+    if not have and not named:
+        raise OffsetsError(
+            f"group '{standing.group}' has no offsets that {place.location} could go on from. "
+            "Nothing was changed; a new query begins at its startingOffsets"
+        )
+    own = {owner.id, stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)}
+    foreign = {p: each for p, each in have.items() if each.identity not in own}
+    news = {p: each.committed or 0 for p, each in foreign.items() if p in ids} | named
+    start = offset_json({p: each.committed or 0 for p, each in have.items()} | news)
+    if not news:
+        return Adoption(Situation.READY, standing.group, start)
+    _refuse_alive(standing)
+    _refuse_unadoptable(place, foreign, have, take_over)
+    stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", 0 if place.last_batch() else -1)
+    if not dry_run:
+        # First, so that a repetition goes on with the same identity.
+        if identity is None:
+            place.write_identity(owner)
+        stamped = {
+            p: OffsetAndMetadata(offset, stamps.encode(stamp._replace(topic_id=ids[p])), -1)
+            for p, offset in news.items()
+        }
+        _commit(cluster, standing.group, stamped)
+    moves = tuple(
+        Move(p.topic, p.partition, everything[p].committed, offset)
+        for p, offset in sorted(news.items())
+    )
+    return Adoption(Situation.ADOPTED, standing.group, start, moves=moves)
+
+
+def _refuse_unadoptable(
+    place: Checkpoint,
+    foreign: Mapping[TopicPartition, Position],
+    have: Mapping[TopicPartition, Position],
+    take_over: bool,
+) -> None:
+    behind = [each for each in have.values() if each.scope not in ("", stamps.Scope.TASK.value)]
+    if place.was_in_epoch_scope or behind:
+        raise OffsetsError(
+            f"{place.location} was in epoch scope, or without a sink of eoskafka: its log is the "
+            "truth, and offsets that were changed in its group do not count. Nothing was changed. "
+            "To go on elsewhere start the query with a new checkpoint and kafka.group.id, and "
+            "startingOffsets"
+        )
+    for partition, each in foreign.items():
+        if each.kind in (stamps.Kind.OLDER.value, stamps.Kind.NEWER.value):
+            raise OffsetsError(
+                f"the offset of {_names([partition])} was committed by another version of eoskafka "
+                f"({each.kind}). Nothing was changed; `eoskafka upgrade check` says how to move"
+            )
+        if each.kind == stamps.Kind.OURS.value and not take_over:
+            raise OffsetsError(
+                f"the offset of {_names([partition])} is that of another query (identity "
+                f"{each.identity}). Nothing was changed. If that query is gone for good, and its "
+                "checkpoint lost, repeat this with --take-over"
+            )

@@ -1,0 +1,66 @@
+"""Errors of the connector as Python's exceptions: what `except eoskafka.FencedError` catches."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+
+import eoskafka
+import pytest
+from harness import until
+from kafka import TopicPartition
+from pyspark.errors import PySparkException, StreamingQueryException
+from streams import QUERY_S, Streams, kv
+
+
+def test_a_query_that_fails_raises_the_class_of_its_condition(streams: Streams) -> None:
+    topic, output, checkpoint = streams.topic(partitions=1), streams.topic(), streams.checkpoint()
+    streams.send(topic, 0)
+    streams.copy(topic, output, checkpoint)
+    streams.send(topic, 1, 2, 3)
+    streams.admin.delete_records({TopicPartition(topic, 0): 3})
+    query = streams.start(streams.sink(kv(streams.source(topic)), output, checkpoint))
+    with pytest.raises(eoskafka.DataLossError) as error:
+        query.awaitTermination(QUERY_S)
+    assert error.value.condition == "EOSKAFKA_DATA_LOSS"
+    assert isinstance(error.value, StreamingQueryException)
+    assert "Streaming Query" in str(error.value)
+    found = eoskafka.error_of(query.exception())
+    assert isinstance(found, eoskafka.DataLossError)
+    assert str(found).startswith("[EOSKAFKA_DATA_LOSS] The next offset of")
+    assert "\n" not in str(found)
+
+
+def test_what_spark_refuses_at_once_too(streams: Streams) -> None:
+    options = {"kafka.bootstrap.servers": streams.servers, "subscirbe": "payments"}
+    with pytest.raises(eoskafka.ConfigurationError) as error:
+        streams.spark.read.format("eoskafka").options(**options).load().collect()
+    assert error.value.condition == "EOSKAFKA_UNKNOWN_OPTION"
+    assert isinstance(error.value, PySparkException)
+
+
+def test_sparks_own_errors_stay_as_they_are(streams: Streams) -> None:
+    with pytest.raises(PySparkException) as error:
+        streams.spark.sql("select nothing").collect()
+    assert not isinstance(error.value, eoskafka.EosKafkaError)
+
+
+def test_a_driver_that_another_one_has_fenced(streams: Streams) -> None:
+    topic, output, checkpoint = streams.topic(records=4), streams.topic(), streams.checkpoint()
+    rows = kv(streams.source(topic, {"kafka.group.id": streams.group()}))
+
+    def started(place: str) -> object:
+        writer = streams.sink(rows, output).option("checkpointLocation", place)
+        return streams.start(writer.trigger(processingTime="100 milliseconds"))
+
+    first = started(str(checkpoint))
+    until(lambda: streams.numbers(output) == [0, 1, 2, 3], "the first batch", QUERY_S)
+    copy = checkpoint.with_name("copy")
+    shutil.copytree(checkpoint, copy)
+    # Spark runs no query twice in one session; this one it takes for another.
+    (copy / ".metadata.crc").unlink()
+    (copy / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    started(str(copy))
+    with pytest.raises(eoskafka.FencedError):
+        first.awaitTermination(QUERY_S)  # type: ignore[attr-defined]

@@ -1,0 +1,406 @@
+"""`eoskafka offsets`: where a query stands, and a query that is moved on purpose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eoskafka import offsets
+from eoskafka.cli import app
+from eoskafka.errors import ConfigurationError, OffsetsError
+from eoskafka.offsets import Move, Situation, State
+from harness import until
+from kafka import KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+from pyspark.sql.streaming import DataStreamWriter
+from streams import QUERY_S, Streams, kv
+
+
+class Job:
+    """One query from a topic with two partitions to another."""
+
+    def __init__(self, streams: Streams, records: int = 0) -> None:
+        self.streams = streams
+        self.input = streams.topic(records=records)
+        self.output = streams.topic()
+        self.group = streams.group()
+        self.checkpoint = streams.checkpoint()
+
+    def writer(self, group: str | None = None, **options: str) -> DataStreamWriter:
+        given = {"kafka.group.id": group or self.group} if self.streams.form == "eoskafka" else {}
+        rows = kv(self.streams.source(self.input, given))
+        return self.streams.sink(rows, self.output, self.checkpoint, options)
+
+    def run(self, **options: str) -> None:
+        self.streams.run(self.writer(**options))
+
+    def written(self) -> list[int]:
+        return self.streams.numbers(self.output)
+
+    def moved(self, to: str, **how: Any) -> tuple[Move, ...]:
+        return offsets.reset(self.streams.servers, self.group, to, **how)
+
+    def refused(self, to: str) -> str:
+        before = self.streams.committed(self.group, self.input)
+        with pytest.raises((OffsetsError, ConfigurationError)) as error:
+            self.moved(to)
+        assert self.streams.committed(self.group, self.input) == before
+        return str(error.value)
+
+    def adopted(self, **how: Any) -> offsets.Adoption:
+        return offsets.adopt(self.streams.servers, str(self.checkpoint), **how)
+
+    @contextmanager
+    def offsets_in_an_open_transaction(self, partition: int, offset: int) -> Iterator[str]:
+        """As an executor leaves them whose driver has died."""
+        name = f"left-{self.group}"
+        producer = KafkaProducer(bootstrap_servers=self.streams.servers, transactional_id=name)
+        with closing(producer):
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction(
+                {TopicPartition(self.input, partition): OffsetAndMetadata(offset, "", -1)},
+                self.group,
+            )
+            yield name
+            producer.abort_transaction()
+
+
+@pytest.fixture
+def job(streams: Streams) -> Job:
+    """Ten records that were written, and two that were not."""
+    job = Job(streams, records=10)
+    job.run()
+    streams.send(job.input, 10, 11)
+    return job
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        code = app.run(["offsets", *arguments])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# ---- looking
+
+
+def test_where_a_query_stands(job: Job) -> None:
+    found = offsets.show(job.streams.servers, job.group)
+    assert (found.group, found.ownership, found.members) == (job.group, "exclusive", ())
+    assert [(p.partition, p.committed, p.end, p.lag) for p in found.positions] == [
+        (0, 5, 6, 1),
+        (1, 5, 6, 1),
+    ]
+    for each in found.positions:
+        assert (each.state, each.kind, each.scope, each.epoch) == (State.STABLE, "ours", "task", 0)
+        assert each.is_same_topic
+    assert len({each.identity for each in found.positions}) == 1
+
+
+def test_the_end_is_what_can_be_read(job: Job) -> None:
+    with job.streams.open_transaction(job.input, 90, 91, 92, 93):
+        found = offsets.show(job.streams.servers, job.group).positions
+        assert [each.end for each in found] == [6, 6]
+        assert sum(each.open_records for each in found) == 4
+        assert [each.lag for each in found] == [1, 1]
+
+
+def test_an_offset_in_an_open_transaction_is_pending(job: Job) -> None:
+    with job.offsets_in_an_open_transaction(1, 6) as name:
+        found = offsets.show(job.streams.servers, job.group)
+        assert [each.state for each in found.positions] == [State.STABLE, State.PENDING]
+        assert name in found.pending_in
+    found = offsets.show(job.streams.servers, job.group)
+    assert [each.state for each in found.positions] == [State.STABLE, State.STABLE]
+    assert found.pending_in == ()
+
+
+def test_a_group_without_offsets_and_a_topic_that_is_gone(job: Job) -> None:
+    assert offsets.show(job.streams.servers, "nobody").positions == ()
+    job.streams.delete(job.input)
+    # The broker drops its offsets a little later.
+    for each in offsets.show(job.streams.servers, job.group).positions:
+        assert (each.is_same_topic, each.lag) == (False, None)
+
+
+def test_the_command_shows_it(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--group", job.group, "--bootstrap-servers", job.streams.servers)
+    code, out, _ = command(capsys, "show", *where)
+    assert code == 0
+    assert f"group {job.group} (ownership=exclusive)" in out
+    assert "task, batch 0" in out
+    code, out, _ = command(capsys, "show", *where, "--format", "json")
+    (group,) = json.loads(out)["groups"]
+    assert [each["lag"] for each in group["positions"]] == [1, 1]
+    code, out, _ = command(
+        capsys, "lag", "--bootstrap-servers", job.streams.servers, "--format", "json"
+    )
+    rows = {row["group"]: row for row in json.loads(out)["topics"]}
+    assert rows[job.group] == {
+        "group": job.group,
+        "topic": job.input,
+        "partitions": 2,
+        "without_offset": 0,
+        "lag": 2,
+        "max_lag": 1,
+    }
+
+
+def test_brokers_that_do_not_answer_end_it_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = command(capsys, "show", "--group", "g", "--bootstrap-servers", "127.0.0.1:9")
+    assert (code, out) == (3, "")
+    assert "127.0.0.1:9" in err
+
+
+# ---- reset
+
+
+def test_a_query_does_everything_again_from_the_earliest_offset(job: Job) -> None:
+    assert [(each.before, each.after) for each in job.moved("earliest")] == [(5, 0), (5, 0)]
+    job.run()
+    assert job.written() == sorted([*range(10), *range(12)])
+
+
+def test_and_leaves_out_what_is_before_the_latest_one(job: Job) -> None:
+    job.moved("latest")
+    job.streams.send(job.input, 12, 13)
+    job.run()
+    assert job.written() == [*range(10), 12, 13]
+
+
+def test_a_query_goes_on_at_named_offsets(job: Job) -> None:
+    assert job.moved(json.dumps({job.input: {"0": 3}})) == (Move(job.input, 0, 5, 3),)
+    job.run()
+    # Even numbers are in partition 0.
+    assert job.written() == sorted([*range(10), 6, 8, 10, 11])
+    job.moved(json.dumps({job.input: "latest"}))
+    job.run()
+    assert len(job.written()) == 14
+
+
+@pytest.mark.parametrize("form", ["ms", "iso"])
+def test_a_query_goes_on_at_a_time(streams: Streams, form: str) -> None:
+    job = Job(streams)
+    noon = 1_700_000_000_000
+    for number in range(6):
+        streams.send(job.input, number, partition=0, at_ms=noon + number * 1_000)
+    job.run()
+    moment = datetime.fromtimestamp((noon + 4_000) / 1_000, timezone.utc)
+    job.moved(str(noon + 4_000) if form == "ms" else moment.isoformat().replace("+00:00", "Z"))
+    job.run()
+    assert job.written() == [0, 1, 2, 3, 4, 4, 5, 5]
+
+
+def test_a_query_in_a_shared_group_can_be_moved(streams: Streams) -> None:
+    job = Job(streams, records=10)
+    rows = kv(streams.source(job.input, {"kafka.group.id": job.group, "ownership": "shared"}))
+    writer = streams.sink(rows, job.output, job.checkpoint)
+    streams.run(writer)
+    streams.wait_empty(job.group)
+    job.moved("earliest")
+    streams.run(writer)
+    assert job.written() == sorted([*range(10)] * 2)
+
+
+def test_a_dry_run_changes_nothing(job: Job) -> None:
+    before = job.streams.committed(job.group, job.input)
+    assert len(job.moved("earliest", dry_run=True)) == 2
+    assert job.streams.committed(job.group, job.input) == before
+
+
+def test_the_command_moves_a_query(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--group", job.group, "--bootstrap-servers", job.streams.servers)
+    code, out, err = command(capsys, "reset", "--to", "earliest", *where, "--dry-run")
+    assert code == 0
+    assert job.input in out
+    assert "2 partitions would be moved" in err
+    code, out, _ = command(capsys, "reset", "--to", "earliest", *where, "--format", "json")
+    assert [move["after"] for move in json.loads(out)["moves"]] == [0, 0]
+    assert job.streams.offsets(job.group, job.input) == {0: 0, 1: 0}
+
+
+def test_a_query_that_runs_is_not_moved(job: Job) -> None:
+    query = job.streams.start(job.writer().trigger(processingTime="200 milliseconds"))
+    until(lambda: job.written() == [*range(12)], "the batch", QUERY_S)
+    error = job.refused("earliest")
+    assert "Stop its query first" in error
+    assert "eoskafka-driver" in error or "client" in error
+    assert query.isActive
+
+
+def test_offsets_that_may_still_come_are_waited_for(job: Job) -> None:
+    with job.offsets_in_an_open_transaction(0, 6) as name:
+        assert name in job.refused("earliest")
+    job.moved("earliest")
+
+
+@pytest.mark.parametrize(
+    ("to", "why"),
+    [
+        ("yesterday", "no place to go to"),
+        ("2026-11-21T09:30:00", "has no time zone"),
+        ('{"t":', "are no offsets"),
+        ('{"t":{"0":"x"}}', "is no offset"),
+        ('{"no-such-topic":{"0":1}}', "has no offsets of no-such-topic"),
+    ],
+)
+def test_places_that_do_not_exist_are_refused(job: Job, to: str, why: str) -> None:
+    assert why in job.refused(to)
+
+
+def test_offsets_beyond_the_log_are_refused(job: Job) -> None:
+    error = job.refused(json.dumps({job.input: {"0": 99}}))
+    assert "has the offsets 0 to 6, and not 99" in error
+
+
+def test_a_query_in_epoch_scope_is_not_moved(streams: Streams) -> None:
+    job = Job(streams, records=10)
+    job.run(transactionScope="epoch")
+    assert "its checkpoint" in job.refused("earliest")
+
+
+def test_offsets_of_others_are_not_moved(job: Job) -> None:
+    job.streams.set_offsets(job.group, job.input, {0: (2, "")})
+    assert "another application's" in job.refused("earliest")
+
+
+def test_a_topic_that_was_created_again_is_taken_up_where_it_is_told(job: Job) -> None:
+    job.streams.delete(job.input)
+    job.streams.create(job.input, 2)
+    job.streams.send(job.input, 20, 21, 22, 23)
+    # The broker may have dropped the offsets with the topic.
+    if len(job.streams.offsets(job.group, job.input)) == 2:
+        job.moved("earliest")
+        job.run()
+        assert job.written() == [*range(10), 20, 21, 22, 23]
+
+
+# ---- adopt
+
+
+def test_a_query_goes_on_where_another_application_has_stopped(streams: Streams) -> None:
+    job = Job(streams, records=10)
+    streams.set_offsets(job.group, job.input, {0: (3, "left by a consumer"), 1: (4, "")})
+    assert "EOSKAFKA_OFFSET_WITHOUT_STAMP" in streams.failure(job.writer())
+    assert job.written() == []
+
+    before = streams.committed(job.group, job.input)
+    assert job.adopted(group=job.group, dry_run=True).situation is Situation.ADOPTED
+    assert streams.committed(job.group, job.input) == before
+    found = job.adopted(group=job.group)
+    assert found.situation is Situation.ADOPTED
+    assert json.loads(found.start) == {job.input: {"0": 3, "1": 4}}
+    assert len(found.moves) == 2
+    job.run()
+    # Of the even and the odd numbers.
+    assert job.written() == [6, 8, 9]
+    assert job.adopted().situation is Situation.READY
+
+
+def test_offsets_that_a_tool_has_set_are_given_to_their_query(job: Job) -> None:
+    job.streams.set_offsets(job.group, job.input, {0: (1, ""), 1: (5, "")})
+    assert "EOSKAFKA_OFFSET_WITHOUT_STAMP" in job.streams.failure(job.writer())
+    assert job.adopted().situation is Situation.ADOPTED
+    job.run()
+    assert job.written() == sorted([*range(12), 2, 4, 6, 8])
+
+
+def test_a_query_whose_offsets_are_gone_goes_on_where_it_is_told(job: Job) -> None:
+    job.streams.admin.delete_group_offsets(job.group, [TopicPartition(job.input, 1)])
+    assert "--at JSON" in job.streams.failure(job.writer())
+    job.streams.wait_empty(job.group)
+    with pytest.raises(OffsetsError, match="has the offsets 0 to 6"):
+        job.adopted(at=json.dumps({job.input: {"1": 7}}))
+    found = job.adopted(at=json.dumps({job.input: {"1": 5}}))
+    assert found.moves == (Move(job.input, 1, None, 5),)
+    assert json.loads(found.start) == {job.input: {"0": 5, "1": 5}}
+    job.run()
+    assert job.written() == [*range(12)]
+
+
+def test_another_querys_offsets_are_taken_over_when_it_is_said(job: Job) -> None:
+    job.checkpoint = job.streams.checkpoint()
+    with pytest.raises(OffsetsError, match="--take-over"):
+        job.adopted(group=job.group)
+    assert "EOSKAFKA_FOREIGN_STAMP" in job.streams.failure(job.writer())
+    job.checkpoint = job.streams.checkpoint()
+    assert job.adopted(group=job.group, take_over=True).situation is Situation.ADOPTED
+    job.run()
+    assert job.written() == [*range(12)]
+
+
+def test_a_checkpoint_in_epoch_scope_goes_by_its_log(streams: Streams) -> None:
+    job = Job(streams, records=10)
+    job.run(transactionScope="epoch")
+    streams.set_offsets(job.group, job.input, {0: (1, ""), 1: (5, "")})
+    with pytest.raises(OffsetsError, match="was in epoch scope"):
+        job.adopted()
+
+
+def test_a_checkpoint_of_the_builtin_connector_is_looked_at(streams: Streams) -> None:
+    job = Job(streams, records=10)
+    streams.form = "kafka"
+    job.run()
+    streams.form = "eoskafka"
+    streams.send(job.input, 10)
+    found = job.adopted()
+    assert found.situation is Situation.BUILT_IN
+    assert json.loads(found.start) == {job.input: {"0": 5, "1": 5}}
+    assert found.open_batch is None
+    job.run()
+    assert job.written() == [*range(11)]
+
+
+def test_a_batch_that_the_builtin_connector_did_not_finish_is_told(
+    streams: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job(streams, records=10)
+    streams.form = "kafka"
+    job.run()
+    (job.checkpoint / "commits" / "0").unlink()
+    found = job.adopted()
+    assert (found.open_batch, found.open_records) == (0, 10)
+    assert json.loads(found.start) == {job.input: {"0": 0, "1": 0}}
+    where = ("--bootstrap-servers", streams.servers)
+    code, out, _ = command(capsys, "adopt", str(job.checkpoint), *where)
+    assert code == 0
+    assert "Batch 0 was not finished" in out
+    assert "10 offsets is written again" in out
+
+
+def test_a_builtin_checkpoint_of_another_cluster_or_with_a_used_group_is_refused(
+    streams: Streams,
+) -> None:
+    job = Job(streams, records=10)
+    streams.form = "kafka"
+    job.run()
+    streams.set_offsets(job.group, job.input, {0: (1, "")})
+    with pytest.raises(OffsetsError, match="another kafka"):
+        job.adopted(group=job.group)
+    streams.delete(job.input)
+    with pytest.raises(OffsetsError, match="Is it this cluster"):
+        job.adopted()
+
+
+def test_a_checkpoint_on_another_file_system(job: Job) -> None:
+    found = offsets.adopt(job.streams.servers, job.checkpoint.as_uri())
+    assert found.situation is Situation.READY
+    with pytest.raises(ConfigurationError, match="on no file system"):
+        offsets.adopt(job.streams.servers, "dbfs://checkpoints/payments")
+
+
+def test_a_checkpoint_without_a_group_or_with_another_one(job: Job, tmp_path: Path) -> None:
+    with pytest.raises(OffsetsError, match="knows no group"):
+        offsets.adopt(job.streams.servers, str(tmp_path / "new"))
+    with pytest.raises(OffsetsError, match="belongs to group"):
+        job.adopted(group="another")
+    with pytest.raises(OffsetsError, match="has no offsets"):
+        offsets.adopt(job.streams.servers, str(tmp_path / "new"), group=job.streams.group())

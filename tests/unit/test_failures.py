@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import eoskafka
+import pytest
+from eoskafka import error_of
+
+MESSAGE = "[EOSKAFKA_FENCED_BY_DRIVER] Another driver took over group 'g'. Stop one of the two."
+
+
+def test_the_connectors_error_is_found_in_sparks_text() -> None:
+    text = (
+        f"Job aborted: Lost task 0.0\nio.eoskafka.config.EosKafkaException: {MESSAGE}\n\tat a.B\n"
+    )
+    error = error_of(RuntimeError(text))
+    assert isinstance(error, eoskafka.FencedError)
+    assert error.condition == "EOSKAFKA_FENCED_BY_DRIVER"
+    assert str(error) == MESSAGE
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [None, RuntimeError("no space left"), RuntimeError("[EOSKAFKA_OF_A_LATER_VERSION] what now")],
+)
+def test_other_failures_are_none_of_ours(failure: Exception | None) -> None:
+    assert error_of(failure) is None
+
+
+def test_an_option_that_is_wrong_has_its_condition_too() -> None:
+    with pytest.raises(eoskafka.ConfigurationError) as error:
+        eoskafka.Source(bootstrap_servers="b:1", subscribe="t", slots=0)
+    assert error.value.condition == "EOSKAFKA_OPTION_INVALID"
