@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from eoskafka import EosKafkaError
 from harness import until
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from streams import QUERY_S, Options, Streams, kv, read
 
@@ -28,7 +28,7 @@ def refusal(
         stream = kv(streams.source(options=source)) if rows is None else rows
         streams.run(streams.sink(stream, None, options={"topic": "nowhere", **(sink or {})}))
 
-    with pytest.raises((StreamingQueryException, AnalysisException, Py4JJavaError)) as caught:
+    with pytest.raises((EosKafkaError, AnalysisException)) as caught:
         query()
     return str(caught.value)
 
