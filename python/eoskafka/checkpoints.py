@@ -63,12 +63,14 @@ class Batch:
             `startingOffsets` said.
         end: where it ends.
         committed: whether Spark knows that it was done.
+        built_in: whether the built-in connector has planned it: eoskafka's text ends with a space.
     """
 
     number: int
     start: dict[TopicPartition, int] | None
     end: dict[TopicPartition, int]
     committed: bool
+    built_in: bool
 
 
 class Checkpoint:
@@ -149,21 +151,27 @@ class Checkpoint:
         before = self._offsets(last - 1) if last - 1 in planned else None
         if before is None and last == 0:
             before = self._initial()
-        return Batch(last, before, self._offsets(last), last in self._batches("commits"))
+        is_done = last in self._batches("commits")
+        return Batch(last, before, self._offsets(last), is_done, not self._is_ours(last))
+
+    def _is_ours(self, batch: int) -> bool:
+        return self._lines(batch)[2 + self.source].endswith(" ")
+
+    def _lines(self, batch: int) -> list[str]:
+        """A version, the batch's settings, then a line for each source."""
+        return (self._read(f"offsets/{batch}") or "").split("\n")
 
     def _batches(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._names(folder) if name.isdigit())
 
     def _offsets(self, batch: int) -> dict[TopicPartition, int]:
-        name = f"offsets/{batch}"
-        lines = (self._read(name) or "").split("\n")
-        # A version, the batch's settings, then a line for each source.
+        lines = self._lines(batch)
         try:
             if lines[0] != "v1":
                 raise ValueError(f"its version is {lines[0]!r}")
             return _partitions(lines[2 + self.source])
         except (ValueError, IndexError, AttributeError, TypeError) as error:
-            raise self._unreadable(name, error) from error
+            raise self._unreadable(f"offsets/{batch}", error) from error
 
     def _initial(self) -> dict[TopicPartition, int] | None:
         name = f"sources/{self.source}/0"

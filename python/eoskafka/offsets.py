@@ -605,8 +605,8 @@ def adopt(
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{group}'" if group else "the cluster"):
         standing = _standing(cluster, group, topics, _topics_named(target)) if group else None
-        if identity is None and batch is not None and not at:
-            return _taken_over(cluster, place, batch, standing)
+        if batch is not None and batch.built_in and not at:
+            return _taken_over(cluster, place, batch, identity, standing)
         if standing is None:
             raise OffsetsError(
                 f"{checkpoint} knows no group: name the one whose offsets its query is to have"
@@ -615,10 +615,17 @@ def adopt(
 
 
 def _taken_over(
-    cluster: Connection, place: Checkpoint, batch: Batch, standing: Standing | None
+    cluster: Connection,
+    place: Checkpoint,
+    batch: Batch,
+    identity: Identity | None,
+    standing: Standing | None,
 ) -> Adoption:
-    """The built-in connector's: nothing is to be changed."""
-    if standing and any(each.committed is not None for each in standing.positions):
+    """The built-in connector's log is the last: nothing is to be changed."""
+    own = {identity.id} if identity else set()
+    if standing and any(
+        each.committed is not None and each.identity not in own for each in standing.positions
+    ):
         raise OffsetsError(
             f"{place.location} is a checkpoint of the built-in connector, whose log says where the "
             f"query goes on, and group '{standing.group}' has offsets of its own. Nothing was "
@@ -688,7 +695,10 @@ def _adopted(
         return Adoption(Situation.READY, standing.group, start)
     _refuse_alive(standing)
     _refuse_unadoptable(place, foreign, have, take_over)
-    stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", 0 if place.last_batch() else -1)
+    # Of a later batch than any in Spark's log, which would count otherwise where it is the built-in
+    # connector's.
+    batch = place.last_batch()
+    stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", batch.number + 1 if batch else -1)
     if not dry_run:
         # First, so that a repetition goes on with the same identity.
         if identity is None:

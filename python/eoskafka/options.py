@@ -156,7 +156,8 @@ def _check_value(name: str, given: str) -> None:
     takes, value = _table()[name.lower()].get("takes", "text"), given.strip()
     if isinstance(takes, list):
         if (value if name.startswith("kafka.") else value.lower()) not in takes:
-            raise _invalid(name, given, f"{', '.join(takes[:-1])} or {takes[-1]}")
+            words = f"{', '.join(takes[:-1])} or {takes[-1]}" if takes[1:] else takes[0]
+            raise _invalid(name, given, words)
     elif takes in _KINDS:
         is_right, words = _KINDS[takes]
         if not is_right(value):
@@ -191,6 +192,8 @@ def _check_source(options: Mapping[str, str]) -> None:
             options[strategies[1]],
             "only one of subscribe, subscribePattern, assign",
         )
+    if not options[strategies[0]].replace(",", "").strip():
+        raise _invalid(strategies[0], options[strategies[0]], "what is not empty")
     is_shared = options.get("ownership", "").strip().lower() == "shared"
     if is_shared:
         _check_shared(options)
@@ -243,13 +246,13 @@ def _check_shared(options: Mapping[str, str]) -> None:
 def _check_sink(options: Mapping[str, str]) -> None:
     for name in ("transactionalIdPrefix", "decisionTopic"):
         if name in options and not options[name].strip():
-            raise _invalid(name, options[name], "not empty")
+            raise _invalid(name, options[name], "what is not empty")
     if "registerTopics" in options:
         given = options["registerTopics"]
         topics = [topic.strip() for topic in given.split(",")]
         if not all(topics):
             raise _invalid("registerTopics", given, "names of topics, with commas between them")
-        topic = options.get("topic")
+        topic = options["topic"].strip() if "topic" in options else None
         if topic is not None and topic not in topics:
             raise _invalid("registerTopics", given, f"the option topic's one too, which is {topic}")
 

@@ -96,6 +96,7 @@ def test_an_end_after_the_last_record(either: Streams, counted: str) -> None:
         {"startingOffsets": '{"t":{"0":7,"1":7}}', "endingOffsets": '{"t":{"0":5,"1":9}}'},
         {"startingOffsets": "whenever"},
         {"startingTimestamp": NOON + 90 * SECOND},
+        {"startingTimestamp": NOON + 6 * SECOND, "endingTimestamp": NOON + 2 * SECOND},
     ],
     ids=str,
 )
@@ -190,6 +191,19 @@ def test_a_view_of_sql(either: Streams, counted: str) -> None:
     )
     (row,) = either.spark.sql(f"select count(*) n, max(offset) last from {name}").collect()
     assert (row.n, row.last) == (20, 9)
+
+
+def test_a_table_of_sql(either: Streams, counted: str) -> None:
+    name = f"t{either.group()}"
+    servers = f"kafka.bootstrap.servers '{either.servers}'"
+    either.spark.sql(
+        f"create table {name} using {either.form} options ({servers}, subscribe '{counted}')"
+    )
+    try:
+        (row,) = either.spark.sql(f"select count(*) n, max(offset) last from {name}").collect()
+        assert (row.n, row.last) == (20, 9)
+    finally:
+        either.spark.sql(f"drop table {name}")
 
 
 def test_a_time_that_does_not_fit_into_the_column_is_an_error(either: Streams) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from eoskafka.audit import read_committed
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import DataFrame
 from streams import Options, Streams, kv
@@ -178,12 +179,37 @@ def test_the_partition_column_counts_before_a_partitioner_and_that_before_the_ke
 
 
 @KINDS
-def test_more_than_the_producers_buffer_holds(either: Streams, kind: str) -> None:
+@pytest.mark.parametrize("batch", [{"kafka.batch.size": 10_000}, {}], ids=str)
+def test_more_than_the_producers_buffer_holds(either: Streams, kind: str, batch: Options) -> None:
     output = either.topic()
-    small: Options = {"kafka.buffer.memory": 40_000, "kafka.batch.size": 10_000}
+    small: Options = {"kafka.buffer.memory": 40_000, **batch}
     value = "rpad(cast(value as string), 9000, ' ') as value"
     write(either, kind, [value], output, small, records=40)
     assert sorted(int(v.strip()) for v in either.values(output)) == [*range(40)]
+
+
+@KINDS
+def test_columns_of_other_names_are_left_out(either: Streams, kind: str) -> None:
+    output = either.topic()
+    expressions = ["value", "'other' as KEY", "'abc' as Partition", "1 as Topic", "2 as more"]
+    write(either, kind, expressions, f" {output} ", records=3)
+    assert either.numbers(output) == [0, 1, 2]
+    assert {record.key for record in read_committed(either.servers, output)} == {None}
+
+
+SETTINGS: dict[str, Options] = {
+    "what transactions need anyway": {"kafka.acks": "all", "kafka.enable.idempotence": "true"},
+    "a short time to deliver": {"kafka.delivery.timeout.ms": 30_000},
+    "a name": {"kafka.client.id": "payments"},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_the_client(either: Streams, name: str) -> None:
+    for kind in (STREAM, BATCH):
+        output = either.topic()
+        write(either, kind, ["value"], output, SETTINGS[name], records=3)
+        assert either.numbers(output) == [0, 1, 2]
 
 
 @KINDS

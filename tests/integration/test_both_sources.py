@@ -6,8 +6,10 @@ Where the two differ on purpose, docs/builtin.md says why, and a test here has a
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -54,6 +56,11 @@ def refusal(streams: Streams, options: Options) -> str:
     except Exception as error:
         return str(error)
     raise AssertionError("nothing was refused")
+
+
+def counts(rows: DataFrame) -> DataFrame:
+    """How many records there are, in each version of the answer."""
+    return rows.groupBy(lit("all").alias("key")).agg(count("*").cast("string").alias("value"))
 
 
 # ---- where it begins
@@ -512,13 +519,20 @@ def test_initial_offsets_of_a_version_to_come_are_refused(either: Streams) -> No
     assert wanted in error
 
 
-def test_a_checkpoint_is_the_others_too(streams: Streams) -> None:
+@pytest.mark.parametrize("plan", [kv, lambda rows: kv(rows).repartition(2), counts])
+def test_a_checkpoint_is_the_others_too(
+    streams: Streams, plan: Callable[[DataFrame], DataFrame]
+) -> None:
     topic, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
-    for number, form in enumerate(("kafka", "eoskafka")):
+    for number, form in enumerate(("kafka", "eoskafka", "kafka", "kafka", "eoskafka", "eoskafka")):
         streams.form = form
         streams.send(topic, 2 * number, 2 * number + 1)
-        streams.copy(topic, output, checkpoint)
-    assert streams.numbers(output) == [0, 1, 2, 3]
+        mode = "update" if plan is counts else "append"
+        streams.run(streams.sink(plan(streams.source(topic)), output, checkpoint, mode=mode))
+        if plan is counts:
+            assert max(streams.numbers(output)) == 2 * number + 2
+    if plan is not counts:
+        assert streams.numbers(output) == [*range(12)]
 
 
 # ---- plans
@@ -649,3 +663,51 @@ def test_a_stop_while_readers_wait_for_records(either: Streams, tmp_path: Path) 
         took = time.monotonic() - before
         own.brokers[0].resume()
     assert took < STOP_S
+
+
+def test_a_new_partition_whose_first_records_are_gone(either: Streams) -> None:
+    topic, output, checkpoint = either.topic(records=4), either.topic(), either.checkpoint()
+    either.copy(topic, output, checkpoint)
+    either.add_partitions(topic, 3)
+    either.send(topic, 10, 11, 12, 13, partition=2)
+    either.admin.delete_records({TopicPartition(topic, 2): 2})
+    either.failure(either.sink(kv(either.source(topic)), output, checkpoint))
+    assert either.numbers(output) == [0, 1, 2, 3]
+    either.copy(topic, output, checkpoint, {"failOnDataLoss": False})
+    assert either.numbers(output) == [0, 1, 2, 3, 12, 13]
+
+
+@pytest.mark.parametrize("option", ["subscribe", "subscribePattern", "assign"])
+@pytest.mark.parametrize("value", ["", " ", ","])
+def test_no_topics_are_an_error(either: Streams, option: str, value: str) -> None:
+    if (option, value) == ("subscribePattern", ","):
+        pytest.skip("a pattern, which no topic's name has in it")
+    assert refusal(either, {option: value})
+
+
+def test_a_source_that_only_reads_begins_anew_without_its_checkpoint(either: Streams) -> None:
+    topic, checkpoint = either.topic(records=4), either.checkpoint()
+    group = {"kafka.group.id": either.group()}
+
+    def read() -> int:
+        query = either.start(
+            either.source(topic, group)
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+        )
+        assert query.awaitTermination(QUERY_S)
+        return sum(batch.numInputRows for batch in query.recentProgress)
+
+    assert read() == 4
+    assert read() == 0
+    shutil.rmtree(checkpoint)
+    assert read() == 4
+
+
+def test_starting_offsets_outside_the_log_are_named(streams: Streams) -> None:
+    topic = streams.topic(records=4)
+    offsets = json.dumps({topic: {"0": 99, "1": 0}})
+    error = refusal(streams, {"subscribe": topic, "startingOffsets": offsets})
+    assert "[EOSKAFKA_START_OUT_OF_RANGE] startingOffsets has 99" in error
+    assert "the offsets 0 to 2" in error

@@ -357,6 +357,15 @@ def test_a_checkpoint_of_the_builtin_connector_is_looked_at(streams: Streams) ->
     assert found.open_batch is None
     job.run()
     assert job.written() == [*range(11)]
+    # And once more, after it went back.
+    assert job.adopted().situation is Situation.READY
+    streams.send(job.input, 11)
+    streams.form = "kafka"
+    job.run()
+    streams.form = "eoskafka"
+    found = job.adopted()
+    assert found.situation is Situation.BUILT_IN
+    assert sum(json.loads(found.start)[job.input].values()) == 12
 
 
 def test_a_batch_that_the_builtin_connector_did_not_finish_is_told(
@@ -388,6 +397,17 @@ def test_a_builtin_checkpoint_of_another_cluster_or_with_a_used_group_is_refused
     streams.delete(job.input)
     with pytest.raises(OffsetsError, match="Is it this cluster"):
         job.adopted()
+
+
+def test_a_builtin_checkpoint_goes_on_where_it_is_told(streams: Streams) -> None:
+    job = Job(streams, records=10)
+    streams.form = "kafka"
+    job.run()
+    streams.form = "eoskafka"
+    found = job.adopted(group=job.group, at=json.dumps({job.input: {"0": 4, "1": 5}}))
+    assert (found.situation, len(found.moves)) == (Situation.ADOPTED, 2)
+    job.run()
+    assert job.written() == sorted([*range(10), 8])
 
 
 def test_a_checkpoint_on_another_file_system(job: Job) -> None:

@@ -39,7 +39,7 @@ public final class EosKafkaProvider
   public Table getTable(
       StructType schema, Transform[] partitioning, Map<String, String> properties) {
     Runtime.check();
-    return new EosKafkaTable(schema);
+    return new EosKafkaTable(schema, properties);
   }
 
   /** A view of SQL: a batch query, each time it is read. */

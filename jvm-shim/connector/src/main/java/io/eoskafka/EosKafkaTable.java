@@ -1,5 +1,6 @@
 package io.eoskafka;
 
+import io.eoskafka.config.OptionTable;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.query.TransactionalSink;
@@ -8,6 +9,7 @@ import io.eoskafka.sink.SinkMetrics;
 import io.eoskafka.source.EosKafkaScan;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -22,10 +24,27 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class EosKafkaTable
     implements SupportsRead, SupportsWrite, TransactionalSink, ReportsSinkMetrics {
   private final StructType schema;
+  private final Map<String, String> properties;
   private final SinkMetrics metrics = new SinkMetrics();
 
-  EosKafkaTable(StructType schema) {
+  /**
+   * @param properties of a table in Spark's catalog, its options among them
+   */
+  EosKafkaTable(StructType schema, Map<String, String> properties) {
     this.schema = schema;
+    this.properties = properties;
+  }
+
+  private CaseInsensitiveStringMap with(CaseInsensitiveStringMap options) {
+    Map<String, String> all = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+    properties.forEach(
+        (name, value) -> {
+          if (OptionTable.isOption(name)) {
+            all.put(name, value);
+          }
+        });
+    all.putAll(options.asCaseSensitiveMap());
+    return new CaseInsensitiveStringMap(all);
   }
 
   @Override
@@ -50,12 +69,13 @@ final class EosKafkaTable
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new EosKafkaScan(SourceOptions.parse(options));
+    return new EosKafkaScan(SourceOptions.parse(with(options)));
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new EosKafkaWriteBuilder(SinkOptions.parse(info.options()), info.schema(), metrics);
+    return new EosKafkaWriteBuilder(
+        SinkOptions.parse(with(info.options())), info.schema(), metrics);
   }
 
   @Override

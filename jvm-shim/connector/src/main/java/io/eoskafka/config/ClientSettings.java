@@ -7,6 +7,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.CommonClientConfigs;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -33,7 +34,12 @@ public final class ClientSettings implements Serializable {
           .getName()
           .substring(0, KafkaProducer.class.getName().indexOf("clients.producer"));
 
+  private static final Pattern NAMES_CLASSES =
+      Pattern.compile("(class|classes|reporters|providers|jaas\\.config)$");
+
   private static final int CLOSING_MS = 5_000;
+  private static final int LINGER_MS = 20;
+  private static final int BATCH_BYTES = 256 << 10;
 
   private final TreeMap<String, String> given = new TreeMap<>();
 
@@ -45,8 +51,12 @@ public final class ClientSettings implements Serializable {
         (key, value) -> {
           String name = key.toLowerCase(Locale.ROOT);
           if (name.startsWith("kafka.") && !name.equals("kafka.group.id")) {
+            String setting = name.substring("kafka.".length());
             given.put(
-                name.substring("kafka.".length()), value.replace(PUBLIC_PACKAGE, ACTUAL_PACKAGE));
+                setting,
+                NAMES_CLASSES.matcher(setting).find()
+                    ? value.replace(PUBLIC_PACKAGE, ACTUAL_PACKAGE)
+                    : value);
           }
         });
   }
@@ -71,8 +81,14 @@ public final class ClientSettings implements Serializable {
     config.putAll(given);
     // It is in no group.
     config.remove(ConsumerConfig.GROUP_PROTOCOL_CONFIG);
-    bytesConsumer(config, clientId);
+    bytesConsumer(config, named(clientId));
     return config;
+  }
+
+  /** With the user's name first, for quotas and audits. A group's members need their names bare. */
+  private String named(String clientId) {
+    String given = given(CommonClientConfigs.CLIENT_ID_CONFIG);
+    return given == null ? clientId : given + "-" + clientId;
   }
 
   /** For the driver's membership with {@code ownership=exclusive}. */
@@ -133,15 +149,17 @@ public final class ClientSettings implements Serializable {
   public Map<String, Object> producer(String transactionalId, int transactionTimeoutMs) {
     Map<String, Object> config = new HashMap<>();
     // Measured (shared design, section 10): large batches, and a linger that lets them fill.
-    config.put(ProducerConfig.LINGER_MS_CONFIG, 20);
-    config.put(ProducerConfig.BATCH_SIZE_CONFIG, 256 << 10);
+    config.put(ProducerConfig.LINGER_MS_CONFIG, lingerMs());
+    config.put(
+        ProducerConfig.BATCH_SIZE_CONFIG,
+        (int) Math.min(BATCH_BYTES, number(ProducerConfig.BUFFER_MEMORY_CONFIG, BATCH_BYTES)));
     config.put(ProducerConfig.BUFFER_MEMORY_CONFIG, 64L << 20);
     config.put(ProducerConfig.SEND_BUFFER_CONFIG, 1 << 20);
     // A new producer waits so long for each of its first connections, and an epoch's writers are
     // new ones.
     config.put(ProducerConfig.RETRY_BACKOFF_MS_CONFIG, 10);
     config.putAll(given);
-    config.put(ProducerConfig.CLIENT_ID_CONFIG, transactionalId);
+    config.put(ProducerConfig.CLIENT_ID_CONFIG, named(transactionalId));
     config.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, transactionalId);
     config.put(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG, transactionTimeoutMs);
     config.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
@@ -151,20 +169,32 @@ public final class ClientSettings implements Serializable {
     return config;
   }
 
+  /** As long as batches may fill within the time that a user has given for a delivery. */
+  private long lingerMs() {
+    long delivery = number(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, Long.MAX_VALUE);
+    long request = number(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, 30_000);
+    return Math.max(0, Math.min(LINGER_MS, delivery - request));
+  }
+
+  /** A number that the client checks later, where it is one. */
+  private long number(String setting, long fallback) {
+    try {
+      return Long.parseLong(given.getOrDefault(setting, "").trim());
+    } catch (NumberFormatException e) {
+      return fallback;
+    }
+  }
+
   /** How long a member of the classic protocol may be silent; the other's is the broker's. */
   public OptionalLong sessionTimeoutMs() {
     return "consumer".equals(given(ConsumerConfig.GROUP_PROTOCOL_CONFIG))
         ? OptionalLong.empty()
-        : OptionalLong.of(
-            Long.parseLong(given.getOrDefault(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "45000")));
+        : OptionalLong.of(number(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 45_000));
   }
 
   /** How long a producer's calls may wait. */
   public Duration maxBlock() {
-    return Duration.ofMillis(
-        given.containsKey(ProducerConfig.MAX_BLOCK_MS_CONFIG)
-            ? Long.parseLong(given.get(ProducerConfig.MAX_BLOCK_MS_CONFIG))
-            : 60_000);
+    return Duration.ofMillis(number(ProducerConfig.MAX_BLOCK_MS_CONFIG, 60_000));
   }
 
   public Map<String, Object> admin(String clientId) {
@@ -182,7 +212,7 @@ public final class ClientSettings implements Serializable {
             config.put(key, value);
           }
         });
-    config.put(AdminClientConfig.CLIENT_ID_CONFIG, clientId);
+    config.put(AdminClientConfig.CLIENT_ID_CONFIG, named(clientId));
     return config;
   }
 

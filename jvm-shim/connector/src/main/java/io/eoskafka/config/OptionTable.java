@@ -12,7 +12,7 @@ import java.util.Set;
  * The option names of {@code spec/options.json}. A name that is not there yet, is never allowed or
  * is misspelt is an error: an option that is silently ignored changes what a job does.
  */
-final class OptionTable {
+public final class OptionTable {
   private static final JsonNode SPEC = Spec.read("options.json");
   private static final Map<String, JsonNode> BY_NAME = new HashMap<>();
   private static final Set<String> SPARK_OWN = new java.util.HashSet<>();
@@ -69,6 +69,12 @@ final class OptionTable {
         }
       }
     }
+  }
+
+  /** Whether it is one of the connector's options, among the properties of a table. */
+  public static boolean isOption(String name) {
+    String lower = lower(name);
+    return BY_NAME.containsKey(lower) || lower.startsWith("kafka.");
   }
 
   private static EosKafkaException unknown(String side, String given) {

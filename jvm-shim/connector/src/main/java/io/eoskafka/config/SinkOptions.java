@@ -49,6 +49,11 @@ public record SinkOptions(
     OptionTable.check("sink", options.asCaseSensitiveMap().keySet());
     Values values = new Values(options);
     values.required("kafka.bootstrap.servers", "sink");
+    // Users may ask for what transactions need anyway.
+    values.choice("kafka.acks", "all", "all", "-1");
+    values.choice("kafka.enable.idempotence", "true", "true");
+    values.positiveInt("kafka.retries");
+    values.choice("kafka.max.in.flight.requests.per.connection", "5", "1", "2", "3", "4", "5");
     TransactionScope scope =
         TransactionScope.valueOf(
             values
@@ -56,15 +61,15 @@ public record SinkOptions(
                 .toUpperCase(Locale.ROOT));
     String prefix = options.getOrDefault("transactionalIdPrefix", "eoskafka");
     if (prefix.isBlank()) {
-      throw values.invalid("transactionalIdPrefix", "not empty");
+      throw values.invalid("transactionalIdPrefix", "what is not empty");
     }
     String decisionTopic = options.getOrDefault("decisionTopic", DEFAULT_DECISION_TOPIC);
     if (decisionTopic.isBlank()) {
-      throw values.invalid("decisionTopic", "not empty");
+      throw values.invalid("decisionTopic", "what is not empty");
     }
     return new SinkOptions(
         new ClientSettings(options),
-        options.get("topic"),
+        topic(options),
         scope,
         prefix,
         values.positiveInt("kafka.transaction.timeout.ms"),
@@ -82,11 +87,16 @@ public record SinkOptions(
     if (topics.stream().anyMatch(String::isEmpty)) {
       throw values.invalid("registerTopics", "names of topics, with commas between them");
     }
-    String topic = options.get("topic");
+    String topic = topic(options);
     if (topic != null && !topics.contains(topic)) {
       throw values.invalid("registerTopics", "the option topic's one too, which is " + topic);
     }
     return topics;
+  }
+
+  private static String topic(CaseInsensitiveStringMap options) {
+    String given = options.get("topic");
+    return given == null ? null : given.trim();
   }
 
   /** Whether both write to the same place, with the same clients. */

@@ -4,6 +4,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.stream.Stream;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -175,6 +176,10 @@ public record SourceOptions(
           Map.of("option", "subscribe, subscribePattern or assign", "side", "source"));
     }
     values.required("kafka.bootstrap.servers", "source");
+    if (Stream.of(options.get(chosen.option).split(",")).allMatch(String::isBlank)) {
+      // As a pattern it would be in every topic's name.
+      throw values.invalid(chosen.option, "what is not empty");
+    }
     String ownership = values.choice("ownership", "exclusive", "exclusive", "shared");
     if (ownership.equals("shared") && !options.containsKey("kafka.group.id")) {
       throw EosKafkaException.of(
@@ -198,7 +203,7 @@ public record SourceOptions(
               + " allow before the session of its former member has ended");
     }
     OptionalLong max = values.positive("maxOffsetsPerTrigger");
-    OptionalLong min = values.positive("minOffsetsPerTrigger");
+    OptionalLong min = values.notNegative("minOffsetsPerTrigger");
     if (min.isPresent() && max.isPresent() && min.getAsLong() > max.getAsLong()) {
       throw values.invalid("minOffsetsPerTrigger", "at most maxOffsetsPerTrigger");
     }

@@ -73,7 +73,7 @@ record Values(CaseInsensitiveStringMap options) {
     if (!List.of(choices).contains(chosen)) {
       String last = choices[choices.length - 1];
       String others = String.join(", ", List.of(choices).subList(0, choices.length - 1));
-      throw invalid(option, others + " or " + last);
+      throw invalid(option, others.isEmpty() ? last : others + " or " + last);
     }
     return chosen;
   }

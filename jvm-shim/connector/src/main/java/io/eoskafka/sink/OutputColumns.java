@@ -2,7 +2,6 @@ package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
 import java.io.Serializable;
-import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
@@ -64,7 +63,7 @@ record OutputColumns(
   private static int find(StructType schema, String name) {
     String[] names = schema.fieldNames();
     for (int i = 0; i < names.length; i++) {
-      if (names[i].toLowerCase(Locale.ROOT).equals(name)) {
+      if (names[i].equals(name)) {
         return i;
       }
     }
@@ -85,9 +84,9 @@ record OutputColumns(
     return type instanceof ArrayType array
         && array.elementType() instanceof StructType struct
         && struct.length() == 2
-        && struct.apply(0).name().equals("key")
+        && struct.apply(0).name().equalsIgnoreCase("key")
         && struct.apply(0).dataType() instanceof StringType
-        && struct.apply(1).name().equals("value")
+        && struct.apply(1).name().equalsIgnoreCase("value")
         && struct.apply(1).dataType() instanceof BinaryType;
   }
 

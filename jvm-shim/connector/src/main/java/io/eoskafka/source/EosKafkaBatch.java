@@ -56,7 +56,7 @@ final class EosKafkaBatch implements Batch {
       if (!options.starting().isExplicit()) {
         starts.replaceAll((partition, start) -> Math.max(start, earliest.get(partition)));
       }
-      if (!options.ending().isExplicit()) {
+      if (!options.ending().isExplicit() && !options.ending().isByTime()) {
         ends.replaceAll((partition, end) -> Math.max(end, starts.get(partition)));
       }
       List<SlotRange> ranges = new ArrayList<>();

@@ -291,7 +291,7 @@ public final class EosKafkaMicroBatchStream
       ends.keySet().retainAll(progress.present());
     }
     ends.putAll(until);
-    PartitionOffsets end = PartitionOffsets.of(ends);
+    PartitionOffsets end = PartitionOffsets.of(ends).ours();
     if (isAvailableNow
         && options.isShared()
         && until.equals(from)

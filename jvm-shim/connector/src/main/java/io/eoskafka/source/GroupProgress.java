@@ -100,6 +100,10 @@ final class GroupProgress {
   private GroupMembers.Release release;
 
   private Handover successor;
+
+  /** See {@link StartingPoint}. */
+  private long builtInUntil;
+
   private boolean isIdentityKept;
   private PartitionOffsets initialOffsets;
 
@@ -166,6 +170,7 @@ final class GroupProgress {
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
+    builtInUntil = builtInUntil(sparkStart, query);
     topicIds = discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet());
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     if (topicIds.isEmpty()) {
@@ -180,7 +185,8 @@ final class GroupProgress {
             existing.isPresent(),
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
-            files.sparkHasBatches());
+            files.sparkHasBatches(),
+            builtInUntil);
     // Before joining, so that a running owner is not disturbed.
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     requireChosen(sparkStart);
@@ -196,7 +202,7 @@ final class GroupProgress {
     }
     if (options.isShared()) {
       requireShareable(query, committed);
-      if (existing.isEmpty() && files.sparkHasBatches()) {
+      if (builtInUntil >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
         throw refusedToShare(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
@@ -234,6 +240,17 @@ final class GroupProgress {
     isIdentityKept = existing.equals(Optional.of(identity));
     keepIdentity(!committed.isEmpty());
     return reached;
+  }
+
+  /** The last batch that the built-in connector has logged before the one that is to be planned. */
+  private static long builtInUntil(PartitionOffsets sparkStart, RunningQuery query) {
+    if (sparkStart == null || sparkStart.isOurs()) {
+      return StartingPoint.NOT_BUILT_IN;
+    }
+    long planned = query.lastPlanned().orElse(-1);
+    long until = query.lastDone().orElse(-1) < planned ? planned - 1 : planned;
+    LOG.info("Spark's log is the built-in connector's up to batch {}", until);
+    return until;
   }
 
   /** Whether a topic is there that the checkpoint knows, and not one that was created again. */
@@ -412,7 +429,8 @@ final class GroupProgress {
     }
     settle(
         sparkStart,
-        new StartingPoint(identity, groupIsTheTruth ? sinkCluster : null, true, true, true));
+        new StartingPoint(
+            identity, groupIsTheTruth ? sinkCluster : null, true, true, true, builtInUntil));
     keepIdentity(false);
     return reached;
   }
@@ -612,8 +630,8 @@ final class GroupProgress {
     // Before the log's ends: records that come in between would make it look like one that was cut.
     Map<TopicPartition, Long> byOption =
         partitions.stream()
-                .filter(p -> !stable.containsKey(p) && !initial.containsKey(p))
-                .anyMatch(p -> unresolved.contains(p) || rule.isNew())
+                .filter(p -> !initial.containsKey(p))
+                .anyMatch(p -> isToBegin(p, stable.get(p), rule))
             ? new Bounds(options, topics).starts(topicIds.keySet())
             : Map.of();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
@@ -653,9 +671,15 @@ final class GroupProgress {
             case DECISION -> decidedStart(partition);
             case OPTION ->
                 options.starting().isExplicit()
-                    ? byOption.get(partition)
+                    ? requireInLog(
+                        partition,
+                        byOption.get(partition),
+                        earliest.get(partition),
+                        ends.get(partition))
                     : Math.max(byOption.get(partition), earliest.get(partition));
-            case NEW_PARTITION -> earliest.get(partition);
+            // It began at 0: what came before it was found may be gone already.
+            case NEW_PARTITION ->
+                keepWithinLog(partition, 0, earliest.get(partition), Long.MAX_VALUE);
             case RECREATED ->
                 lost(
                     partition,
@@ -674,7 +698,10 @@ final class GroupProgress {
               : keepWithinLog(partition, start, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
       boolean byTask =
-          kept == start && stamp != null && stamp.scope() == Stamp.Scope.TASK && stamp.epoch() >= 0;
+          kept == start
+              && source == StartingPoint.Source.GROUP
+              && stamp.scope() == Stamp.Scope.TASK
+              && stamp.epoch() >= 0;
       if (byTask) {
         movedByTasks.add(partition);
       } else {
@@ -693,7 +720,10 @@ final class GroupProgress {
       // Nor where records are gone that a decided batch had read: the group is past them.
       boolean isPast = isOfEpoch && isOfThisTopic && kept <= committed.offset();
       boolean isOfFormer = stamp != null && !isOfThisTopic;
-      if ((!isKnown || kept != start || isOfFormer) && !isPast || groupIsTheTruth && !isHere) {
+      boolean isReturned = source == StartingPoint.Source.SPARK_LOG && groupIsTheTruth;
+      if ((!isKnown || kept != start || isOfFormer) && !isPast
+          || groupIsTheTruth && !isHere
+          || isReturned) {
         news.put(partition, kept);
       }
     }
@@ -715,6 +745,16 @@ final class GroupProgress {
     }
     started.removeAll(leftOut);
     keepTopicIds(keptIds, started);
+  }
+
+  /** Whether {@code startingOffsets} may be asked for; looking them up may fail. */
+  private boolean isToBegin(
+      TopicPartition partition, OffsetAndMetadata committed, StartingPoint rule) {
+    if (committed == null) {
+      return unresolved.contains(partition) || rule.isNew();
+    }
+    return !rule.sparkHasBatches()
+        && Stamp.parse(committed.metadata()).orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY;
   }
 
   private Long decidedStart(TopicPartition partition) {
@@ -752,6 +792,16 @@ final class GroupProgress {
     }
     if (start > logEnd) {
       return lost(partition, start, "the log now ends at " + logEnd, logEnd);
+    }
+    return start;
+  }
+
+  /** An offset that a user has given. */
+  private long requireInLog(TopicPartition partition, long start, long logStart, long logEnd) {
+    if (options.failOnDataLoss() && (start < logStart || start > logEnd)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_START_OUT_OF_RANGE",
+          Map.of("partition", partition, "offset", start, "first", logStart, "end", logEnd));
     }
     return start;
   }

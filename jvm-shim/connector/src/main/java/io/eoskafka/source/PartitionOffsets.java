@@ -29,6 +29,10 @@ final class PartitionOffsets extends Offset {
   static final long LATEST = -1;
 
   static final long EARLIEST = -2;
+
+  /** White space, which either connector reads over. */
+  private static final String OURS = " ";
+
   private static final Map<String, Long> NAMED = Map.of("earliest", EARLIEST, "latest", LATEST);
 
   static final Comparator<TopicPartition> ORDER =
@@ -110,6 +114,18 @@ final class PartitionOffsets extends Offset {
       throw bad(json, e);
     }
     return offsets;
+  }
+
+  /**
+   * The same numbers in a text that tells, in Spark's log, that this connector has planned them.
+   */
+  PartitionOffsets ours() {
+    return new PartitionOffsets(offsets, json + OURS);
+  }
+
+  /** Whether it is such a text; what the built-in connector writes ends with a brace. */
+  boolean isOurs() {
+    return json.endsWith(OURS);
   }
 
   /** The same numbers in another text, so that Spark starts a batch for them. */

@@ -18,13 +18,19 @@ import org.apache.kafka.common.TopicPartition;
  * @param resolved whether {@code startingOffsets} were resolved before: what they did not cover
  *     then came later
  * @param sparkHasBatches whether Spark has logged a batch
+ * @param builtInUntil the last batch of Spark's log, where the built-in connector has planned it;
+ *     {@link #NOT_BUILT_IN} where this one has
  */
 record StartingPoint(
     Identity identity,
     String sinkCluster,
     boolean ownLog,
     boolean resolved,
-    boolean sparkHasBatches) {
+    boolean sparkHasBatches,
+    long builtInUntil) {
+
+  /** Less than any stamp's epoch. */
+  static final long NOT_BUILT_IN = -2;
 
   /** Where the answer comes from. */
   enum Source {
@@ -131,9 +137,19 @@ record StartingPoint(
       boolean lastIsDecided) {
     if (committed != null) {
       Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
+      if (sparkStart != null && stamp.epoch() <= builtInUntil) {
+        // The checkpoint went back to the built-in connector, which moves no group.
+        return Source.SPARK_LOG;
+      }
       return switch (stamp.scope()) {
         case TASK -> Source.GROUP;
-        case SOURCE_ONLY -> sparkStart != null ? Source.SPARK_LOG : Source.GROUP;
+        case SOURCE_ONLY -> {
+          if (sparkStart == null && !sparkHasBatches) {
+            // The group follows Spark's log, which is gone: the query begins anew.
+            yield initial != null ? Source.INITIAL_FILE : Source.OPTION;
+          }
+          yield sparkStart != null ? Source.SPARK_LOG : Source.GROUP;
+        }
         case EPOCH -> {
           if (decidedStart != null) {
             yield Source.DECISION;

@@ -1,5 +1,6 @@
 package io.eoskafka.source;
 
+import static io.eoskafka.source.StartingPoint.NOT_BUILT_IN;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -43,7 +44,9 @@ class StartingPointTest {
     "TASK, false, true, true, 5, 0, false, GROUP",
     // Our identity, source only: Spark's log where it has one.
     "SOURCE_ONLY, true, true, true, 5, 0, false, SPARK_LOG",
-    "SOURCE_ONLY, true, true, false, , 0, false, GROUP",
+    "SOURCE_ONLY, true, true, false, , 0, false, INITIAL_FILE",
+    // Its checkpoint was deleted.
+    "SOURCE_ONLY, false, true, false, , , false, OPTION",
     // Our identity, epoch scope: the group, which Spark's log agrees with, or is beyond if records
     // that it had planned were gone.
     "EPOCH, true, true, true, 7, 0, false, GROUP",
@@ -76,17 +79,39 @@ class StartingPointTest {
       boolean recreated,
       Source expected) {
     StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches);
+        new StartingPoint(
+            OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches, NOT_BUILT_IN);
     assertThat(
             rule.of(
                 PARTITION, committed(scope), sparkStart, initial, null, recreated, false, false))
         .isEqualTo(expected);
   }
 
+  /** The stamp is of batch 3. */
+  @ParameterizedTest
+  @CsvSource({
+    "TASK, 5, 3, SPARK_LOG",
+    "TASK, 9, 4, SPARK_LOG",
+    "EPOCH, 9, 4, SPARK_LOG",
+    // It has run here again since, and its first batch may have taken effect.
+    "TASK, 5, 2, GROUP",
+    "EPOCH, 7, 2, GROUP",
+    // A partition that Spark's log does not have.
+    "TASK, , 4, GROUP",
+  })
+  void aCheckpointThatWentBackToTheBuiltInConnectorGoesOnWhereThatOneHasStopped(
+      String scope, Long sparkStart, long builtInUntil, Source expected) {
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, builtInUntil);
+    assertThat(rule.of(PARTITION, committed(scope), sparkStart, 0L, null, false, false, false))
+        .isEqualTo(expected);
+  }
+
   @ParameterizedTest
   @CsvSource({"5, 0", "5, ", ", 4"})
   void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
-    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
     assertThatThrownBy(
             () -> rule.of(PARTITION, null, sparkStart, initial, null, false, false, false))
         .isInstanceOf(EosKafkaException.class)
@@ -99,20 +124,22 @@ class StartingPointTest {
   void aPartitionThatWasReadOnceAndHasNoOffsetAnyMoreIsNotANewOne() {
     for (Long initial : new Long[] {null, 4L}) {
       for (boolean lastIsDecided : new boolean[] {false, true}) {
-        StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+        StartingPoint rule =
+            new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
         assertThatThrownBy(
                 () -> rule.of(PARTITION, null, null, initial, null, false, true, lastIsDecided))
             .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
       }
     }
-    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true);
+    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, NOT_BUILT_IN);
     assertThat(withoutOurSink.of(PARTITION, null, null, null, null, false, true, false))
         .isEqualTo(Source.NEW_PARTITION);
   }
 
   @Test
   void aDecidedEpochThatRunsAgainStartsWhereItDid() {
-    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
     for (Long sparkStart : new Long[] {null, 3L}) {
       assertThat(rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, false, true))
           .isEqualTo(Source.DECISION);
@@ -121,18 +148,20 @@ class StartingPointTest {
 
   @Test
   void anEpochThatSparksLogDoesNotKnowStopsTheQuery() {
-    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
     assertThatThrownBy(
             () -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false))
         .hasMessageContaining("[EOSKAFKA_DECISION_OTHER_PLAN]");
-    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true);
+    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, NOT_BUILT_IN);
     assertThat(withoutOurSink.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false))
         .isEqualTo(Source.SPARK_LOG);
   }
 
   @Test
   void offsetsThatAreGoneBehindADecisionAreInSparksLog() {
-    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
     assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, false, true))
         .isEqualTo(Source.SPARK_LOG);
     assertThat(rule.of(PARTITION, null, 5L, 0L, 3L, false, false, true)).isEqualTo(Source.DECISION);
@@ -140,14 +169,16 @@ class StartingPointTest {
 
   @Test
   void aTopicThatWasCreatedAgainIsNoLostOffset() {
-    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
     assertThat(rule.of(PARTITION, null, 5L, 0L, null, true, false, false))
         .isEqualTo(Source.RECREATED);
   }
 
   @Test
   void anOffsetOfNobodyOrOfOursIsNotRefused() {
-    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
     assertThatCode(
             () -> {
               rule.refuseForeign(PARTITION, null, OWNER);
@@ -173,7 +204,7 @@ class StartingPointTest {
 
   @Test
   void theSinksClusterIsTheStamps() {
-    StartingPoint rule = new StartingPoint(OURS, "sinks", true, true, true);
+    StartingPoint rule = new StartingPoint(OURS, "sinks", true, true, true, NOT_BUILT_IN);
     assertThatCode(
             () -> {
               rule.refuseForeign(
@@ -182,7 +213,7 @@ class StartingPointTest {
               // A start that was committed before anything took effect.
               Stamp start = new Stamp(Stamp.Scope.TASK, OURS.id(), TOPIC_ID, "former", -1);
               rule.refuseForeign(PARTITION, new OffsetAndMetadata(7, start.encode()), OWNER);
-              new StartingPoint(OURS, null, true, true, true)
+              new StartingPoint(OURS, null, true, true, true, NOT_BUILT_IN)
                   .refuseForeign(
                       PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"), OWNER);
             })
@@ -194,7 +225,8 @@ class StartingPointTest {
   }
 
   private static void refuses(String condition, OffsetAndMetadata offset) {
-    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true);
+    StartingPoint rule =
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
     assertThatThrownBy(() -> rule.refuseForeign(PARTITION, offset, OWNER))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[" + condition + "]")
