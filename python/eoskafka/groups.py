@@ -26,7 +26,7 @@ from kafka.structs import OffsetAndMetadata
 
 from eoskafka.errors import UnreachableError
 
-_OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 OFFSETS_TOPIC = "__consumer_offsets"
 _TIMEOUT_MS = 10_000
 # A cluster's first group waits for the offsets topic, any other for a broker that takes over.
@@ -111,7 +111,7 @@ def members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
 
 def open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
     """Transactions that have not ended, over the partition where the group's offsets are."""
-    listed = admin.list_transactions(state_filters=_OPEN)
+    listed = admin.list_transactions(state_filters=OPEN)
     ids = [t.transactional_id for transactions in listed.values() for t in transactions]
     (topic,) = admin.describe_topics([OFFSETS_TOPIC])
     if not topic["partitions"]:

@@ -1,102 +1,405 @@
-"""What is left of transactions whose owner died, and how to settle it."""
+"""Open transactions: whose they are, which readers they hold up, and how to end one.
+
+`read_committed` readers of a partition go no further than its last stable offset, where the oldest
+open transaction over it begins.
+"""
 
 from __future__ import annotations
 
 import enum
 import json
-import os
 import re
-import subprocess
-from collections.abc import Mapping
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 
-from eoskafka.cluster.jars import java
-from eoskafka.errors import ConfigurationError, TransactionError
-from eoskafka.session import jar_path
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import TransactionalIdNotFoundError
 
-_PROGRAM = "io.eoskafka.decision.ResolveJob"
+from eoskafka.errors import TransactionError
+from eoskafka.groups import OPEN, Connection
 
-# Of a batch job's transactions: prefix and job id.
-_TRANSACTIONAL_ID = re.compile(r"(.+)-job-([A-Za-z0-9_-]{22})-(?:decisions|w[0-9.]+)")
+DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
+_READ_S = 60.0
+_ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
-class Outcome(str, enum.Enum):
-    """What became of a batch job's write."""
+class Kind(str, enum.Enum):
+    """What a transaction is for, as its id says."""
 
-    UNKNOWN = "unknown"
-    UNDECIDED = "undecided"
-    COMMITTED = "committed"
-    INCOMPLETE = "incomplete"
+    TASK = "task"
+    WRITER = "writer"
+    DECISIONS = "decisions"
+    JOB = "job"
+    OTHER = "other"
+
+
+# A name is read from its end, as `io.eoskafka.transaction.TransactionalId` makes it.
+_FORMS = (
+    (Kind.JOB, re.compile(r".+-job-([A-Za-z0-9_-]{22})-(?:decisions|w\d+(?:\.\d+)+)", re.DOTALL)),
+    (Kind.DECISIONS, re.compile(r".+-([A-Za-z0-9_-]{22})-decisions", re.DOTALL)),
+    (Kind.WRITER, re.compile(r".+-([A-Za-z0-9_-]{22})-w\d+(?:\.\d+)+", re.DOTALL)),
+    (Kind.TASK, re.compile(r".+-([A-Za-z0-9_-]{22})-\d+", re.DOTALL)),
+)
 
 
 @dataclass(frozen=True)
-class Resolution:
-    """What `resolve` has found and done.
+class Transaction:
+    """A transaction, as its coordinator knows it.
 
     Attributes:
-        outcome: UNKNOWN if no job of this name has ever begun; UNDECIDED if nothing of the job has
-            taken effect, and nothing of it is left open; COMMITTED if all of it has; INCOMPLETE if
-            it was decided and some of its transactions had timed out before.
-        committed: how many transactions are committed.
-        lost: how many had timed out. The same job, run again with the same rows, writes them.
-        forgotten: whether the job's entry was removed.
+        id: the transactional id.
+        kind: what it is for; OTHER where the id does not begin with the prefix.
+        owner: of whom, 22 characters: the identity in a group's stamps (TASK), or the query's or
+            job's id; empty where it is not eoskafka's.
+        state: Kafka's name of it.
+        producer_id: the producer's id.
+        producer_epoch: and its epoch.
+        timeout_ms: after which the coordinator aborts it by itself.
+        started_ms: since 1970; None where nothing is open.
+        age_ms: by the clock of this machine; None where nothing is open.
+        partitions: topics and partitions that it has written to, the group's offsets included.
     """
 
-    outcome: Outcome
-    committed: int
-    lost: int
-    forgotten: bool
+    id: str
+    kind: Kind
+    owner: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    age_ms: int | None
+    partitions: tuple[tuple[str, int], ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether readers may wait for it."""
+        return self.state not in _ENDED
 
 
-def resolve(
-    write_id: str, options: Mapping[str, str], forget: bool = False, give_up: bool = False
-) -> Resolution:
-    """Settle a batch write whose driver died: commit all of it if it was decided, else end it.
+@dataclass(frozen=True)
+class Blocked:
+    """A partition whose `read_committed` readers wait.
 
-    A job that still runs is fenced by this: it fails, and nothing of it takes effect.
+    Attributes:
+        topic: the topic's name.
+        partition: its number.
+        stable: how far they can read.
+        end: the end of the log.
+        transactional_id: of the transaction that begins at `stable`; empty if no coordinator knows
+            it.
+        is_hanging: whether no coordinator will ever end it (KIP-664): its records stay hidden
+            until somebody does.
+        producer_id: of that transaction's producer.
+    """
+
+    topic: str
+    partition: int
+    stable: int
+    end: int
+    transactional_id: str
+    is_hanging: bool
+    producer_id: int
+
+
+def transactions(
+    bootstrap_servers: str,
+    prefix: str = "eoskafka",
+    everything: bool = False,
+    client: Mapping[str, str] | None = None,
+) -> tuple[Transaction, ...]:
+    """The open transactions of a cluster, the oldest first.
 
     Args:
-        write_id: the job's `writeId`; of a job without one the id of one of its transactions, as
-            `kafka-transactions.sh list` shows it.
-        options: the sink's options, with `kafka.` before those of the client, as the job had them.
-        forget: remove the job's entry from the decision topic afterwards, so that the name can be
-            used anew. Not done for one that is INCOMPLETE.
-        give_up: the same for one that is INCOMPLETE: what it has lost is then never written.
+        bootstrap_servers: `host:port,...`.
+        prefix: the queries' `transactionalIdPrefix`.
+        everything: those of other applications too.
+        client: further settings of kafka-python's clients.
 
     Raises:
-        ConfigurationError: pyspark is not installed, whose jars this needs.
-        JarError: the connector's jar is missing or stale.
-        TransactionError: the cluster cannot be reached, or refused.
+        UnreachableError: the cluster does not answer, or not to this user.
     """
-    spec = find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigurationError(
-            "pyspark is not installed, and its jars are needed here: pip install 'eoskafka[local]'"
-        )
-    spark = Path(spec.submodule_search_locations[0]) / "jars" / "*"
-    jar = os.environ.get("EOSKAFKA_JAR") or str(jar_path())
-    command = [
-        *(java(), "-cp", os.pathsep.join((jar, str(spark)))),
-        *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", _PROGRAM),
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at("transactions"), cluster.admin() as admin:
+        listed = admin.list_transactions(state_filters=OPEN)
+        names = sorted({each.transactional_id for some in listed.values() for each in some})
+        found = [_described(admin, name, prefix) for name in names]
+    ours = [
+        each
+        for each in found
+        if each is not None and each.is_open and (everything or each.kind is not Kind.OTHER)
     ]
-    asked: dict[str, object] = {"forget": forget, "giveUp": give_up}
-    unnamed = _TRANSACTIONAL_ID.fullmatch(write_id)
-    if unnamed:
-        asked["options"] = {**options, "transactionalIdPrefix": unnamed[1]}
-        asked["jobId"] = unnamed[2]
-    else:
-        asked["options"] = {**options, "writeId": write_id}
-    # Without a timeout: it waits for transactions that time out, as long as the brokers allow them.
-    done = subprocess.run(
-        command, input=json.dumps(asked), capture_output=True, text=True, check=False
+    return tuple(sorted(ours, key=lambda each: each.started_ms or 0))
+
+
+def describe(
+    bootstrap_servers: str,
+    transactional_id: str,
+    prefix: str = "eoskafka",
+    client: Mapping[str, str] | None = None,
+) -> tuple[Transaction, tuple[Blocked, ...]]:
+    """A transaction, and whom it holds up.
+
+    Raises:
+        TransactionError: no coordinator knows this id.
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"'{transactional_id}'"), cluster.admin() as admin:
+        found = _described(admin, transactional_id, prefix)
+        if found is None:
+            raise TransactionError(
+                f"no broker of {bootstrap_servers} knows the transactional id "
+                f"'{transactional_id}': it was never used there, or has expired"
+            )
+        if not found.is_open:
+            return found, ()
+        over = {TopicPartition(topic, number) for topic, number in found.partitions}
+        return found, tuple(
+            each for each in _blocked(admin, over) if each.transactional_id == transactional_id
+        )
+
+
+def blocked(
+    bootstrap_servers: str,
+    topics: Collection[str] = (),
+    client: Mapping[str, str] | None = None,
+) -> tuple[Blocked, ...]:
+    """Partitions whose `read_committed` readers wait, and for which transaction.
+
+    Args:
+        bootstrap_servers: `host:port,...`.
+        topics: those to look at; none for all.
+        client: further settings of kafka-python's clients.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at("partitions"), cluster.admin() as admin:
+        described = admin.describe_topics(sorted(topics) or None)
+        return _blocked(
+            admin,
+            {
+                TopicPartition(topic["name"], each["partition_index"])
+                for topic in described
+                for each in topic["partitions"]
+            },
+        )
+
+
+def abort(
+    bootstrap_servers: str,
+    transactional_id: str,
+    prefix: str = "eoskafka",
+    decision_topic: str = DEFAULT_DECISION_TOPIC,
+    fence: bool = False,
+    client: Mapping[str, str] | None = None,
+) -> Transaction:
+    """End an open transaction, so that nothing of it takes effect: never one that is decided.
+
+    Its producer is fenced. An attempt of a task that still works with it fails and is done again.
+
+    Args:
+        bootstrap_servers: `host:port,...`.
+        transactional_id: the transaction's.
+        prefix: the query's `transactionalIdPrefix`.
+        decision_topic: the query's `decisionTopic`, for a writer in epoch scope.
+        fence: for a writer in epoch scope: keep its query from deciding meanwhile. One that runs
+            stops (`EOSKAFKA_DECISION_FENCED`), and goes on when it is started again.
+        client: further settings of kafka-python's clients.
+
+    Returns:
+        the transaction as it was.
+
+    Raises:
+        TransactionError: it must not be ended, or not in this way; nothing was changed.
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"'{transactional_id}'"):
+        with cluster.admin() as admin:
+            found = _described(admin, transactional_id, prefix)
+        refusal = _refusal(found, transactional_id, fence)
+        if found is None or refusal:
+            raise TransactionError(f"'{transactional_id}' is not ended: {refusal}")
+        if found.kind is Kind.WRITER:
+            _initialise(cluster, re.sub(r"-w[0-9.]+$", "-decisions", transactional_id))
+            if _is_decided(cluster, decision_topic, found):
+                raise TransactionError(
+                    f"'{transactional_id}' is not ended: its epoch is decided, so its records have "
+                    "taken effect, and would be lost. Start the query: it commits them"
+                )
+        _initialise(cluster, transactional_id)
+    return found
+
+
+def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
+    """Why it must not be ended, or an empty text."""
+    if found is None:
+        return "no broker knows this id"
+    if not found.is_open:
+        return f"nothing of it is open (its state is {found.state})"
+    if found.state != "Ongoing":
+        return (
+            f"it has an outcome already ({found.state}), and ends when the leaders of its "
+            "partitions have answered: check that their brokers are up"
+        )
+    return {
+        Kind.TASK: "",
+        Kind.WRITER: ""
+        if fence
+        else "a query that runs could decide its epoch meanwhile. Start the query if you can: that "
+        "commits or ends it. If it is gone for good, repeat this with --fence",
+        Kind.DECISIONS: "it is a decision of a query in epoch scope, which takes seconds: start "
+        "the query, which ends it, or wait for its timeout",
+        Kind.JOB: f"it belongs to a batch write: `eoskafka txn resolve {name}` commits or ends "
+        "all of that",
+        Kind.OTHER: "it is not one of eoskafka's (with this --transactional-id-prefix); whoever "
+        "owns it must end it",
+    }[found.kind]
+
+
+def _initialise(cluster: Connection, transactional_id: str) -> None:
+    """Abort what is open under an id, and fence its producer."""
+    producer = KafkaProducer(
+        bootstrap_servers=cluster.servers.split(","),
+        transactional_id=transactional_id,
+        **cluster.settings,
     )
-    if done.returncode != 0:
-        raise TransactionError(f"'{write_id}' was not settled:\n{done.stdout}{done.stderr}")
-    answer = json.loads(done.stdout.splitlines()[-1])
-    if "error" in answer:
-        raise TransactionError(answer["error"], answer["condition"])
-    return Resolution(
-        Outcome(answer["outcome"]), answer["committed"], answer["lost"], answer["forgotten"]
+    with closing(producer):
+        producer.init_transactions()
+
+
+def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
+    """Whether the last decision of the writer's query names its transaction."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=cluster.servers.split(","),
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        consumer_timeout_ms=500,
+        **cluster.settings,
     )
+    with closing(consumer):
+        # Decisions are in the even ones; in the odd ones are markers, which open writers hide.
+        numbers = [n for n in sorted(consumer.partitions_for_topic(topic) or ()) if n % 2 == 0]
+        if not numbers:
+            raise TransactionError(
+                f"the topic {topic} cannot be read, so whether '{writer.id}' is decided is not "
+                "known. Nothing was ended; is it the query's decisionTopic?"
+            )
+        where = [TopicPartition(topic, number) for number in numbers]
+        consumer.assign(where)
+        consumer.seek_to_beginning(*where)
+        ends = consumer.end_offsets(where)
+        with cluster.admin() as admin:
+            ends |= _latest(admin, where, "read_uncommitted")
+        parts: dict[int, list[dict[str, object]]] = {}
+        deadline = time.monotonic() + _READ_S
+        while any(consumer.position(partition) < ends[partition] for partition in where):
+            if time.monotonic() > deadline:
+                raise TransactionError(
+                    f"a transaction is open over decisions in {topic}, so whether '{writer.id}' is "
+                    "decided is not known yet. Nothing was ended; repeat this in a minute"
+                )
+            for record in consumer:
+                key = record.key.decode()
+                if not key.startswith(f"decision:{writer.owner}:"):
+                    continue
+                number = int(key.rpartition(":")[2])
+                if number == 0:
+                    parts.clear()
+                if record.value is not None:
+                    parts[number] = json.loads(record.value)["outputs"]
+    return any(
+        (each.get("id"), each.get("producerId"), each.get("producerEpoch"))
+        == (writer.id, writer.producer_id, writer.producer_epoch)
+        for outputs in parts.values()
+        for each in outputs
+    )
+
+
+def _described(admin: KafkaAdminClient, name: str, prefix: str) -> Transaction | None:
+    try:
+        found = admin.describe_transactions([name])[name]
+    except TransactionalIdNotFoundError:
+        return None
+    started = found.transaction_start_time_ms if found.transaction_start_time_ms > 0 else None
+    kind, owner = _kind(name, prefix)
+    return Transaction(
+        id=name,
+        kind=kind,
+        owner=owner,
+        state=found.state.value,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        timeout_ms=found.transaction_timeout_ms,
+        started_ms=started,
+        age_ms=max(0, int(time.time() * 1_000) - started) if started else None,
+        partitions=tuple(sorted((p.topic, p.partition) for p in found.topic_partitions)),
+    )
+
+
+def _kind(name: str, prefix: str) -> tuple[Kind, str]:
+    if name.startswith(f"{prefix}-"):
+        for kind, form in _FORMS:
+            found = form.fullmatch(name)
+            if found:
+                return kind, found[1]
+    return Kind.OTHER, ""
+
+
+def _latest(
+    admin: KafkaAdminClient, partitions: Collection[TopicPartition], isolation: str
+) -> dict[TopicPartition, int]:
+    wanted = dict.fromkeys(partitions, OffsetSpec.LATEST)
+    found = admin.list_partition_offsets(wanted, isolation_level=isolation) if wanted else {}
+    return {partition: each.offset for partition, each in found.items()}
+
+
+def _blocked(
+    admin: KafkaAdminClient, partitions: Collection[TopicPartition]
+) -> tuple[Blocked, ...]:
+    stable = _latest(admin, partitions, "read_committed")
+    ends = _latest(admin, partitions, "read_uncommitted")
+    hidden = sorted(p for p in partitions if stable[p] < ends[p])
+    states = admin.describe_producers(hidden) if hidden else {}
+    first = {}
+    for partition in hidden:
+        begun = [
+            each
+            for each in states[partition].active_producers
+            if 0 <= each.current_transaction_start_offset <= stable[partition]
+        ]
+        if begun:
+            first[partition] = min(begun, key=lambda each: each.current_transaction_start_offset)
+    ids = sorted({each.producer_id for each in first.values()})
+    listed = admin.list_transactions(producer_id_filters=ids) if ids else {}
+    names: dict[int, list[str]] = defaultdict(list)
+    for some in listed.values():
+        for each in some:
+            names[each.producer_id].append(each.transactional_id)
+    found = []
+    for partition, producer in first.items():
+        known = [_described(admin, name, "") for name in names[producer.producer_id]]
+        holders = [
+            each
+            for each in known
+            if each and each.is_open and (partition.topic, partition.partition) in each.partitions
+        ]
+        found.append(
+            Blocked(
+                topic=partition.topic,
+                partition=partition.partition,
+                stable=stable[partition],
+                end=ends[partition],
+                transactional_id=holders[0].id if holders else "",
+                is_hanging=not holders,
+                producer_id=producer.producer_id,
+            )
+        )
+    return tuple(found)

@@ -363,8 +363,8 @@ def read(streams: Streams, options: Options) -> list[int]:
     return streams.numbers(output)
 
 
-def held(rows: DataFrame, reached: str) -> DataFrame:
-    """Rows whose task rests for three seconds at the first one, having set a Java property.
+def held(rows: DataFrame, reached: str, at: int = 0) -> DataFrame:
+    """Rows whose task rests for three seconds at an offset, having set a Java property.
 
     Not in Python: the sockets on the way there hold megabytes of rows that were read.
     """
@@ -372,7 +372,8 @@ def held(rows: DataFrame, reached: str) -> DataFrame:
         concat(java_method('java.lang.System', 'setProperty', '{reached}', 'yes'),
                java_method('java.lang.Thread', 'sleep', cast(3000 as bigint)))
     """
-    value = (
-        f"if(offset = 0, regexp_replace({rest}, '^.*$', '0'), rtrim('x', cast(value as string)))"
-    )
+    value = f"""
+        if(offset = {at}, regexp_replace({rest}, '^.*$', '{at}'),
+           rtrim('x', cast(value as string)))
+    """
     return rows.selectExpr("key", f"{value} as value")

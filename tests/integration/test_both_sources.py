@@ -535,6 +535,21 @@ def test_a_checkpoint_is_the_others_too(
         assert streams.numbers(output) == [*range(12)]
 
 
+def test_the_first_batch_after_the_builtin_connector_is_not_done_twice(streams: Streams) -> None:
+    topic, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
+    for number, form in enumerate(("eoskafka", "kafka", "eoskafka")):
+        streams.form = form
+        streams.send(topic, 2 * number, 2 * number + 1)
+        streams.copy(topic, output, checkpoint)
+    # As if its driver had died before it logged the batch as done.
+    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    streams.send(topic, 6)
+    streams.copy(topic, output, checkpoint)
+    assert streams.numbers(output) == [*range(7)]
+
+
 # ---- plans
 
 

@@ -6,7 +6,7 @@ import pytest
 from eoskafka import JarError, __version__
 from eoskafka.cli import app, txn
 from eoskafka.errors import TransactionError
-from eoskafka.transactions import Outcome, Resolution
+from eoskafka.jobs import Outcome, Resolution
 
 
 def run(*arguments: str) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
 
@@ -12,9 +10,9 @@ import typer
 from rich.table import Table
 
 from eoskafka import offsets
-from eoskafka.cli import settings
-from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
-from eoskafka.errors import UnreachableError
+from eoskafka.cli.brokers import Client, Servers, Topics, names, reaching
+from eoskafka.cli.brokers import client as as_client
+from eoskafka.cli.output import Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.offsets import Adoption, Move, Position, Situation, Standing, State
 
 _SERVERS = "--bootstrap-servers b:9092"
@@ -25,20 +23,10 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Servers = Annotated[str, typer.Option(help="Brokers of the source, host:port,...")]
 Group = Annotated[str, typer.Option(help="The query's kafka.group.id.")]
 Groups = Annotated[
     list[str] | None,
     typer.Option("--group", help="A kafka.group.id; may be repeated. Default: all of eoskafka."),
-]
-Topics = Annotated[str, typer.Option(help="Topics, with commas; all of the group's by default.")]
-Client = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-X",
-        help="A setting of kafka-python's client, key=value; may be repeated.",
-        metavar="KEY=VALUE",
-    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would change.")]
 
@@ -48,29 +36,12 @@ def group() -> None:
     """Where queries stand, and how to move them."""
 
 
-@contextmanager
-def _reaching() -> Iterator[None]:
-    try:
-        yield
-    except UnreachableError as error:
-        messages.print(str(error), markup=False)
-        raise typer.Exit(Exit.UNREACHABLE) from error
-
-
-def _client(given: list[str] | None) -> dict[str, str]:
-    return {key.replace(".", "_"): value for key, value in settings.parse(given).items()}
-
-
-def _names(given: str) -> list[str]:
-    return [topic.strip() for topic in given.split(",") if topic.strip()]
-
-
 def _standings(
     servers: str, groups: list[str] | None, topics: str, client: dict[str, str]
 ) -> list[Standing]:
-    with _reaching():
+    with reaching():
         chosen = groups or offsets.groups(servers, client)
-        return [offsets.show(servers, name, _names(topics), client) for name in chosen]
+        return [offsets.show(servers, name, names(topics), client) for name in chosen]
 
 
 @app.command(epilog=f"Example: eoskafka offsets show --group payments {_SERVERS}")
@@ -86,14 +57,14 @@ def show(
     An offset is pending while a transaction is open that holds a later one. Changes nothing. Ends
     with 3 if the brokers do not answer.
     """
-    found = _standings(bootstrap_servers, groups, topics, _client(client))
+    found = _standings(bootstrap_servers, groups, topics, as_client(client))
     if output is Format.JSON:
         print_json({"groups": [asdict(each) for each in found]})
         return
     for each in found:
         data.print(_heading(each), markup=False)
         if each.positions:
-            data.print(_table(each))
+            print_table(_table(each))
     if not found:
         messages.print("no group of this cluster has offsets of eoskafka")
 
@@ -151,7 +122,7 @@ def lag(
     brokers do not answer.
     """
     rows = []
-    for found in _standings(bootstrap_servers, groups, topics, _client(client)):
+    for found in _standings(bootstrap_servers, groups, topics, as_client(client)):
         by_topic: dict[str, list[Position]] = defaultdict(list)
         for each in found.positions:
             by_topic[each.topic].append(each)
@@ -175,7 +146,7 @@ def lag(
         table.add_column(name, justify="left" if name in ("group", "topic") else "right")
     for row in rows:
         table.add_row(*map(str, row.values()))
-    data.print(table)
+    print_table(table)
 
 
 @app.command(
@@ -203,14 +174,14 @@ def reset(
     Refused (1) while a driver is in the group or a transaction holds offsets of it. Ends with 3 if
     the brokers do not answer.
     """
-    with _reaching():
+    with reaching():
         moves = offsets.reset(
-            bootstrap_servers, group, to, _names(topics), _client(client), dry_run
+            bootstrap_servers, group, to, names(topics), as_client(client), dry_run
         )
     if output is Format.JSON:
         print_json({"group": group, "dry_run": dry_run, "moves": [asdict(m) for m in moves]})
         return
-    data.print(_moves(moves))
+    print_table(_moves(moves))
     what = "would be moved" if dry_run else "moved"
     messages.print(f"{len(moves)} partitions {what}; others were there already", markup=False)
 
@@ -254,16 +225,16 @@ def adopt(
     then on. A checkpoint of the built-in connector is only looked at. Ends with 1 if the query
     could not go on, with 3 if the brokers do not answer.
     """
-    with _reaching():
+    with reaching():
         found = offsets.adopt(
             bootstrap_servers,
             checkpoint,
             group,
-            _names(topics),
+            names(topics),
             source,
             take_over,
             at,
-            _client(client),
+            as_client(client),
             dry_run,
         )
     if output is Format.JSON:

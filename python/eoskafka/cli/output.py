@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 # Both respect NO_COLOR and print plain text into a pipe.
 data = Console(soft_wrap=True, highlight=False)
@@ -33,6 +34,12 @@ class Format(str, enum.Enum):
 
 # The option of every command that prints data.
 OutputFormat = Annotated[Format, typer.Option("--format", help="Form of the output.")]
+
+
+def print_table(table: Table) -> None:
+    """A table on standard output; into a pipe its lines are as long as they are."""
+    console = data if data.is_terminal else Console(highlight=False, width=1_000)
+    console.print(table)
 
 
 def print_json(value: Mapping[str, object]) -> None:

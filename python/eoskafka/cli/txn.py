@@ -1,27 +1,187 @@
-"""`eoskafka txn`: transactions whose owner died."""
+"""`eoskafka txn`: open transactions, whom they hold up, and how to end them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
-from eoskafka.cli import settings
-from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
+from eoskafka import transactions
+from eoskafka.cli.brokers import Client, Servers, Topics, names, parse, reaching
+from eoskafka.cli.brokers import client as as_client
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.errors import TransactionError
-from eoskafka.transactions import Outcome, Resolution, resolve
+from eoskafka.jobs import Outcome, Resolution, resolve
+from eoskafka.transactions import Blocked, Kind, Transaction
 
 app = typer.Typer(
-    help="Transactions whose owner died.",
-    epilog="Example: eoskafka txn resolve nightly-2026-11-21 --bootstrap-servers b:9092",
+    help="Open transactions, and whom they hold up.",
+    epilog="Example: eoskafka txn list --bootstrap-servers b:9092",
     no_args_is_help=True,
 )
 
 
+_SERVERS = "--bootstrap-servers b:9092"
+
+Id = Annotated[str, typer.Argument(help="The transactional id.", metavar="ID")]
+Prefix = Annotated[
+    str,
+    typer.Option("--transactional-id-prefix", help="As the query's transactionalIdPrefix."),
+]
+
+
 @app.callback()
 def group() -> None:
-    """Transactions whose owner died."""
+    """Open transactions, and whom they hold up."""
+
+
+@app.command("list", epilog=f"Example: eoskafka txn list {_SERVERS}")
+def list_open(
+    bootstrap_servers: Servers,
+    prefix: Prefix = "eoskafka",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Those of other applications too.")
+    ] = False,
+    client: Client = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """List open transactions, the oldest first. Changes nothing."""
+    with reaching():
+        found = transactions.transactions(bootstrap_servers, prefix, everything, as_client(client))
+    if output is Format.JSON:
+        print_json({"transactions": [asdict(each) for each in found]})
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("transactional id", "for", "state", "since", "age", "times out after"):
+        table.add_column(name)
+    for each in found:
+        table.add_row(
+            each.id, _purpose(each), each.state, _since(each), _age(each), _s(each.timeout_ms)
+        )
+    print_table(table)
+
+
+def _purpose(each: Transaction) -> str:
+    return {
+        Kind.TASK: "a task",
+        Kind.WRITER: "a writer",
+        Kind.DECISIONS: "a decision",
+        Kind.JOB: "a batch write",
+        Kind.OTHER: "another application",
+    }[each.kind]
+
+
+def _since(each: Transaction) -> str:
+    if each.started_ms is None:
+        return "-"
+    moment = datetime.fromtimestamp(each.started_ms / 1_000, timezone.utc)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _age(each: Transaction) -> str:
+    return "-" if each.age_ms is None else _s(each.age_ms)
+
+
+def _s(ms: int) -> str:
+    return f"{ms / 1_000:.0f} s"
+
+
+@app.command(epilog=f"Example: eoskafka txn describe eoskafka-payments-...-0 {_SERVERS}")
+def describe(
+    transactional_id: Id,
+    bootstrap_servers: Servers,
+    prefix: Prefix = "eoskafka",
+    client: Client = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Say whose a transaction is, since when it is open, and which readers it holds up."""
+    with reaching():
+        found, held = transactions.describe(
+            bootstrap_servers, transactional_id, prefix, as_client(client)
+        )
+    if output is Format.JSON:
+        print_json({**asdict(found), "blocked": [asdict(each) for each in held]})
+        return
+    lines = [
+        f"{found.id}: {_purpose(found)}" + (f" of {found.owner}" if found.owner else ""),
+        f"state {found.state}, since {_since(found)} ({_age(found)}), times out after "
+        f"{_s(found.timeout_ms)}",
+        f"producer {found.producer_id}, epoch {found.producer_epoch}",
+        *(f"it has written to {topic}-{number}" for topic, number in found.partitions),
+        *map(_held, held),
+    ]
+    data.print("\n".join(lines), markup=False)
+
+
+def _held(each: Blocked) -> str:
+    return (
+        f"read_committed readers of {each.topic}-{each.partition} wait at {each.stable} of "
+        f"{each.end}"
+    )
+
+
+@app.command(epilog=f"Example: eoskafka txn abort eoskafka-payments-...-0 {_SERVERS}")
+def abort(
+    transactional_id: Id,
+    bootstrap_servers: Servers,
+    prefix: Prefix = "eoskafka",
+    decision_topic: Annotated[
+        str, typer.Option(help="As the query's decisionTopic.")
+    ] = transactions.DEFAULT_DECISION_TOPIC,
+    fence: Annotated[
+        bool,
+        typer.Option(
+            "--fence", help="For a writer in epoch scope: keep its query from deciding meanwhile."
+        ),
+    ] = False,
+    client: Client = None,
+) -> None:
+    """End a transaction so that nothing of it takes effect; never one that is decided.
+
+    A task that still works with it fails and is done again. Ends with 1 if it must not be ended.
+    """
+    with reaching():
+        found = transactions.abort(
+            bootstrap_servers, transactional_id, prefix, decision_topic, fence, as_client(client)
+        )
+    messages.print(f"{found.id} is ended: nothing of it has taken effect", markup=False)
+
+
+@app.command("find-hanging", epilog=f"Example: eoskafka txn find-hanging {_SERVERS}")
+def find_hanging(
+    bootstrap_servers: Servers,
+    topics: Topics = "",
+    client: Client = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """List partitions whose read_committed readers wait, and for which transaction.
+
+    One that no coordinator knows hangs for good. Changes nothing; ends with 1 if one hangs.
+    """
+    with reaching():
+        found = transactions.blocked(bootstrap_servers, names(topics), as_client(client))
+    if output is Format.JSON:
+        print_json({"blocked": [asdict(each) for each in found]})
+    else:
+        table = Table(box=None, pad_edge=False)
+        for name in ("topic", "partition", "readers wait at", "end", "for"):
+            table.add_column(name)
+        for each in found:
+            table.add_row(
+                each.topic,
+                str(each.partition),
+                str(each.stable),
+                str(each.end),
+                each.transactional_id
+                or f"nobody: producer {each.producer_id} hangs; kafka-transactions.sh abort "
+                f"--topic {each.topic} --partition {each.partition} --start-offset {each.stable}",
+            )
+        print_table(table)
+    if any(each.is_hanging for each in found):
+        raise typer.Exit(Exit.REFUSED)
 
 
 @app.command(
@@ -60,7 +220,7 @@ def resolve_write(
     """
     options = {
         "kafka.bootstrap.servers": bootstrap_servers,
-        **{f"kafka.{key}": value for key, value in settings.parse(client).items()},
+        **{f"kafka.{key}": value for key, value in parse(client).items()},
         "decisionTopic": decision_topic,
         "transactionalIdPrefix": prefix,
     }

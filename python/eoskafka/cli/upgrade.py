@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from eoskafka.cli import settings
-from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
-from eoskafka.errors import UnreachableError
+from eoskafka.cli.brokers import Client, names, reaching
+from eoskafka.cli.brokers import client as as_client
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, print_json
 from eoskafka.upgrade import Report, Verdict, check
 
 app = typer.Typer(
@@ -45,14 +45,7 @@ def check_group(
     topics: Annotated[
         str, typer.Option(help="The query's topics, with commas; all of the group's by default.")
     ] = "",
-    client: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-X",
-            help="A setting of kafka-python's client, key=value; may be repeated.",
-            metavar="KEY=VALUE",
-        ),
-    ] = None,
+    client: Client = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Say whether a job and its brokers can move to this version, and the steps to take.
@@ -60,13 +53,8 @@ def check_group(
     Changes nothing. Ends with 0 if the job can move as it is, with 1 if something has to be done
     first, with 3 if the brokers do not answer.
     """
-    given = {key.replace(".", "_"): value for key, value in settings.parse(client).items()}
-    chosen = [topic.strip() for topic in topics.split(",") if topic.strip()]
-    try:
-        found = check(bootstrap_servers, group, chosen, given)
-    except UnreachableError as error:
-        messages.print(str(error), markup=False)
-        raise typer.Exit(Exit.UNREACHABLE) from error
+    with reaching():
+        found = check(bootstrap_servers, group, names(topics), as_client(client))
     if output is Format.JSON:
         print_json({"group": group, **asdict(found)})
     else:

@@ -1,0 +1,54 @@
+"""What commands that ask brokers have in common: options, and what happens without an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from eoskafka.cli.output import Exit, messages
+from eoskafka.errors import UnreachableError
+
+Servers = Annotated[str, typer.Option(help="Brokers, host:port,...")]
+Topics = Annotated[str, typer.Option(help="Topics, with commas between them; all by default.")]
+Client = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X",
+        help="A setting of kafka-python's client, key=value; may be repeated.",
+        metavar="KEY=VALUE",
+    ),
+]
+
+
+def parse(items: list[str] | None) -> dict[str, str]:
+    """The settings that `-X` gave, in the order given."""
+    settings = {}
+    for item in items or []:
+        key, equals, value = item.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"'{item}' is not key=value", param_hint="-X")
+        settings[key] = value
+    return settings
+
+
+def client(items: list[str] | None) -> dict[str, str]:
+    """The same under kafka-python's names, which have underscores for dots."""
+    return {key.replace(".", "_"): value for key, value in parse(items).items()}
+
+
+def names(topics: str) -> list[str]:
+    """The topics of an option."""
+    return [topic.strip() for topic in topics.split(",") if topic.strip()]
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """End with 3 where brokers do not answer inside the block."""
+    try:
+        yield
+    except UnreachableError as error:
+        messages.print(str(error), markup=False)
+        raise typer.Exit(Exit.UNREACHABLE) from error

@@ -1,0 +1,139 @@
+"""`eoskafka txn`: open transactions, whom they hold up, and ending one without losing a record."""
+
+from __future__ import annotations
+
+import json
+
+import eoskafka
+import pytest
+from eoskafka import transactions
+from eoskafka.cli import app
+from eoskafka.errors import TransactionError
+from eoskafka.transactions import Kind, Transaction
+from harness import Flow, StartApplication, until
+from pyspark.sql.streaming import StreamingQuery
+from streams import LARGE, QUERY_S, Streams, held
+
+RECORDS = 40
+STATELESS = {"transform": "repartitioned"}
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        code = app.run(["txn", *arguments])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def held_query(streams: Streams, output: str, **sink: str) -> StreamingQuery:
+    """A query whose task rests at its second record, with its transaction open."""
+    topic = streams.topic(partitions=1)
+    streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
+    prefix = {"transactionalIdPrefix": f"x-{output}", **sink}
+    rows = held(streams.source(topic), topic, at=1)
+    query = streams.start(streams.sink(rows, output, options=prefix))
+    properties = streams.spark._jvm.System
+    until(lambda: properties.getProperty(topic) is not None, "the second record", QUERY_S)
+    return query
+
+
+def opened(streams: Streams, output: str) -> Transaction:
+    """The one open transaction of that query."""
+    found: list[Transaction] = []
+
+    def one() -> bool:
+        found[:] = transactions.transactions(streams.servers, f"x-{output}")
+        return len(found) == 1
+
+    until(one, "an open transaction", QUERY_S)
+    return found[0]
+
+
+def test_a_transaction_of_another_application(
+    streams: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = streams.topic(partitions=1)
+    where = ("--bootstrap-servers", streams.servers)
+    with streams.open_transaction(topic, 1, 2, 3):
+        ours = transactions.transactions(streams.servers)
+        (found,) = (
+            each
+            for each in transactions.transactions(streams.servers, everything=True)
+            if (topic, 0) in each.partitions
+        )
+        assert found.id not in {each.id for each in ours}
+        assert (found.kind, found.owner, found.state) == (Kind.OTHER, "", "Ongoing")
+        assert found.started_ms is not None
+        _, held_up = transactions.describe(streams.servers, found.id)
+        assert [(b.topic, b.partition, b.stable, b.end) for b in held_up] == [(topic, 0, 0, 3)]
+        with pytest.raises(TransactionError, match="not one of eoskafka's"):
+            transactions.abort(streams.servers, found.id)
+
+        code, out, _ = command(capsys, "describe", found.id, *where)
+        assert code == 0
+        assert f"read_committed readers of {topic}-0 wait at 0 of 3" in out
+        code, out, _ = command(capsys, "list", "--all", *where)
+        assert (code, found.id in out) == (0, True)
+        code, out, _ = command(
+            capsys, "find-hanging", "--topics", topic, "--format", "json", *where
+        )
+        (blocked,) = json.loads(out)["blocked"]
+        assert code == 0
+        assert (blocked["transactional_id"], blocked["is_hanging"]) == (found.id, False)
+        code, _, err = command(capsys, "abort", found.id, *where)
+        assert (code, "not one of eoskafka's" in err) == (1, True)
+    assert transactions.blocked(streams.servers, [topic]) == ()
+    code, _, err = command(capsys, "describe", "nobody", *where)
+    assert (code, "never used there" in err) == (1, True)
+
+
+def test_a_task_whose_transaction_is_ended_is_done_again(streams: Streams) -> None:
+    output = streams.topic()
+    query = held_query(streams, output)
+    found = opened(streams, output)
+    assert found.kind is Kind.TASK
+    ended = transactions.abort(streams.servers, found.id, f"x-{output}")
+    assert ended.producer_id == found.producer_id
+    assert query.awaitTermination(QUERY_S)
+    assert streams.numbers(output) == [*range(RECORDS)]
+
+
+def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: Streams) -> None:
+    output = streams.topic()
+    query = held_query(streams, output, transactionScope="epoch")
+    found = opened(streams, output)
+    assert found.kind is Kind.WRITER
+    with pytest.raises(TransactionError, match="repeat this with --fence"):
+        transactions.abort(streams.servers, found.id, f"x-{output}")
+    transactions.abort(streams.servers, found.id, f"x-{output}", fence=True)
+    with pytest.raises(eoskafka.EosKafkaError):
+        query.awaitTermination(QUERY_S)
+    assert streams.numbers(output) == []
+    assert transactions.transactions(streams.servers, f"x-{output}") == ()
+
+
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+def test_a_writer_whose_epoch_is_decided_is_not_ended(
+    start_application: StartApplication, flow: Flow, point: str
+) -> None:
+    first = start_application("local[2]")
+    flow.produce(RECORDS)
+    flow.reach(first, point, "kill", **STATELESS)
+    first.kill()
+    prefix = f"eoskafka-{flow.name}"
+    writers = transactions.transactions(flow.servers, prefix)
+    assert {each.kind for each in writers} == {Kind.WRITER}
+    for each in writers:
+        if point == "after-decision":
+            with pytest.raises(TransactionError, match="its epoch is decided"):
+                transactions.abort(flow.servers, each.id, prefix, fence=True)
+        else:
+            transactions.abort(flow.servers, each.id, prefix, fence=True)
+    left = transactions.transactions(flow.servers, prefix)
+    assert {each.id for each in left} == (
+        {each.id for each in writers} if point == "after-decision" else set()
+    )
+    flow.start(start_application("local[2]"), **STATELESS).wait_done()
+    flow.assert_exactly_once()
