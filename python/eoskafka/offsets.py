@@ -200,11 +200,12 @@ def _standing(
         if not topics or partition.topic in {*topics, *also}
     }
     with cluster.admin() as admin:
-        holders = open_transactions(admin, group) if offsets else ()
+        holders = open_transactions(admin, group)
         ids = topic_ids(admin, {*(topics or {p.topic for p in offsets}), *also})
         everything = sorted({*ids, *offsets})
         log = _Log(admin, [partition for partition in everything if partition in ids])
-    pending = _pending(cluster, group, offsets) if holders else set()
+    # Also of those that have no offset yet: their first one may be on its way.
+    pending = _pending(cluster, group, everything) if holders else set()
     found = [stamps.parse(each.metadata) for each in offsets.values()]
     identities = {stamp.identity for stamp in found if stamp}
     shared = stamps.shared_identity(group) in identities
@@ -258,7 +259,7 @@ def _position(
 
 
 def _pending(
-    cluster: Connection, group: str, offsets: Collection[TopicPartition]
+    cluster: Connection, group: str, partitions: Collection[TopicPartition]
 ) -> set[TopicPartition]:
     """Those with a later offset in an open transaction: a broker does not answer for them."""
     consumer = KafkaConsumer(
@@ -270,7 +271,7 @@ def _pending(
     )
     pending = set()
     try:
-        for partition in offsets:
+        for partition in partitions:
             try:
                 consumer.committed(partition, timeout_ms=_STABLE_MS)
             except KafkaTimeoutError:

@@ -519,7 +519,9 @@ def test_initial_offsets_of_a_version_to_come_are_refused(either: Streams) -> No
     assert wanted in error
 
 
-@pytest.mark.parametrize("plan", [kv, lambda rows: kv(rows).repartition(2), counts])
+@pytest.mark.parametrize(
+    "plan", [kv, pytest.param(lambda rows: kv(rows).repartition(2), marks=SLOW), counts]
+)
 def test_a_checkpoint_is_the_others_too(
     streams: Streams, plan: Callable[[DataFrame], DataFrame]
 ) -> None:

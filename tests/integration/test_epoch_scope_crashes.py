@@ -403,6 +403,7 @@ def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     impatient.assert_exactly_once()
 
 
+@SLOW
 def test_an_epoch_that_is_written_again_is_split_as_it_was(
     start_application: StartApplication,
     application: Application,

@@ -162,7 +162,7 @@ def test_topics_and_partitions_come_and_go(
 
 @pytest.mark.parametrize("plan", [held, lambda rows, name: held(rows, name).repartition(2)])
 # With fewer records than were planned the reader waits for more.
-@pytest.mark.parametrize("records", [RECORDS, RECORDS // 2])
+@pytest.mark.parametrize("records", [pytest.param(RECORDS, marks=pytest.mark.slow), RECORDS // 2])
 def test_a_topic_that_is_replaced_under_a_reader(
     streams: Streams, plan: Callable[[DataFrame, str], DataFrame], records: int
 ) -> None:

@@ -114,7 +114,9 @@ def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: S
     assert transactions.transactions(streams.servers, f"x-{output}") == ()
 
 
-@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("before-decision", marks=pytest.mark.slow), "after-decision"]
+)
 def test_a_writer_whose_epoch_is_decided_is_not_ended(
     start_application: StartApplication, flow: Flow, point: str
 ) -> None:
