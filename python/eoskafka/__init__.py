@@ -10,6 +10,7 @@ import sys
 from eoskafka import failures
 from eoskafka._version import __version__
 from eoskafka.errors import (
+    AuthorizationError,
     CheckpointError,
     ClusterError,
     ConfigurationError,
@@ -29,6 +30,7 @@ from eoskafka.options import Sink, Source
 from eoskafka.session import configure, jar_path
 
 __all__ = [
+    "AuthorizationError",
     "CheckpointError",
     "ClusterError",
     "ConfigurationError",

@@ -10,6 +10,7 @@
     ├── DataLossError             records are gone that were not read yet
     ├── TransactionError          a transaction did not end as it should; the next start settles it
     ├── UnreachableError          a cluster does not answer in time
+    ├── AuthorizationError        this user lacks a right on the cluster
     ├── InternalError             a fault of eoskafka
     ├── JarError                  the connector's jar is missing, stale, or cannot be built
     └── ClusterError              the local Kafka cluster cannot do what was asked
@@ -23,6 +24,7 @@ raises, so that `except eoskafka.FencedError` works. docs/errors.md lists them a
 from __future__ import annotations
 
 __all__ = [
+    "AuthorizationError",
     "CheckpointError",
     "ClusterError",
     "ClusterNotFoundError",
@@ -89,6 +91,10 @@ class TransactionError(EosKafkaError):
 
 class UnreachableError(EosKafkaError):
     """A Kafka cluster does not answer in time, or not to this user."""
+
+
+class AuthorizationError(EosKafkaError):
+    """This user lacks a right on the cluster, which the message names."""
 
 
 class InternalError(EosKafkaError):

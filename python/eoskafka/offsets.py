@@ -417,7 +417,9 @@ class _Target:
         if self.timestamp is not None:
             wanted = {p: OffsetTimestamp(self.timestamp) for p in partitions}
             found = admin.list_partition_offsets(wanted) if wanted else {}
-            return {p: each.offset if each.offset >= 0 else log[p].end for p, each in found.items()}
+            return {
+                p: each.offset if each.offset >= 0 else _latest(log[p]) for p, each in found.items()
+            }
         return {p: self._by_name(p, log[p]) for p in partitions}
 
     def _by_name(self, partition: TopicPartition, log: Position) -> int:
@@ -426,13 +428,20 @@ class _Target:
         if offset == -2 or (offset is None and spec is OffsetSpec.EARLIEST):
             return log.log_start
         if offset == -1 or offset is None:
-            return log.end
+            return _latest(log)
         if not log.log_start <= offset <= log.end:
             raise OffsetsError(
                 f"{_names([partition])} has the offsets {log.log_start} to {log.end}, and not "
                 f"{offset}. Nothing was changed"
             )
         return offset
+
+
+def _latest(log: Position) -> int:
+    """Not behind what a query has read that reads open transactions too."""
+    if log.committed is None or log.committed > log.end + log.open_records:
+        return log.end
+    return max(log.end, log.committed)
 
 
 def _is_chosen(partition: TopicPartition, target: _Target, topics: Collection[str]) -> bool:

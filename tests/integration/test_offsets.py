@@ -176,6 +176,16 @@ def test_and_leaves_out_what_is_before_the_latest_one(job: Job) -> None:
     assert job.written() == [*range(10), 12, 13]
 
 
+def test_a_query_that_reads_open_transactions_is_not_taken_back_by_latest(streams: Streams) -> None:
+    job = Job(streams, records=2)
+    with streams.open_transaction(job.input, 90, 91):
+        options = {"kafka.group.id": job.group, "kafka.isolation.level": "read_uncommitted"}
+        rows = kv(streams.source(job.input, options))
+        streams.run(streams.sink(rows, job.output, job.checkpoint))
+        assert sum(streams.offsets(job.group, job.input).values()) == 4
+        assert job.moved("latest") == ()
+
+
 def test_a_query_goes_on_at_named_offsets(job: Job) -> None:
     assert job.moved(json.dumps({job.input: {"0": 3}})) == (Move(job.input, 0, 5, 3),)
     job.run()

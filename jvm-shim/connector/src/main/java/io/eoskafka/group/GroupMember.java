@@ -2,6 +2,7 @@ package io.eoskafka.group;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,6 +22,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
@@ -99,6 +101,8 @@ public final class GroupMember implements Membership {
       }
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
+    } catch (AuthorizationException e) {
+      throw Denied.in(e, "Describe").orElseThrow();
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }
@@ -149,6 +153,8 @@ public final class GroupMember implements Membership {
       }
     } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
       throw fenced(e);
+    } catch (AuthorizationException e) {
+      throw Denied.in(e, "Read").orElseThrow();
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }

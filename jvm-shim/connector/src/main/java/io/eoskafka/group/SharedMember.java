@@ -1,6 +1,7 @@
 package io.eoskafka.group;
 
 import io.eoskafka.config.ClientSettings;
+import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
@@ -339,10 +340,15 @@ public final class SharedMember implements Membership {
           } catch (FencedInstanceIdException e) {
             done.completeExceptionally(members.fencedByDriver(identity, e));
           } catch (RuntimeException e) {
-            done.completeExceptionally(e);
+            done.completeExceptionally(orDenied(e));
           }
         });
     get(done);
+  }
+
+  /** Joining needs rights on the group, committing on the topics too. */
+  private static RuntimeException orDenied(RuntimeException e) {
+    return Denied.in(e, "Read").map(RuntimeException.class::cast).orElse(e);
   }
 
   private void fence(Set<String> transactionalIds) {
@@ -463,7 +469,7 @@ public final class SharedMember implements Membership {
       }
       fail(named);
     } catch (RuntimeException e) {
-      fail(e);
+      fail(orDenied(e));
     } catch (Error e) {
       fail(new IllegalStateException(e));
       throw e;

@@ -6,6 +6,7 @@ import io.eoskafka.task.GoneRanges;
 import io.eoskafka.task.IdlePool;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskTransaction;
+import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.FetchedTopics;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
@@ -25,6 +26,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.slf4j.Logger;
@@ -272,6 +274,8 @@ final class SlotConsumer {
       } catch (OffsetOutOfRangeException e) {
         skipLostData(e);
         continue;
+      } catch (AuthorizationException e) {
+        throw Denied.in(e, "Read").orElseThrow();
       } catch (InterruptException e) {
         throw KafkaCalls.asJava(e);
       }

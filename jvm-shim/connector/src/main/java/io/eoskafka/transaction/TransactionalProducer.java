@@ -6,6 +6,7 @@ import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.wire.CoordinatorCalls;
+import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.TransactionEnds;
@@ -441,7 +442,13 @@ public final class TransactionalProducer {
         return fenced(e);
       }
     }
-    return EosKafkaException.of(
-        "EOSKAFKA_WRITE_FAILED", Map.of("transactionalId", transactionalId, "cause", root), e);
+    Throwable last = root;
+    return Denied.in(e, "Write")
+        .orElseGet(
+            () ->
+                EosKafkaException.of(
+                    "EOSKAFKA_WRITE_FAILED",
+                    Map.of("transactionalId", transactionalId, "cause", last),
+                    e));
   }
 }

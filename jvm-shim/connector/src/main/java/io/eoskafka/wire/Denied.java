@@ -1,0 +1,44 @@
+package io.eoskafka.wire;
+
+import io.eoskafka.config.EosKafkaException;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.GroupAuthorizationException;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
+import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
+
+/** What brokers do not allow, as an error that names the missing right. */
+public final class Denied {
+  private Denied() {}
+
+  /**
+   * @param onTopics the operation, where it is one on topics
+   * @return the error for a refusal among an exception and its causes, or empty
+   */
+  public static Optional<EosKafkaException> in(Throwable exception, String onTopics) {
+    for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
+      if (cause instanceof AuthorizationException refusal) {
+        return Optional.of(
+            EosKafkaException.of(
+                "EOSKAFKA_NOT_AUTHORIZED",
+                Map.of("right", right(refusal, onTopics), "cause", refusal.getMessage()),
+                exception));
+      }
+    }
+    return Optional.empty();
+  }
+
+  private static String right(AuthorizationException refusal, String onTopics) {
+    if (refusal instanceof TopicAuthorizationException topics) {
+      return onTopics + " on the topic " + String.join(", ", topics.unauthorizedTopics());
+    }
+    if (refusal instanceof GroupAuthorizationException group) {
+      return "Read on the group " + group.groupId();
+    }
+    if (refusal instanceof TransactionalIdAuthorizationException) {
+      return "Write and Describe on transactional ids with the query's transactionalIdPrefix";
+    }
+    return "a right on the cluster";
+  }
+}

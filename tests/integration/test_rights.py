@@ -1,0 +1,94 @@
+"""Rights that a user lacks: each is named, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import eoskafka
+import pytest
+from eoskafka.cluster import LocalCluster
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourceType,
+)
+from pyspark.sql import SparkSession
+from streams import QUERY_S, Streams, kv
+
+# The local cluster knows one user. What has no rules is open to it.
+USER = "User:ANONYMOUS"
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker that asks for rights."""
+    data_dir = tmp_path_factory.mktemp("guarded")
+    with LocalCluster(brokers=1, data_dir=data_dir, properties=GUARDED) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def guarded(
+    shared_spark: SparkSession, guarded_cluster: LocalCluster, tmp_path: Path
+) -> Iterator[Streams]:
+    """Queries on that broker."""
+    with closing(Streams(shared_spark, guarded_cluster.bootstrap_servers, tmp_path)) as streams:
+        yield streams
+
+
+def rules(kind: ResourceType, name: str, operation: ACLOperation) -> list[ACL]:
+    """Everything but this operation on everything whose name begins so."""
+    on = ResourcePattern(kind, name, ACLResourcePatternType.PREFIXED)
+    return [
+        ACL(USER, "*", ACLOperation.ALL, ACLPermissionType.ALLOW, on),
+        ACL(USER, "*", operation, ACLPermissionType.DENY, on),
+    ]
+
+
+CASES = {
+    "to read the input": (ResourceType.TOPIC, "input", ACLOperation.READ, "Read on the topic"),
+    "to write the output": (ResourceType.TOPIC, "output", ACLOperation.WRITE, "Write on the topic"),
+    "to be in the group": (ResourceType.GROUP, "group", ACLOperation.READ, "Read on the group"),
+    "to have transactions": (
+        ResourceType.TRANSACTIONAL_ID,
+        "prefix",
+        ACLOperation.WRITE,
+        "on transactional ids",
+    ),
+}
+
+
+@pytest.mark.parametrize("ownership", ["exclusive", pytest.param("shared", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CASES)
+def test_a_right_that_is_missing_is_named(guarded: Streams, name: str, ownership: str) -> None:
+    kind, what, operation, wanted = CASES[name]
+    names = {"input": guarded.topic(records=4), "output": guarded.topic()}
+    names |= {"group": guarded.group(), "prefix": guarded.group()}
+    checkpoint = guarded.checkpoint()
+
+    def writer() -> object:
+        options = {"kafka.group.id": names["group"], "ownership": ownership}
+        rows = kv(guarded.source(names["input"], options))
+        prefix = {"transactionalIdPrefix": names["prefix"]}
+        return guarded.sink(rows, names["output"], checkpoint, prefix)
+
+    acls = rules(kind, names[what], operation)
+    guarded.admin.create_acls(acls)
+    query = guarded.start(writer())  # type: ignore[arg-type]
+    with pytest.raises(eoskafka.AuthorizationError) as error:
+        query.awaitTermination(QUERY_S)
+    text = str(eoskafka.error_of(error.value))
+    assert wanted in text
+    assert what == "prefix" or names[what] in text
+    guarded.admin.delete_acls(acls)
+    guarded.run(writer())  # type: ignore[arg-type]
+    assert guarded.numbers(names["output"]) == [0, 1, 2, 3]
