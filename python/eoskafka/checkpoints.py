@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _IDENTITY = "eoskafka-identity.json"
+_TAKEN_OVER = "eoskafka-taken-over"
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,6 @@ class Identity:
     instance_id: str
     checkpoint_id: str
     shared: bool
-
-    @staticmethod
-    def new(group: str, source_path: str) -> Identity:
-        """For a checkpoint that has none yet: the connector takes what it finds."""
-        checkpoint_id = stamps.digest(source_path)
-        return Identity(group, f"eoskafka-{checkpoint_id}", checkpoint_id, False)
 
     @property
     def id(self) -> str:
@@ -63,14 +58,17 @@ class Batch:
             `startingOffsets` said.
         end: where it ends.
         committed: whether Spark knows that it was done.
-        built_in: whether the built-in connector has planned it: eoskafka's text ends with a space.
+        log_is_ahead: whether Spark's log was written by the built-in connector, or without a sink
+            of eoskafka, and no run of eoskafka has gone on from it yet: then it says where to.
+        until: the last batch before the one that comes next, -1 before the first.
     """
 
     number: int
     start: dict[TopicPartition, int] | None
     end: dict[TopicPartition, int]
     committed: bool
-    built_in: bool
+    log_is_ahead: bool
+    until: int
 
 
 class Checkpoint:
@@ -134,9 +132,15 @@ class Checkpoint:
         }
         self._write(f"sources/{self.source}/{_IDENTITY}", json.dumps(found, separators=(",", ":")))
 
-    def new_identity(self, group: str) -> Identity:
-        """What `write_identity` is to write for a checkpoint that has none."""
-        return Identity.new(group, f"{self.location.rstrip('/')}/sources/{self.source}")
+    def new_identity(self, group: str = "") -> Identity:
+        """What the connector makes for a checkpoint that has none; with its own group or this one.
+
+        On another file system the path that Spark sees is not known, and so not that group.
+        """
+        place = self.location if self._files else f"file:{Path(self._root).absolute()}"
+        checkpoint_id = stamps.digest(f"{place.rstrip('/')}/sources/{self.source}")
+        instance = f"eoskafka-{checkpoint_id}"
+        return Identity(group or instance, instance, checkpoint_id, False)
 
     def last_batch(self) -> Batch | None:
         """The last batch that Spark has planned, or None.
@@ -152,10 +156,16 @@ class Checkpoint:
         if before is None and last == 0:
             before = self._initial()
         is_done = last in self._batches("commits")
-        return Batch(last, before, self._offsets(last), is_done, not self._is_ours(last))
+        until = last if is_done else last - 1
+        taken_over = (self._read(f"sources/{self.source}/{_TAKEN_OVER}") or "").strip()
+        # What eoskafka plans with its own sink ends with a space.
+        is_ours = until < 0 or self._lines(until)[2 + self.source].endswith(" ")
+        is_ahead = not is_ours and taken_over != str(until)
+        return Batch(last, before, self._offsets(last), is_done, is_ahead, until)
 
-    def _is_ours(self, batch: int) -> bool:
-        return self._lines(batch)[2 + self.source].endswith(" ")
+    def write_taken_over(self, batch: int) -> None:
+        """Let the group be the truth from the batch after this one on."""
+        self._write(f"sources/{self.source}/{_TAKEN_OVER}", str(batch))
 
     def _lines(self, batch: int) -> list[str]:
         """A version, the batch's settings, then a line for each source."""
@@ -211,17 +221,26 @@ class Checkpoint:
                 return bytes(file.read()).decode()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(name, error) from error
 
     def _write(self, name: str, text: str) -> None:
-        if self._files is None:
-            place = Path(self._root, name)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, encoding="utf-8")
-            return
-        folder = name.rpartition("/")[0]
-        self._files.create_dir(f"{self._root}/{folder}", recursive=True)
-        with self._files.open_output_stream(f"{self._root}/{name}") as file:
-            file.write(text.encode())
+        try:
+            if self._files is None:
+                place = Path(self._root, name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text, encoding="utf-8")
+                # Hadoop's own, of a former text.
+                place.with_name(f".{place.name}.crc").unlink(missing_ok=True)
+                return
+            self._files.create_dir(f"{self._root}/{name.rpartition('/')[0]}", recursive=True)
+            with self._files.open_output_stream(f"{self._root}/{name}") as file:
+                file.write(text.encode())
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.location}/{name} cannot be written: {error}. Nothing was changed in the "
+                "group"
+            ) from error
 
 
 def _file_system(location: str) -> tuple[Any, str]:

@@ -50,7 +50,8 @@ def install() -> None:
     def convert(raised: object) -> BaseException:
         converted: BaseException = original(raised)
         error = error_of(converted)
-        if error is not None:
+        # Whoever wraps this function, as delta-spark does, hides that it is there already.
+        if error is not None and not isinstance(converted, errors.EosKafkaError):
             # One that pyspark does not know it would leave to py4j.
             is_unknown = isinstance(converted, captured.UnknownException)
             both: Any = (

@@ -13,18 +13,20 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    KafkaConfigurationError,
     KafkaError,
     NotCoordinatorError,
 )
 from kafka.structs import OffsetAndMetadata
 
-from eoskafka.errors import UnreachableError
+from eoskafka.errors import ConfigurationError, UnreachableError
 
 OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -48,18 +50,25 @@ class Connection:
     """
 
     servers: str
-    settings: Mapping[str, str]
+    settings: Mapping[str, Any]
 
     def admin(self, servers: str = "") -> closing[KafkaAdminClient]:
         """A client of all brokers, or of these."""
-        return closing(
-            KafkaAdminClient(
-                bootstrap_servers=(servers or self.servers).split(","),
-                request_timeout_ms=_TIMEOUT_MS,
-                bootstrap_timeout_ms=_TIMEOUT_MS,
-                **self.settings,
+        given: dict[str, object] = {
+            "request_timeout_ms": _TIMEOUT_MS,
+            "bootstrap_timeout_ms": _TIMEOUT_MS,
+            **self.settings,
+        }
+        try:
+            client = KafkaAdminClient(
+                bootstrap_servers=(servers or self.servers).split(","), **given
             )
-        )
+        except (KafkaConfigurationError, TypeError, ValueError, AssertionError) as error:
+            raise ConfigurationError(
+                f"the client refuses an address or a setting: {error}. It is kafka-python's, whose "
+                "settings have underscores or dots: security_protocol"
+            ) from error
+        return closing(client)
 
     @contextmanager
     def looking_at(self, what: str) -> Iterator[None]:

@@ -11,7 +11,8 @@ import enum
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec, OffsetTimestamp
@@ -33,6 +34,8 @@ from eoskafka.groups import (
 # Of a commit; a broker takes about 1 MiB at a time.
 _AT_A_TIME = 1_000
 _STABLE_MS = 500
+# In 1973: what is less is in seconds, or a date.
+_EARLIEST_MS = 100_000_000_000
 
 
 class State(str, enum.Enum):
@@ -134,6 +137,8 @@ class Adoption:
         open_batch: the built-in connector's last batch if it was not finished, else None: what it
             has written already is written again.
         open_records: offsets of that batch, or None where its start is not known.
+        is_new: whether there was no checkpoint: then one is made for the query to come.
+        without_offset: partitions that have no offset: the query reads them from their beginning.
         moves: the offsets that have got stamps.
     """
 
@@ -142,6 +147,8 @@ class Adoption:
     start: str
     open_batch: int | None = None
     open_records: int | None = None
+    is_new: bool = False
+    without_offset: int = 0
     moves: tuple[Move, ...] = field(default=())
 
 
@@ -152,7 +159,7 @@ def show(
     bootstrap_servers: str,
     group: str,
     topics: Collection[str] = (),
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
 ) -> Standing:
     """Say where a group stands. Changes nothing.
 
@@ -170,7 +177,7 @@ def show(
         return _standing(cluster, group, topics)
 
 
-def groups(bootstrap_servers: str, client: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def groups(bootstrap_servers: str, client: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The groups of a cluster that have offsets of eoskafka.
 
     Raises:
@@ -289,7 +296,7 @@ def reset(
     group: str,
     to: str,
     topics: Collection[str] = (),
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> tuple[Move, ...]:
     """Let a stopped query go on elsewhere: to do records again, or to leave some out.
@@ -374,7 +381,12 @@ class _Target:
                     f"{given} are no offsets: {error}. Write them as "
                     '{"topic":{"0":23,"1":-1}} or {"topic":"earliest"}; -2 is earliest, -1 latest'
                 ) from error
-        if given.isdigit():
+        if given.isascii() and given.isdecimal():
+            if not _EARLIEST_MS <= int(given) < 2**63:
+                raise ConfigurationError(
+                    f"{given} is no time of these years in milliseconds since 1970; are these "
+                    "seconds, or a date? Write it as 2026-11-21T09:30:00Z"
+                )
             return _Target(timestamp=int(given))
         try:
             moment = datetime.fromisoformat(given.replace("Z", "+00:00"))
@@ -385,9 +397,10 @@ class _Target:
             ) from error
         if moment.tzinfo is None:
             raise ConfigurationError(
-                f"{given!r} has no time zone: write {given}Z for UTC, or {given}+01:00"
+                f"{given!r} has no time zone: write {moment.isoformat()}Z for UTC, or "
+                f"{moment.isoformat()}+01:00"
             )
-        return _Target(timestamp=int(moment.astimezone(timezone.utc).timestamp() * 1_000))
+        return _Target(timestamp=int(moment.timestamp() * 1_000))
 
     @staticmethod
     def parse_json(text: str, named: Mapping[str, OffsetSpec]) -> _Target:
@@ -398,10 +411,14 @@ class _Target:
                     raise ValueError(f"{partitions!r} is neither earliest nor latest")
                 by_topic[topic] = named[partitions]
                 continue
+            if not partitions:
+                raise ValueError(f"no partition of {topic} is named")
             for partition, offset in partitions.items():
                 if not isinstance(offset, int) or isinstance(offset, bool) or offset < -2:
                     raise ValueError(f"{offset!r} is no offset")
                 offsets[TopicPartition(topic, int(partition))] = offset
+        if not offsets and not by_topic:
+            raise ValueError("no partition is named")
         return _Target(offsets=offsets, by_topic=by_topic)
 
     def of(
@@ -497,6 +514,11 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
             f"group '{standing.group}' has no offsets{of}: a query that begins with it begins at "
             "its startingOffsets. Nothing was changed"
         )
+    missing = sorted(set(topics) - {each.topic for each in have})
+    if missing:
+        raise OffsetsError(
+            f"group '{standing.group}' has no offsets of {', '.join(missing)}. Nothing was changed"
+        )
     for each in have:
         place = f"the offset of {each.topic}-{each.partition} in group '{standing.group}'"
         if each.kind == stamps.Kind.NONE.value:
@@ -572,7 +594,7 @@ def adopt(
     source: int = 0,
     take_over: bool = False,
     at: str = "",
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> Adoption:
     """Check a checkpoint before its query moves here, and give it the offsets of its group.
@@ -610,43 +632,44 @@ def adopt(
             f"{checkpoint} belongs to group '{identity.group}', not to '{group}'. Nothing was "
             "changed. To begin with the other group use a new checkpoint"
         )
-    group = identity.group if identity else group
     batch = place.last_batch()
+    if not (identity or group or batch):
+        raise OffsetsError(
+            f"{checkpoint} knows no group: name the one whose offsets its query is to have"
+        )
+    owner = identity or place.new_identity(group)
     cluster = Connection(bootstrap_servers, client or {})
-    with cluster.looking_at(f"group '{group}'" if group else "the cluster"):
-        standing = _standing(cluster, group, topics, _topics_named(target)) if group else None
-        if batch is not None and batch.built_in and not at:
-            return _taken_over(cluster, place, batch, identity, standing)
-        if standing is None:
-            raise OffsetsError(
-                f"{checkpoint} knows no group: name the one whose offsets its query is to have"
-            )
-        return _adopted(cluster, place, identity, standing, target, take_over, dry_run)
+    with cluster.looking_at(f"group '{owner.group}'"):
+        standing = _standing(cluster, owner.group, topics, _topics_named(target))
+        # Where others have gone on with the checkpoint, its log says where the query goes on.
+        log = batch if batch and (identity is None or batch.log_is_ahead) else None
+        if log and not at:
+            return _taken_over(cluster, place, log, owner, standing)
+        return _adopted(cluster, place, owner, standing, target, log, take_over, dry_run)
 
 
 def _taken_over(
-    cluster: Connection,
-    place: Checkpoint,
-    batch: Batch,
-    identity: Identity | None,
-    standing: Standing | None,
+    cluster: Connection, place: Checkpoint, batch: Batch, owner: Identity, standing: Standing
 ) -> Adoption:
-    """The built-in connector's log is the last: nothing is to be changed."""
-    own = {identity.id} if identity else set()
-    if standing and any(
-        each.committed is not None and each.identity not in own for each in standing.positions
-    ):
-        raise OffsetsError(
-            f"{place.location} is a checkpoint of the built-in connector, whose log says where the "
-            f"query goes on, and group '{standing.group}' has offsets of its own. Nothing was "
-            "changed; give the query another kafka.group.id"
-        )
-    start = batch.end if batch.committed else batch.start
-    if start is None:
-        raise OffsetsError(
-            f"batch {batch.number} of {place.location} was not finished, and the checkpoint does "
-            "not have its start. Nothing was changed; let the built-in connector finish it"
-        )
+    """Nothing is to be changed: the connector takes the log over at its start."""
+    start = _start_of(place, batch)
+    for each in standing.positions:
+        if each.committed is None:
+            continue
+        if each.identity != owner.id:
+            raise OffsetsError(
+                f"{place.location} is a checkpoint of the built-in connector, whose log says where "
+                f"the query goes on, and group '{standing.group}' has offsets of others. Nothing "
+                "was changed; give the query another kafka.group.id"
+            )
+        logged = start.get(TopicPartition(each.topic, each.partition))
+        if logged is not None and each.is_same_topic and each.committed > logged:
+            raise OffsetsError(
+                f"the log of {place.location} goes on at offset {logged} of {each.topic}-"
+                f"{each.partition}, and group '{standing.group}' is at {each.committed}: the "
+                "checkpoint is an older copy, or its path was used anew. Nothing was changed. Say "
+                "which holds with --at, or use a new checkpoint and kafka.group.id"
+            )
     with cluster.admin() as admin:
         ids = topic_ids(admin, {partition.topic for partition in start})
         missing = sorted(set(start) - set(ids))
@@ -666,7 +689,7 @@ def _taken_over(
     is_open = not batch.committed
     return Adoption(
         Situation.BUILT_IN,
-        standing.group if standing else "",
+        standing.group,
         offset_json(start),
         open_batch=batch.number if is_open else None,
         open_records=(
@@ -677,16 +700,26 @@ def _taken_over(
     )
 
 
+def _start_of(place: Checkpoint, batch: Batch) -> dict[TopicPartition, int]:
+    start = batch.end if batch.committed else batch.start
+    if start is None:
+        raise OffsetsError(
+            f"batch {batch.number} of {place.location} was not finished, and the checkpoint does "
+            "not have its start. Nothing was changed; let the built-in connector finish it"
+        )
+    return start
+
+
 def _adopted(
     cluster: Connection,
     place: Checkpoint,
-    identity: Identity | None,
+    owner: Identity,
     standing: Standing,
     target: _Target,
+    log: Batch | None,
     take_over: bool,
     dry_run: bool,
 ) -> Adoption:
-    owner = identity or place.new_identity(standing.group)
     everything = {TopicPartition(each.topic, each.partition): each for each in standing.positions}
     with cluster.admin() as admin:
         ids = topic_ids(admin, _topics_of(standing))
@@ -699,30 +732,42 @@ def _adopted(
         )
     own = {owner.id, stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)}
     foreign = {p: each for p, each in have.items() if each.identity not in own}
-    news = {p: each.committed or 0 for p, each in foreign.items() if p in ids} | named
-    start = offset_json({p: each.committed or 0 for p, each in have.items()} | news)
+    news = {p: each.committed or 0 for p, each in foreign.items() if p in ids}
+    # What is not named goes on where the log says.
+    news |= {p: o for p, o in (_start_of(place, log) if log else {}).items() if p in ids}
+    news |= named
+    start = {p: each.committed or 0 for p, each in have.items()} | news
+    found = Adoption(
+        Situation.ADOPTED if news else Situation.READY,
+        standing.group,
+        offset_json(start),
+        is_new=not place.exists,
+        without_offset=len(set(ids) - set(start)),
+        moves=tuple(
+            Move(p.topic, p.partition, each.committed if each else None, offset)
+            for p, offset in sorted(news.items())
+            for each in [everything.get(p)]
+        ),
+    )
     if not news:
-        return Adoption(Situation.READY, standing.group, start)
+        return found
     _refuse_alive(standing)
     _refuse_unadoptable(place, foreign, have, take_over)
-    # Of a later batch than any in Spark's log, which would count otherwise where it is the built-in
-    # connector's.
-    batch = place.last_batch()
-    stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", batch.number + 1 if batch else -1)
     if not dry_run:
+        # Of a batch that no log has yet: with state the query is refused, which does not fit to it.
+        batch = place.last_batch()
+        epoch = batch.number + 1 if batch else -1
+        stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", epoch)
         # First, so that a repetition goes on with the same identity.
-        if identity is None:
-            place.write_identity(owner)
+        place.write_identity(owner)
         stamped = {
             p: OffsetAndMetadata(offset, stamps.encode(stamp._replace(topic_id=ids[p])), -1)
             for p, offset in news.items()
         }
         _commit(cluster, standing.group, stamped)
-    moves = tuple(
-        Move(p.topic, p.partition, everything[p].committed, offset)
-        for p, offset in sorted(news.items())
-    )
-    return Adoption(Situation.ADOPTED, standing.group, start, moves=moves)
+        if log:
+            place.write_taken_over(log.until)
+    return found
 
 
 def _refuse_unadoptable(

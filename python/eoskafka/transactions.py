@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
@@ -24,6 +25,8 @@ from eoskafka.groups import OPEN, Connection
 
 DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
 _READ_S = 60.0
+_LOOKS = 2
+_LOOK_AGAIN_S = 1.0
 _ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
@@ -53,8 +56,8 @@ class Transaction:
     Attributes:
         id: the transactional id.
         kind: what it is for; OTHER where the id does not begin with the prefix.
-        owner: of whom, 22 characters: the identity in a group's stamps (TASK), or the query's or
-            job's id; empty where it is not eoskafka's.
+        owner: of whom, 22 characters: the identity in a group's stamps (TASK; in a shared group its
+            driver), or the query's or job's id; empty where it is not eoskafka's.
         state: Kafka's name of it.
         producer_id: the producer's id.
         producer_epoch: and its epoch.
@@ -110,7 +113,7 @@ def transactions(
     bootstrap_servers: str,
     prefix: str = "eoskafka",
     everything: bool = False,
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
 ) -> tuple[Transaction, ...]:
     """The open transactions of a cluster, the oldest first.
 
@@ -140,7 +143,7 @@ def describe(
     bootstrap_servers: str,
     transactional_id: str,
     prefix: str = "eoskafka",
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
 ) -> tuple[Transaction, tuple[Blocked, ...]]:
     """A transaction, and whom it holds up.
 
@@ -167,7 +170,7 @@ def describe(
 def blocked(
     bootstrap_servers: str,
     topics: Collection[str] = (),
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
 ) -> tuple[Blocked, ...]:
     """Partitions whose `read_committed` readers wait, and for which transaction.
 
@@ -198,7 +201,7 @@ def abort(
     prefix: str = "eoskafka",
     decision_topic: str = DEFAULT_DECISION_TOPIC,
     fence: bool = False,
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
 ) -> Transaction:
     """End an open transaction, so that nothing of it takes effect: never one that is decided.
 
@@ -228,14 +231,25 @@ def abort(
         if found is None or refusal:
             raise TransactionError(f"'{transactional_id}' is not ended: {refusal}")
         if found.kind is Kind.WRITER:
+            # Before anything is changed, and once more when nobody can decide any more: until then
+            # the query may have gone on with this id.
+            _refuse_decided(cluster, decision_topic, found)
             _initialise(cluster, re.sub(r"-w[0-9.]+$", "-decisions", transactional_id))
-            if _is_decided(cluster, decision_topic, found):
-                raise TransactionError(
-                    f"'{transactional_id}' is not ended: its epoch is decided, so its records have "
-                    "taken effect, and would be lost. Start the query: it commits them"
-                )
+            with cluster.admin() as admin:
+                now = _described(admin, transactional_id, prefix)
+            if now is None or not now.is_open:
+                return found
+            _refuse_decided(cluster, decision_topic, now)
         _initialise(cluster, transactional_id)
     return found
+
+
+def _refuse_decided(cluster: Connection, topic: str, writer: Transaction) -> None:
+    if _is_decided(cluster, topic, writer):
+        raise TransactionError(
+            f"'{writer.id}' is not ended: its epoch is decided, so its records have taken effect, "
+            "and would be lost. Start the query: it commits them"
+        )
 
 
 def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
@@ -299,6 +313,7 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
         with cluster.admin() as admin:
             ends |= _latest(admin, where, "read_uncommitted")
         parts: dict[int, list[dict[str, object]]] = {}
+        is_there = False
         deadline = time.monotonic() + _READ_S
         while any(consumer.position(partition) < ends[partition] for partition in where):
             if time.monotonic() > deadline:
@@ -308,6 +323,7 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
                 )
             for record in consumer:
                 key = record.key.decode()
+                is_there |= key == f"run:{writer.owner}" and record.value is not None
                 if not key.startswith(f"decision:{writer.owner}:"):
                     continue
                 number = int(key.rpartition(":")[2])
@@ -315,6 +331,11 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
                     parts.clear()
                 if record.value is not None:
                     parts[number] = json.loads(record.value)["outputs"]
+    if not is_there:
+        raise TransactionError(
+            f"'{writer.id}' is not ended: the topic {topic} has no entry of its query, so whether "
+            "it is decided is not known. Name the query's decisionTopic with --decision-topic"
+        )
     return any(
         (each.get("id"), each.get("producerId"), each.get("producerEpoch"))
         == (writer.id, writer.producer_id, writer.producer_epoch)
@@ -364,6 +385,32 @@ def _latest(
 def _blocked(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition]
 ) -> tuple[Blocked, ...]:
+    """What hangs is looked at again: a transaction may end between the questions."""
+    found = {(each.topic, each.partition): each for each in _look(admin, partitions)}
+    suspects = {place: each for place, each in found.items() if each.is_hanging}
+    for _ in range(_LOOKS):
+        if not suspects:
+            break
+        time.sleep(_LOOK_AGAIN_S)
+        again = _look(admin, [TopicPartition(*place) for place in suspects])
+        now = {(each.topic, each.partition): each for each in again}
+        for place, before in list(suspects.items()):
+            each = now.get(place)
+            if each is None or (each.producer_id, each.stable) != (
+                before.producer_id,
+                before.stable,
+            ):
+                # Another one, or none: that one has ended.
+                del suspects[place], found[place]
+                if each is not None and not each.is_hanging:
+                    found[place] = each
+            elif not each.is_hanging:
+                found[place] = each
+                del suspects[place]
+    return tuple(found[place] for place in sorted(found))
+
+
+def _look(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> tuple[Blocked, ...]:
     stable = _latest(admin, partitions, "read_committed")
     ends = _latest(admin, partitions, "read_uncommitted")
     hidden = sorted(p for p in partitions if stable[p] < ends[p])

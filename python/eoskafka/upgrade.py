@@ -10,6 +10,7 @@ import enum
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kafka import TopicPartition
 from kafka.errors import KafkaError
@@ -89,7 +90,7 @@ def check(
     bootstrap_servers: str,
     group: str,
     topics: Sequence[str] = (),
-    client: Mapping[str, str] | None = None,
+    client: Mapping[str, Any] | None = None,
 ) -> Report:
     """Look at a group and its brokers, and say what moving to this version takes.
 

@@ -6,6 +6,7 @@ Where the two differ on purpose, docs/builtin.md says why, and a test here has a
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections import Counter
@@ -14,13 +15,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from eoskafka import offsets
 from eoskafka.cluster import LocalCluster
 from harness import until
 from kafka import KafkaProducer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, count, lit, window
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from streams import LARGE, QUERY_S, SMALL_FETCHES, Options, Streams, held, kv, read
 
 SLOW = pytest.mark.slow
@@ -552,6 +554,74 @@ def test_the_first_batch_after_the_builtin_connector_is_not_done_twice(streams: 
     assert streams.numbers(output) == [*range(7)]
 
 
+def one_batch(streams: Streams, writer: DataStreamWriter) -> None:
+    """Run a query's first batch, and stop it before it looks for another."""
+    query = streams.start(writer.trigger(processingTime="1 hour"))
+    until(lambda: len(query.recentProgress) > 0, "the batch", QUERY_S)
+    query.stop()
+
+
+def test_only_the_sink_goes_to_the_other_connector_and_back(streams: Streams) -> None:
+    topic, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
+    for number, form in enumerate(("eoskafka", "kafka", "eoskafka")):
+        streams.send(topic, 2 * number, 2 * number + 1)
+        one_batch(streams, streams.sink(kv(streams.source(topic)), output, checkpoint).format(form))
+    assert streams.numbers(output) == [*range(6)]
+
+
+def test_offsets_that_expired_while_the_other_connector_ran(streams: Streams) -> None:
+    topic, output, group = streams.topic(), streams.topic(), streams.group()
+    checkpoint, options = streams.checkpoint(), {"kafka.group.id": group}
+    for number, form in enumerate(("eoskafka", "kafka", "eoskafka")):
+        streams.form = form
+        if number == 2:
+            streams.admin.delete_groups([group])
+        streams.send(topic, 2 * number, 2 * number + 1)
+        streams.copy(topic, output, checkpoint, options if form == "eoskafka" else None)
+    assert streams.numbers(output) == [*range(6)]
+
+
+def test_a_path_that_the_other_connector_has_used_anew_is_refused(streams: Streams) -> None:
+    topic, output, checkpoint = streams.topic(records=8), streams.topic(), streams.checkpoint()
+    streams.copy(topic, output, checkpoint)
+    shutil.rmtree(checkpoint)
+    streams.form, other = "kafka", streams.topic()
+    limited = streams.source(topic, {"maxOffsetsPerTrigger": 2})
+    one_batch(streams, streams.sink(kv(limited), other, checkpoint))
+    streams.form = "eoskafka"
+    error = streams.failure(streams.sink(kv(streams.source(topic)), other, checkpoint))
+    assert "[EOSKAFKA_LOG_BEHIND_GROUP]" in error
+    # The command that the error names.
+    at = json.dumps({topic: {"0": 1, "1": 1}})
+    (group,) = re.findall("group '([^']+)' is at", error)
+    offsets.adopt(streams.servers, str(checkpoint), group, at=at)
+    streams.copy(topic, other, checkpoint)
+    assert streams.numbers(other) == [*range(8)]
+
+
+def test_a_source_without_news_is_no_sign_of_another_connector(streams: Streams) -> None:
+    busy, idle, output = streams.topic(records=2), streams.topic(), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def run() -> None:
+        rows = [
+            kv(
+                streams.source(
+                    topic, {"kafka.group.id": f"{output}-{topic}", "ownership": "shared"}
+                )
+            )
+            for topic in (busy, idle)
+        ]
+        streams.run(streams.sink(rows[0].union(rows[1]), output, checkpoint))
+
+    run()
+    streams.send(busy, 2, 3)
+    run()
+    streams.send(idle, 4)
+    run()
+    assert streams.numbers(output) == [*range(5)]
+
+
 # ---- plans
 
 
@@ -724,7 +794,7 @@ def test_a_source_that_only_reads_begins_anew_without_its_checkpoint(either: Str
 
 def test_starting_offsets_outside_the_log_are_named(streams: Streams) -> None:
     topic = streams.topic(records=4)
-    offsets = json.dumps({topic: {"0": 99, "1": 0}})
-    error = refusal(streams, {"subscribe": topic, "startingOffsets": offsets})
+    beyond = json.dumps({topic: {"0": 99, "1": 0}})
+    error = refusal(streams, {"subscribe": topic, "startingOffsets": beyond})
     assert "[EOSKAFKA_START_OUT_OF_RANGE] startingOffsets has 99" in error
     assert "the offsets 0 to 2" in error

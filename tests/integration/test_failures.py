@@ -8,9 +8,11 @@ import uuid
 
 import eoskafka
 import pytest
+from eoskafka import failures
 from harness import until
 from kafka import TopicPartition
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors.exceptions import captured
 from streams import QUERY_S, Streams, kv
 
 
@@ -64,3 +66,16 @@ def test_a_driver_that_another_one_has_fenced(streams: Streams) -> None:
     started(str(copy))
     with pytest.raises(eoskafka.FencedError):
         first.awaitTermination(QUERY_S)  # type: ignore[attr-defined]
+
+
+def test_beside_a_package_that_wraps_the_same_function(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As delta-spark does, whichever comes first."""
+    original = captured.convert_exception
+    monkeypatch.setattr(captured, "convert_exception", lambda raised: original(raised))
+    failures.install()
+    topic = streams.topic()
+    writer = streams.sink(kv(streams.source("no-such-topic")), topic)
+    with pytest.raises(eoskafka.ConfigurationError):
+        streams.start(writer).awaitTermination(QUERY_S)

@@ -258,12 +258,39 @@ def test_offsets_that_may_still_come_are_waited_for(job: Job) -> None:
         ("yesterday", "no place to go to"),
         ("2026-11-21T09:30:00", "has no time zone"),
         ('{"t":', "are no offsets"),
+        ("{}", "no partition is named"),
+        ('{"t":{}}', "no partition of t is named"),
+        ("1763716800", "are these seconds, or a date?"),
+        ("20261121", "are these seconds, or a date?"),
+        ("2026-11-21", "write 2026-11-21T00:00:00Z"),
+        ("9" * 20, "no time of these years"),
+        ("²", "no place to go to"),
         ('{"t":{"0":"x"}}', "is no offset"),
         ('{"no-such-topic":{"0":1}}', "has no offsets of no-such-topic"),
     ],
 )
 def test_places_that_do_not_exist_are_refused(job: Job, to: str, why: str) -> None:
     assert why in job.refused(to)
+
+
+def test_topics_that_the_group_does_not_have_are_refused(job: Job) -> None:
+    with pytest.raises(OffsetsError, match="has no offsets of typo"):
+        job.moved("earliest", topics=[job.input, "typo"])
+
+
+def test_settings_that_the_client_does_not_take(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("show", "--group", job.group, "--bootstrap-servers")
+    for more in (
+        (job.streams.servers, "-X", "foo=bar"),
+        ("localhost:abc",),
+    ):
+        code, _, err = command(capsys, *where, *more)
+        assert code == 1
+        assert "the client refuses an address or a setting" in err
+    timeout = ("-X", "request.timeout.ms=20000")
+    assert command(capsys, *where, job.streams.servers, *timeout)[0] == 0
 
 
 def test_offsets_beyond_the_log_are_refused(job: Job) -> None:
@@ -425,6 +452,24 @@ def test_a_checkpoint_on_another_file_system(job: Job) -> None:
     assert found.situation is Situation.READY
     with pytest.raises(ConfigurationError, match="on no file system"):
         offsets.adopt(job.streams.servers, "dbfs://checkpoints/payments")
+
+
+def test_a_checkpoint_that_is_made_is_told(
+    streams: Streams, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job(streams, records=4)
+    streams.set_offsets(job.group, job.input, {0: (1, "")})
+    where = ("--group", job.group, "--bootstrap-servers", streams.servers)
+    code, out, _ = command(capsys, "adopt", str(tmp_path / "mispelt"), *where, "--dry-run")
+    assert code == 0
+    assert "There was no checkpoint; it would be made" in out
+    assert "1 partitions have no offset" in out
+    assert not (tmp_path / "mispelt").exists()
+    (tmp_path / "file").write_text("no folder")
+    code, _, err = command(capsys, "adopt", str(tmp_path / "file"), *where)
+    assert code == 1
+    assert "cannot be written" in err
+    assert streams.committed(job.group, job.input)[0].metadata == ""
 
 
 def test_a_checkpoint_without_a_group_or_with_another_one(job: Job, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import eoskafka
 import pytest
@@ -11,6 +14,7 @@ from eoskafka.cli import app
 from eoskafka.errors import TransactionError
 from eoskafka.transactions import Kind, Transaction
 from harness import Flow, StartApplication, until
+from kafka import KafkaProducer
 from pyspark.sql.streaming import StreamingQuery
 from streams import LARGE, QUERY_S, Streams, held
 
@@ -89,6 +93,30 @@ def test_a_transaction_of_another_application(
     assert (code, "never used there" in err) == (1, True)
 
 
+def test_short_transactions_do_not_hang(streams: Streams) -> None:
+    topic = streams.topic(partitions=1)
+    ends = time.monotonic() + 5
+    producer = KafkaProducer(bootstrap_servers=streams.servers, transactional_id=f"short-{topic}")
+
+    def work() -> None:
+        producer.init_transactions()
+        while time.monotonic() < ends:
+            producer.begin_transaction()
+            producer.send(topic, b"x").get(10)
+            time.sleep(0.02)
+            producer.commit_transaction()
+
+    with closing(producer), ThreadPoolExecutor() as pool:
+        done = pool.submit(work)
+        seen = 0
+        while not done.done():
+            found = transactions.blocked(streams.servers, [topic])
+            assert not any(each.is_hanging for each in found)
+            seen += len(found)
+        done.result()
+    assert seen > 0
+
+
 def test_a_task_whose_transaction_is_ended_is_done_again(streams: Streams) -> None:
     output = streams.topic()
     query = held_query(streams, output)
@@ -128,6 +156,8 @@ def test_a_writer_whose_epoch_is_decided_is_not_ended(
     writers = transactions.transactions(flow.servers, prefix)
     assert {each.kind for each in writers} == {Kind.WRITER}
     for each in writers:
+        with pytest.raises(TransactionError, match="has no entry of its query"):
+            transactions.abort(flow.servers, each.id, prefix, flow.input, fence=True)
         if point == "after-decision":
             with pytest.raises(TransactionError, match="its epoch is decided"):
                 transactions.abort(flow.servers, each.id, prefix, fence=True)

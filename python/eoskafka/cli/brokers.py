@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,9 +34,15 @@ def parse(items: list[str] | None) -> dict[str, str]:
     return settings
 
 
-def client(items: list[str] | None) -> dict[str, str]:
-    """The same under kafka-python's names, which have underscores for dots."""
-    return {key.replace(".", "_"): value for key, value in parse(items).items()}
+def client(items: list[str] | None) -> dict[str, Any]:
+    """The same as kafka-python has them: underscores for dots, numbers and truth values."""
+    return {key.replace(".", "_"): _value(value) for key, value in parse(items).items()}
+
+
+def _value(text: str) -> str | int | bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if text.isascii() and text.isdecimal() else text
 
 
 def names(topics: str) -> list[str]:

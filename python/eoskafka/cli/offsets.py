@@ -259,6 +259,14 @@ def _adoption(found: Adoption, dry_run: bool) -> str:
         ],
     }[found.situation]
     lines.append(f"It goes on at {found.start}")
+    if found.is_new:
+        lines.append(
+            "There was no checkpoint; " + ("it would be made." if dry_run else "it is made now.")
+        )
+    if found.without_offset:
+        lines.append(
+            f"{found.without_offset} partitions have no offset: they are read from their beginning."
+        )
     if found.open_batch is not None:
         lines.append(
             f"Batch {found.open_batch} was not finished, and the built-in sink is at-least-once: "

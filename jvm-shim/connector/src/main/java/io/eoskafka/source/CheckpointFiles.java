@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -27,6 +28,7 @@ final class CheckpointFiles {
   private static final String TOPIC_IDS = "eoskafka-topic-ids.json";
   private static final String UNRESOLVED = "eoskafka-unresolved.json";
   private static final String RUN = "eoskafka-run";
+  private static final String TAKEN_OVER = "eoskafka-taken-over";
   private static final String INITIAL_OFFSETS = "0";
 
   private final CheckpointFolder folder;
@@ -132,6 +134,23 @@ final class CheckpointFiles {
 
   void writeRun(String run) {
     folder.write(RUN, run);
+  }
+
+  /** The last batch of others in Spark's log that a run of this connector has gone on from. */
+  OptionalLong readTakenOver() {
+    Optional<String> text = folder.read(TAKEN_OVER);
+    try {
+      return text.isEmpty()
+          ? OptionalLong.empty()
+          : OptionalLong.of(Long.parseLong(text.get().trim()));
+    } catch (NumberFormatException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(TAKEN_OVER)), e);
+    }
+  }
+
+  void writeTakenOver(long batch) {
+    folder.write(TAKEN_OVER, Long.toString(batch));
   }
 
   Optional<PartitionOffsets> readInitialOffsets() {

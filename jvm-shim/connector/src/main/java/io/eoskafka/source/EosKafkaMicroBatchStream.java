@@ -196,7 +196,8 @@ public final class EosKafkaMicroBatchStream
   @Override
   public Offset initialOffset() {
     resume(null);
-    return progress.initialOffsets();
+    PartitionOffsets initial = progress.initialOffsets();
+    return progress.groupIsTheTruth() ? initial.ours() : initial;
   }
 
   @Override
@@ -291,7 +292,10 @@ public final class EosKafkaMicroBatchStream
       ends.keySet().retainAll(progress.present());
     }
     ends.putAll(until);
-    PartitionOffsets end = PartitionOffsets.of(ends).ours();
+    PartitionOffsets end = PartitionOffsets.of(ends);
+    if (progress.groupIsTheTruth()) {
+      end = end.ours();
+    }
     if (isAvailableNow
         && options.isShared()
         && until.equals(from)
@@ -300,7 +304,8 @@ public final class EosKafkaMicroBatchStream
       // their partitions come to this one.
       return null;
     }
-    if (!end.offsets().equals(start.offsets())) {
+    if (!end.offsets().equals(start.offsets()) || end.isOurs() && !start.isOurs()) {
+      // In the second case a batch without records, so that Spark's log says whose it is.
       return end;
     }
     boolean groupIsBehind = !until.equals(from);

@@ -101,7 +101,7 @@ final class GroupProgress {
 
   private Handover successor;
 
-  /** See {@link StartingPoint}. */
+  /** The last batch that Spark's log has of others, and that is not taken over yet; else -1. */
   private long builtInUntil;
 
   private boolean isIdentityKept;
@@ -170,7 +170,7 @@ final class GroupProgress {
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    builtInUntil = builtInUntil(sparkStart, query);
+    builtInUntil = groupIsTheTruth ? builtInUntil(sparkStart, query) : -1;
     topicIds = discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet());
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     if (topicIds.isEmpty()) {
@@ -186,7 +186,7 @@ final class GroupProgress {
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
             files.sparkHasBatches(),
-            builtInUntil);
+            builtInUntil >= 0);
     // Before joining, so that a running owner is not disturbed.
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     requireChosen(sparkStart);
@@ -239,17 +239,29 @@ final class GroupProgress {
     }
     isIdentityKept = existing.equals(Optional.of(identity));
     keepIdentity(!committed.isEmpty());
+    if (builtInUntil >= 0) {
+      // Before any batch: from now on the group is the truth again, also if that batch dies.
+      files.writeTakenOver(builtInUntil);
+      builtInUntil = -1;
+    }
     return reached;
   }
 
-  /** The last batch that the built-in connector has logged before the one that is to be planned. */
-  private static long builtInUntil(PartitionOffsets sparkStart, RunningQuery query) {
+  /**
+   * The last batch before the one that is to be planned, where the built-in connector has logged
+   * it, or this one without its sink, and no run has taken that over. It cannot be told from
+   * offsets: a group that is behind Spark's log is what a batch that ended early leaves as well.
+   */
+  private long builtInUntil(PartitionOffsets sparkStart, RunningQuery query) {
     if (sparkStart == null || sparkStart.isOurs()) {
-      return StartingPoint.NOT_BUILT_IN;
+      return -1;
     }
     long planned = query.lastPlanned().orElse(-1);
     long until = query.lastDone().orElse(-1) < planned ? planned - 1 : planned;
-    LOG.info("Spark's log is the built-in connector's up to batch {}", until);
+    if (files.readTakenOver().equals(OptionalLong.of(until))) {
+      return -1;
+    }
+    LOG.info("Spark's log is not this connector's up to batch {}, and says where to go on", until);
     return until;
   }
 
@@ -429,8 +441,7 @@ final class GroupProgress {
     }
     settle(
         sparkStart,
-        new StartingPoint(
-            identity, groupIsTheTruth ? sinkCluster : null, true, true, true, builtInUntil));
+        new StartingPoint(identity, groupIsTheTruth ? sinkCluster : null, true, true, true, false));
     keepIdentity(false);
     return reached;
   }
@@ -659,6 +670,7 @@ final class GroupProgress {
                 logged.get(partition),
                 initial.get(partition),
                 decidedStart(partition),
+                stamp != null && !isOfThisTopic,
                 isRecreatedSince,
                 keptIds.containsKey(partition) && !unresolved.contains(partition),
                 lastIsDecided);
@@ -687,13 +699,15 @@ final class GroupProgress {
                     RECREATED,
                     earliest.get(partition));
           };
+      boolean isReturned = rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
       boolean isRecreated =
-          source == StartingPoint.Source.RECREATED || stamp != null && !isOfThisTopic;
+          source == StartingPoint.Source.RECREATED
+              || stamp != null && !isOfThisTopic && !isReturned;
       if (isRecreated) {
         recreated.add(partition);
       }
       long kept =
-          stamp != null && !isOfThisTopic
+          stamp != null && !isOfThisTopic && !isReturned
               ? lost(partition, start, RECREATED, earliest.get(partition))
               : keepWithinLog(partition, start, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
@@ -720,7 +734,6 @@ final class GroupProgress {
       // Nor where records are gone that a decided batch had read: the group is past them.
       boolean isPast = isOfEpoch && isOfThisTopic && kept <= committed.offset();
       boolean isOfFormer = stamp != null && !isOfThisTopic;
-      boolean isReturned = source == StartingPoint.Source.SPARK_LOG && groupIsTheTruth;
       if ((!isKnown || kept != start || isOfFormer) && !isPast
           || groupIsTheTruth && !isHere
           || isReturned) {

@@ -117,10 +117,10 @@ final class PartitionOffsets extends Offset {
   }
 
   /**
-   * The same numbers in a text that tells, in Spark's log, that this connector has planned them.
+   * The same numbers in a text that tells, in Spark's log, that the group has the truth of them.
    */
   PartitionOffsets ours() {
-    return new PartitionOffsets(offsets, json + OURS);
+    return isOurs() ? this : new PartitionOffsets(offsets, json + OURS);
   }
 
   /** Whether it is such a text; what the built-in connector writes ends with a brace. */

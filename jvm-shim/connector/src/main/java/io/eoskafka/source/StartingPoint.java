@@ -18,8 +18,9 @@ import org.apache.kafka.common.TopicPartition;
  * @param resolved whether {@code startingOffsets} were resolved before: what they did not cover
  *     then came later
  * @param sparkHasBatches whether Spark has logged a batch
- * @param builtInUntil the last batch of Spark's log, where the built-in connector has planned it;
- *     {@link #NOT_BUILT_IN} where this one has
+ * @param logIsAhead whether Spark's log was written by the built-in connector, or without our sink,
+ *     since this one has committed anything: then it is the truth, and the group knows nothing of
+ *     it
  */
 record StartingPoint(
     Identity identity,
@@ -27,10 +28,7 @@ record StartingPoint(
     boolean ownLog,
     boolean resolved,
     boolean sparkHasBatches,
-    long builtInUntil) {
-
-  /** Less than any stamp's epoch. */
-  static final long NOT_BUILT_IN = -2;
+    boolean logIsAhead) {
 
   /** Where the answer comes from. */
   enum Source {
@@ -121,6 +119,7 @@ record StartingPoint(
    *     has none for this partition
    * @param initial the initial-offset file's entry, or null
    * @param decidedStart where the decided batch that Spark runs again began, or null
+   * @param isOfFormerTopic whether {@code committed} is of a topic that had the name before
    * @param recreated whether the checkpoint knows the topic under another id
    * @param wasFound whether the checkpoint knows the partition: then the group had its offset
    * @param lastIsDecided whether the last batch that Spark has planned is known to have taken
@@ -132,15 +131,28 @@ record StartingPoint(
       Long sparkStart,
       Long initial,
       Long decidedStart,
+      boolean isOfFormerTopic,
       boolean recreated,
       boolean wasFound,
       boolean lastIsDecided) {
+    if (logIsAhead && sparkStart != null) {
+      if (committed != null && !isOfFormerTopic && committed.offset() > sparkStart) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_LOG_BEHIND_GROUP",
+            Map.of(
+                "group",
+                identity.group(),
+                "partition",
+                partition,
+                "offset",
+                committed.offset(),
+                "logged",
+                sparkStart));
+      }
+      return Source.SPARK_LOG;
+    }
     if (committed != null) {
       Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-      if (sparkStart != null && stamp.epoch() <= builtInUntil) {
-        // The checkpoint went back to the built-in connector, which moves no group.
-        return Source.SPARK_LOG;
-      }
       return switch (stamp.scope()) {
         case TASK -> Source.GROUP;
         case SOURCE_ONLY -> {

@@ -1,6 +1,5 @@
 package io.eoskafka.source;
 
-import static io.eoskafka.source.StartingPoint.NOT_BUILT_IN;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -79,41 +78,55 @@ class StartingPointTest {
       boolean recreated,
       Source expected) {
     StartingPoint rule =
-        new StartingPoint(
-            OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches, NOT_BUILT_IN);
+        new StartingPoint(OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches, false);
     assertThat(
             rule.of(
-                PARTITION, committed(scope), sparkStart, initial, null, recreated, false, false))
+                PARTITION,
+                committed(scope),
+                sparkStart,
+                initial,
+                null,
+                false,
+                recreated,
+                false,
+                false))
         .isEqualTo(expected);
   }
 
-  /** The stamp is of batch 3. */
+  /** The group is at 7. */
   @ParameterizedTest
   @CsvSource({
-    "TASK, 5, 3, SPARK_LOG",
-    "TASK, 9, 4, SPARK_LOG",
-    "EPOCH, 9, 4, SPARK_LOG",
-    // It has run here again since, and its first batch may have taken effect.
-    "TASK, 5, 2, GROUP",
-    "EPOCH, 7, 2, GROUP",
-    // A partition that Spark's log does not have.
-    "TASK, , 4, GROUP",
+    "TASK, 7, SPARK_LOG",
+    "TASK, 9, SPARK_LOG",
+    "EPOCH, 9, SPARK_LOG",
+    // Its offsets have expired meanwhile.
+    ", 9, SPARK_LOG",
+    // A partition that the log does not have.
+    "TASK, , GROUP",
   })
-  void aCheckpointThatWentBackToTheBuiltInConnectorGoesOnWhereThatOneHasStopped(
-      String scope, Long sparkStart, long builtInUntil, Source expected) {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, builtInUntil);
-    assertThat(rule.of(PARTITION, committed(scope), sparkStart, 0L, null, false, false, false))
+  void aLogThatOthersHaveGoneOnWithSaysWhereToGoOn(String scope, Long sparkStart, Source expected) {
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
+    assertThat(
+            rule.of(PARTITION, committed(scope), sparkStart, 0L, null, false, false, false, false))
         .isEqualTo(expected);
+  }
+
+  @Test
+  void butNotWhereTheGroupIsBeyondIt() {
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
+    assertThatThrownBy(
+            () -> rule.of(PARTITION, committed("TASK"), 6L, 0L, null, false, false, false, false))
+        .hasMessageContaining("[EOSKAFKA_LOG_BEHIND_GROUP]");
+    assertThat(rule.of(PARTITION, committed("TASK"), 6L, 0L, null, true, false, false, false))
+        .isEqualTo(Source.SPARK_LOG);
   }
 
   @ParameterizedTest
   @CsvSource({"5, 0", "5, ", ", 4"})
   void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     assertThatThrownBy(
-            () -> rule.of(PARTITION, null, sparkStart, initial, null, false, false, false))
+            () -> rule.of(PARTITION, null, sparkStart, initial, null, false, false, false, false))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]")
         .hasMessageContaining("t-0")
@@ -124,61 +137,61 @@ class StartingPointTest {
   void aPartitionThatWasReadOnceAndHasNoOffsetAnyMoreIsNotANewOne() {
     for (Long initial : new Long[] {null, 4L}) {
       for (boolean lastIsDecided : new boolean[] {false, true}) {
-        StartingPoint rule =
-            new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
+        StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
         assertThatThrownBy(
-                () -> rule.of(PARTITION, null, null, initial, null, false, true, lastIsDecided))
+                () ->
+                    rule.of(
+                        PARTITION, null, null, initial, null, false, false, true, lastIsDecided))
             .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
       }
     }
-    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, NOT_BUILT_IN);
-    assertThat(withoutOurSink.of(PARTITION, null, null, null, null, false, true, false))
+    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, false);
+    assertThat(withoutOurSink.of(PARTITION, null, null, null, null, false, false, true, false))
         .isEqualTo(Source.NEW_PARTITION);
   }
 
   @Test
   void aDecidedEpochThatRunsAgainStartsWhereItDid() {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     for (Long sparkStart : new Long[] {null, 3L}) {
-      assertThat(rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, false, true))
+      assertThat(
+              rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, false, false, true))
           .isEqualTo(Source.DECISION);
     }
   }
 
   @Test
   void anEpochThatSparksLogDoesNotKnowStopsTheQuery() {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     assertThatThrownBy(
-            () -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false))
+            () -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false, false))
         .hasMessageContaining("[EOSKAFKA_DECISION_OTHER_PLAN]");
-    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, NOT_BUILT_IN);
-    assertThat(withoutOurSink.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false))
+    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, false);
+    assertThat(
+            withoutOurSink.of(
+                PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false, false))
         .isEqualTo(Source.SPARK_LOG);
   }
 
   @Test
   void offsetsThatAreGoneBehindADecisionAreInSparksLog() {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, false, true))
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, false, false, true))
         .isEqualTo(Source.SPARK_LOG);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, 3L, false, false, true)).isEqualTo(Source.DECISION);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, 3L, false, false, false, true))
+        .isEqualTo(Source.DECISION);
   }
 
   @Test
   void aTopicThatWasCreatedAgainIsNoLostOffset() {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, null, true, false, false))
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
+    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, true, false, false))
         .isEqualTo(Source.RECREATED);
   }
 
   @Test
   void anOffsetOfNobodyOrOfOursIsNotRefused() {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     assertThatCode(
             () -> {
               rule.refuseForeign(PARTITION, null, OWNER);
@@ -204,7 +217,7 @@ class StartingPointTest {
 
   @Test
   void theSinksClusterIsTheStamps() {
-    StartingPoint rule = new StartingPoint(OURS, "sinks", true, true, true, NOT_BUILT_IN);
+    StartingPoint rule = new StartingPoint(OURS, "sinks", true, true, true, false);
     assertThatCode(
             () -> {
               rule.refuseForeign(
@@ -213,7 +226,7 @@ class StartingPointTest {
               // A start that was committed before anything took effect.
               Stamp start = new Stamp(Stamp.Scope.TASK, OURS.id(), TOPIC_ID, "former", -1);
               rule.refuseForeign(PARTITION, new OffsetAndMetadata(7, start.encode()), OWNER);
-              new StartingPoint(OURS, null, true, true, true, NOT_BUILT_IN)
+              new StartingPoint(OURS, null, true, true, true, false)
                   .refuseForeign(
                       PARTITION, committed(Stamp.Scope.EPOCH, OURS.id(), "sinks"), OWNER);
             })
@@ -225,8 +238,7 @@ class StartingPointTest {
   }
 
   private static void refuses(String condition, OffsetAndMetadata offset) {
-    StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, NOT_BUILT_IN);
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     assertThatThrownBy(() -> rule.refuseForeign(PARTITION, offset, OWNER))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[" + condition + "]")
