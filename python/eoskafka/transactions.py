@@ -18,7 +18,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
-from kafka.errors import TransactionalIdNotFoundError
+from kafka.errors import TransactionalIdNotFoundError, UnsupportedCodecError
 
 from eoskafka.errors import TransactionError
 from eoskafka.groups import OPEN, Connection
@@ -245,7 +245,15 @@ def abort(
 
 
 def _refuse_decided(cluster: Connection, topic: str, writer: Transaction) -> None:
-    if _is_decided(cluster, topic, writer):
+    try:
+        is_decided = _is_decided(cluster, topic, writer)
+    except UnsupportedCodecError as error:
+        raise TransactionError(
+            f"'{writer.id}' is not ended: decisions in {topic} are compressed, and kafka-python "
+            f"has no library for that here, so whether it is decided is not known. {error}. "
+            "Install it (python-snappy, lz4 or zstandard), and repeat this"
+        ) from error
+    if is_decided:
         raise TransactionError(
             f"'{writer.id}' is not ended: its epoch is decided, so its records have taken effect, "
             "and would be lost. Start the query: it commits them"

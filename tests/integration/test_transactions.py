@@ -130,12 +130,14 @@ def test_a_task_whose_transaction_is_ended_is_done_again(streams: Streams) -> No
 
 def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: Streams) -> None:
     output = streams.topic()
-    query = held_query(streams, output, transactionScope="epoch")
+    # Its own one: in the common one other tests have compressed records.
+    decisions = f"{output}-decisions"
+    query = held_query(streams, output, transactionScope="epoch", decisionTopic=decisions)
     found = opened(streams, output)
     assert found.kind is Kind.WRITER
     with pytest.raises(TransactionError, match="repeat this with --fence"):
         transactions.abort(streams.servers, found.id, f"x-{output}")
-    transactions.abort(streams.servers, found.id, f"x-{output}", fence=True)
+    transactions.abort(streams.servers, found.id, f"x-{output}", decisions, fence=True)
     with pytest.raises(eoskafka.EosKafkaError):
         query.awaitTermination(QUERY_S)
     assert streams.numbers(output) == []
@@ -150,7 +152,9 @@ def test_a_writer_whose_epoch_is_decided_is_not_ended(
 ) -> None:
     first = start_application("local[2]")
     flow.produce(RECORDS)
-    flow.reach(first, point, "kill", **STATELESS)
+    decisions = f"{flow.name}-decisions"
+    how = {**STATELESS, "sink": {"decisionTopic": decisions}}
+    flow.reach(first, point, "kill", **how)
     first.kill()
     prefix = f"eoskafka-{flow.name}"
     writers = transactions.transactions(flow.servers, prefix)
@@ -160,12 +164,12 @@ def test_a_writer_whose_epoch_is_decided_is_not_ended(
             transactions.abort(flow.servers, each.id, prefix, flow.input, fence=True)
         if point == "after-decision":
             with pytest.raises(TransactionError, match="its epoch is decided"):
-                transactions.abort(flow.servers, each.id, prefix, fence=True)
+                transactions.abort(flow.servers, each.id, prefix, decisions, fence=True)
         else:
-            transactions.abort(flow.servers, each.id, prefix, fence=True)
+            transactions.abort(flow.servers, each.id, prefix, decisions, fence=True)
     left = transactions.transactions(flow.servers, prefix)
     assert {each.id for each in left} == (
         {each.id for each in writers} if point == "after-decision" else set()
     )
-    flow.start(start_application("local[2]"), **STATELESS).wait_done()
+    flow.start(start_application("local[2]"), **how).wait_done()
     flow.assert_exactly_once()
