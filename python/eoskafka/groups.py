@@ -15,8 +15,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -28,7 +28,7 @@ from kafka.structs import OffsetAndMetadata
 
 from eoskafka.errors import ConfigurationError, UnreachableError
 
-OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+_OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 OFFSETS_TOPIC = "__consumer_offsets"
 _TIMEOUT_MS = 10_000
 # A cluster's first group waits for the offsets topic, any other for a broker that takes over.
@@ -69,6 +69,18 @@ class Connection:
                 "settings have underscores or dots: security_protocol"
             ) from error
         return closing(client)
+
+    def consumer(self, **given: Any) -> closing[KafkaConsumer]:
+        """A consumer that commits nothing."""
+        return closing(
+            KafkaConsumer(
+                bootstrap_servers=self.servers.split(","),
+                isolation_level="read_committed",
+                enable_auto_commit=False,
+                **given,
+                **self.settings,
+            )
+        )
 
     @contextmanager
     def looking_at(self, what: str) -> Iterator[None]:
@@ -118,10 +130,27 @@ def members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
     )
 
 
+def open_ids(admin: KafkaAdminClient) -> list[str]:
+    """The transactional ids of all transactions that have not ended."""
+    listed = admin.list_transactions(state_filters=_OPEN)
+    return sorted({each.transactional_id for some in listed.values() for each in some})
+
+
+def log_offsets(
+    admin: KafkaAdminClient,
+    partitions: Collection[TopicPartition],
+    spec: OffsetSpec,
+    isolation: str = "read_uncommitted",
+) -> dict[TopicPartition, int]:
+    """Where the logs of these partitions begin or end."""
+    wanted = dict.fromkeys(partitions, spec)
+    found = admin.list_partition_offsets(wanted, isolation_level=isolation) if wanted else {}
+    return {partition: each.offset for partition, each in found.items()}
+
+
 def open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
     """Transactions that have not ended, over the partition where the group's offsets are."""
-    listed = admin.list_transactions(state_filters=OPEN)
-    ids = [t.transactional_id for transactions in listed.values() for t in transactions]
+    ids = open_ids(admin)
     (topic,) = admin.describe_topics([OFFSETS_TOPIC])
     if not topic["partitions"]:
         raise KafkaError(f"{OFFSETS_TOPIC} cannot be described")

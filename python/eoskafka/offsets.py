@@ -10,11 +10,11 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec, OffsetTimestamp
 from kafka.errors import KafkaTimeoutError, NoError
 from kafka.structs import OffsetAndMetadata
@@ -25,6 +25,7 @@ from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.groups import (
     Connection,
     committed,
+    log_offsets,
     members,
     offset_json,
     open_transactions,
@@ -174,7 +175,7 @@ def show(
     """
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{group}'"):
-        return _standing(cluster, group, topics)
+        return _look(cluster, group, topics).standing
 
 
 def groups(bootstrap_servers: str, client: Mapping[str, Any] | None = None) -> tuple[str, ...]:
@@ -194,9 +195,24 @@ def groups(bootstrap_servers: str, client: Mapping[str, Any] | None = None) -> t
         )
 
 
-def _standing(
+@dataclass(frozen=True)
+class _Look:
+    """A group's standing, and what it was made of."""
+
+    standing: Standing
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    topic_ids: Mapping[TopicPartition, str]
+
+    @property
+    def positions(self) -> dict[TopicPartition, Position]:
+        return {
+            TopicPartition(each.topic, each.partition): each for each in self.standing.positions
+        }
+
+
+def _look(
     cluster: Connection, group: str, topics: Collection[str], also: Collection[str] = ()
-) -> Standing:
+) -> _Look:
     """Of these topics, or all that the group has an offset of; and of some that it may not have."""
     with cluster.admin() as admin:
         # First: once nobody is in the group, brokers refuse further offsets of its transactions.
@@ -216,27 +232,23 @@ def _standing(
     found = [stamps.parse(each.metadata) for each in offsets.values()]
     identities = {stamp.identity for stamp in found if stamp}
     shared = stamps.shared_identity(group) in identities
-    return Standing(
+    standing = Standing(
         group,
         "shared" if shared else "exclusive" if identities else "",
         present,
         holders if pending else (),
         tuple(_position(p, offsets.get(p), p in pending, ids.get(p, ""), log) for p in everything),
     )
+    return _Look(standing, offsets, ids)
 
 
 class _Log:
     """What the logs of these partitions have."""
 
     def __init__(self, admin: KafkaAdminClient, partitions: Sequence[TopicPartition]) -> None:
-        def ask(spec: OffsetSpec, level: str) -> dict[TopicPartition, int]:
-            wanted = dict.fromkeys(partitions, spec)
-            found = admin.list_partition_offsets(wanted, isolation_level=level) if wanted else {}
-            return {partition: each.offset for partition, each in found.items()}
-
-        self.start = ask(OffsetSpec.EARLIEST, "read_uncommitted")
-        self.stable = ask(OffsetSpec.LATEST, "read_committed")
-        self.end = ask(OffsetSpec.LATEST, "read_uncommitted")
+        self.start = log_offsets(admin, partitions, OffsetSpec.EARLIEST)
+        self.stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
+        self.end = log_offsets(admin, partitions, OffsetSpec.LATEST)
 
 
 def _position(
@@ -269,22 +281,13 @@ def _pending(
     cluster: Connection, group: str, partitions: Collection[TopicPartition]
 ) -> set[TopicPartition]:
     """Those with a later offset in an open transaction: a broker does not answer for them."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=cluster.servers.split(","),
-        group_id=group,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        **cluster.settings,
-    )
     pending = set()
-    try:
+    with cluster.consumer(group_id=group) as consumer:
         for partition in partitions:
             try:
                 consumer.committed(partition, timeout_ms=_STABLE_MS)
             except KafkaTimeoutError:
                 pending.add(partition)
-    finally:
-        consumer.close(autocommit=False)
     return pending
 
 
@@ -328,15 +331,13 @@ def reset(
     chosen = _topics_named(target) or set(topics)
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{group}'"):
-        standing = _standing(cluster, group, chosen)
-        _refuse_alive(standing)
-        _refuse_unmovable(standing, chosen)
+        look = _look(cluster, group, chosen)
+        _refuse_alive(look.standing)
+        _refuse_unmovable(look.standing, chosen)
+        there, before = look.topic_ids, look.offsets
         with cluster.admin() as admin:
-            there = topic_ids(admin, _topics_of(standing))
             wanted = [p for p in there if _is_chosen(p, target, chosen)]
-            log = {TopicPartition(p.topic, p.partition): p for p in standing.positions}
-            after = target.of(admin, wanted, log)
-        before = committed(cluster, group)
+            after = target.of(admin, wanted, look.positions)
         news = {
             partition: OffsetAndMetadata(
                 offset, _moved(before[partition].metadata, there[partition]), -1
@@ -473,10 +474,6 @@ def _is_named(partition: TopicPartition, target: _Target) -> bool:
 
 def _topics_named(target: _Target) -> set[str]:
     return {partition.topic for partition in target.offsets} | set(target.by_topic)
-
-
-def _topics_of(standing: Standing) -> set[str]:
-    return {each.topic for each in standing.positions}
 
 
 def _moved(metadata: str | None, topic_id: str) -> str:
@@ -640,12 +637,13 @@ def adopt(
     owner = identity or place.new_identity(group)
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{owner.group}'"):
-        standing = _standing(cluster, owner.group, topics, _topics_named(target))
+        look = _look(cluster, owner.group, topics, _topics_named(target))
         # Where others have gone on with the checkpoint, its log says where the query goes on.
-        log = batch if batch and (identity is None or batch.log_is_ahead) else None
-        if log and not at:
-            return _taken_over(cluster, place, log, owner, standing)
-        return _adopted(cluster, place, owner, standing, target, log, take_over, dry_run)
+        if batch and identity is None:
+            batch = replace(batch, log_is_ahead=True)
+        if batch and batch.log_is_ahead and not at:
+            return _taken_over(cluster, place, batch, owner, look.standing)
+        return _adopted(cluster, place, owner, look, target, batch, take_over, dry_run)
 
 
 def _taken_over(
@@ -714,15 +712,14 @@ def _adopted(
     cluster: Connection,
     place: Checkpoint,
     owner: Identity,
-    standing: Standing,
+    look: _Look,
     target: _Target,
-    log: Batch | None,
+    batch: Batch | None,
     take_over: bool,
     dry_run: bool,
 ) -> Adoption:
-    everything = {TopicPartition(each.topic, each.partition): each for each in standing.positions}
+    standing, ids, everything = look.standing, look.topic_ids, look.positions
     with cluster.admin() as admin:
-        ids = topic_ids(admin, _topics_of(standing))
         named = target.of(admin, [p for p in ids if _is_named(p, target)], everything)
     have = {p: each for p, each in everything.items() if each.committed is not None}
     if not have and not named:
@@ -733,8 +730,9 @@ def _adopted(
     own = {owner.id, stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)}
     foreign = {p: each for p, each in have.items() if each.identity not in own}
     news = {p: each.committed or 0 for p, each in foreign.items() if p in ids}
-    # What is not named goes on where the log says.
-    news |= {p: o for p, o in (_start_of(place, log) if log else {}).items() if p in ids}
+    if batch and batch.log_is_ahead:
+        # What is not named goes on where the log says.
+        news |= {p: offset for p, offset in _start_of(place, batch).items() if p in ids}
     news |= named
     start = {p: each.committed or 0 for p, each in have.items()} | news
     found = Adoption(
@@ -755,7 +753,6 @@ def _adopted(
     _refuse_unadoptable(place, foreign, have, take_over)
     if not dry_run:
         # Of a batch that no log has yet: with state the query is refused, which does not fit to it.
-        batch = place.last_batch()
         epoch = batch.number + 1 if batch else -1
         stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", epoch)
         # First, so that a repetition goes on with the same identity.
@@ -765,8 +762,8 @@ def _adopted(
             for p, offset in news.items()
         }
         _commit(cluster, standing.group, stamped)
-        if log:
-            place.write_taken_over(log.until)
+        if batch and batch.log_is_ahead:
+            place.write_taken_over(batch.until)
     return found
 
 

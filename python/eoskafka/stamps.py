@@ -31,6 +31,9 @@ class Scope(str, enum.Enum):
     SOURCE_ONLY = "source_only"
 
 
+_SCOPES = {"t": Scope.TASK, "e": Scope.EPOCH, "s": Scope.SOURCE_ONLY}
+
+
 class Kind(str, enum.Enum):
     """What the metadata of an offset turns out to be."""
 
@@ -63,8 +66,7 @@ def parse(metadata: str | None) -> Stamp | None:
     match = _FORM.fullmatch(metadata or "")
     if match is None or int(match[1]) != VERSION:
         return None
-    scope = {"t": Scope.TASK, "e": Scope.EPOCH, "s": Scope.SOURCE_ONLY}[match[2]]
-    return Stamp(scope, match[3], match[4], match[5], int(match[6]))
+    return Stamp(_SCOPES[match[2]], match[3], match[4], match[5], int(match[6]))
 
 
 def kind_of(metadata: str | None) -> Kind:
@@ -79,8 +81,8 @@ def kind_of(metadata: str | None) -> Kind:
 
 def encode(stamp: Stamp) -> str:
     """The metadata of an offset with this stamp."""
-    scope = {Scope.TASK: "t", Scope.EPOCH: "e", Scope.SOURCE_ONLY: "s"}[stamp.scope]
-    return f"{_MARK}{VERSION}:{scope}:{':'.join(map(str, stamp[1:]))}"
+    (code,) = (code for code, scope in _SCOPES.items() if scope is stamp.scope)
+    return f"{_MARK}{VERSION}:{code}:{':'.join(map(str, stamp[1:]))}"
 
 
 def shared_identity(group: str) -> str:

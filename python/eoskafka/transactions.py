@@ -16,12 +16,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import TransactionalIdNotFoundError, UnsupportedCodecError
 
 from eoskafka.errors import TransactionError
-from eoskafka.groups import OPEN, Connection
+from eoskafka.groups import Connection, log_offsets, open_ids
 
 DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
 _READ_S = 60.0
@@ -128,9 +128,7 @@ def transactions(
     """
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at("transactions"), cluster.admin() as admin:
-        listed = admin.list_transactions(state_filters=OPEN)
-        names = sorted({each.transactional_id for some in listed.values() for each in some})
-        found = [_described(admin, name, prefix) for name in names]
+        found = [_described(admin, name, prefix) for name in open_ids(admin)]
     ours = [
         each
         for each in found
@@ -299,14 +297,7 @@ def _initialise(cluster: Connection, transactional_id: str) -> None:
 
 def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
     """Whether the last decision of the writer's query names its transaction."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=cluster.servers.split(","),
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        consumer_timeout_ms=500,
-        **cluster.settings,
-    )
-    with closing(consumer):
+    with cluster.consumer(consumer_timeout_ms=500) as consumer:
         # Decisions are in the even ones; in the odd ones are markers, which open writers hide.
         numbers = [n for n in sorted(consumer.partitions_for_topic(topic) or ()) if n % 2 == 0]
         if not numbers:
@@ -317,9 +308,8 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
         where = [TopicPartition(topic, number) for number in numbers]
         consumer.assign(where)
         consumer.seek_to_beginning(*where)
-        ends = consumer.end_offsets(where)
         with cluster.admin() as admin:
-            ends |= _latest(admin, where, "read_uncommitted")
+            ends = log_offsets(admin, where, OffsetSpec.LATEST)
         parts: dict[int, list[dict[str, object]]] = {}
         is_there = False
         deadline = time.monotonic() + _READ_S
@@ -382,14 +372,6 @@ def _kind(name: str, prefix: str) -> tuple[Kind, str]:
     return Kind.OTHER, ""
 
 
-def _latest(
-    admin: KafkaAdminClient, partitions: Collection[TopicPartition], isolation: str
-) -> dict[TopicPartition, int]:
-    wanted = dict.fromkeys(partitions, OffsetSpec.LATEST)
-    found = admin.list_partition_offsets(wanted, isolation_level=isolation) if wanted else {}
-    return {partition: each.offset for partition, each in found.items()}
-
-
 def _blocked(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition]
 ) -> tuple[Blocked, ...]:
@@ -419,8 +401,8 @@ def _blocked(
 
 
 def _look(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> tuple[Blocked, ...]:
-    stable = _latest(admin, partitions, "read_committed")
-    ends = _latest(admin, partitions, "read_uncommitted")
+    stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
+    ends = log_offsets(admin, partitions, OffsetSpec.LATEST)
     hidden = sorted(p for p in partitions if stable[p] < ends[p])
     states = admin.describe_producers(hidden) if hidden else {}
     first = {}

@@ -14,8 +14,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import eoskafka
+import pytest
 from eoskafka.audit import read_committed
 from eoskafka.bench.peers import peer_jars
+from eoskafka.cli import app
 from eoskafka.groups import COORDINATOR_COMES
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
 from harness.waiting import until
@@ -349,6 +351,16 @@ class Streams:
         except StreamingQueryException as error:
             return str(error)
         raise AssertionError("the query did not fail")
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Run `eoskafka` with these arguments; its exit code, its output and its messages."""
+    try:
+        code = app.run(arguments)
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 def kv(rows: DataFrame) -> DataFrame:

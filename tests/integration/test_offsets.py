@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 from eoskafka import offsets
-from eoskafka.cli import app
 from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.offsets import Move, Situation, State
 from harness import until
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from pyspark.sql.streaming import DataStreamWriter
-from streams import QUERY_S, Streams, kv
+from streams import QUERY_S, Streams, command, kv
 
 
 class Job:
@@ -80,15 +79,6 @@ def job(streams: Streams) -> Job:
     return job
 
 
-def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = app.run(["offsets", *arguments])
-    except SystemExit as ended:
-        code = int(str(ended.code))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 # ---- looking
 
 
@@ -133,15 +123,15 @@ def test_a_group_without_offsets_and_a_topic_that_is_gone(job: Job) -> None:
 
 def test_the_command_shows_it(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     where = ("--group", job.group, "--bootstrap-servers", job.streams.servers)
-    code, out, _ = command(capsys, "show", *where)
+    code, out, _ = command(capsys, "offsets", "show", *where)
     assert code == 0
     assert f"group {job.group} (ownership=exclusive)" in out
     assert "task, batch 0" in out
-    code, out, _ = command(capsys, "show", *where, "--format", "json")
+    code, out, _ = command(capsys, "offsets", "show", *where, "--format", "json")
     (group,) = json.loads(out)["groups"]
     assert [each["lag"] for each in group["positions"]] == [1, 1]
     code, out, _ = command(
-        capsys, "lag", "--bootstrap-servers", job.streams.servers, "--format", "json"
+        capsys, "offsets", "lag", "--bootstrap-servers", job.streams.servers, "--format", "json"
     )
     rows = {row["group"]: row for row in json.loads(out)["topics"]}
     assert rows[job.group] == {
@@ -155,7 +145,9 @@ def test_the_command_shows_it(job: Job, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_brokers_that_do_not_answer_end_it_with_3(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = command(capsys, "show", "--group", "g", "--bootstrap-servers", "127.0.0.1:9")
+    code, out, err = command(
+        capsys, "offsets", "show", "--group", "g", "--bootstrap-servers", "127.0.0.1:9"
+    )
     assert (code, out) == (3, "")
     assert "127.0.0.1:9" in err
 
@@ -228,11 +220,13 @@ def test_a_dry_run_changes_nothing(job: Job) -> None:
 
 def test_the_command_moves_a_query(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     where = ("--group", job.group, "--bootstrap-servers", job.streams.servers)
-    code, out, err = command(capsys, "reset", "--to", "earliest", *where, "--dry-run")
+    code, out, err = command(capsys, "offsets", "reset", "--to", "earliest", *where, "--dry-run")
     assert code == 0
     assert job.input in out
     assert "2 partitions would be moved" in err
-    code, out, _ = command(capsys, "reset", "--to", "earliest", *where, "--format", "json")
+    code, out, _ = command(
+        capsys, "offsets", "reset", "--to", "earliest", *where, "--format", "json"
+    )
     assert [move["after"] for move in json.loads(out)["moves"]] == [0, 0]
     assert job.streams.offsets(job.group, job.input) == {0: 0, 1: 0}
 
@@ -286,11 +280,11 @@ def test_settings_that_the_client_does_not_take(
         (job.streams.servers, "-X", "foo=bar"),
         ("localhost:abc",),
     ):
-        code, _, err = command(capsys, *where, *more)
+        code, _, err = command(capsys, "offsets", *where, *more)
         assert code == 1
         assert "the client refuses an address or a setting" in err
     timeout = ("-X", "request.timeout.ms=20000")
-    assert command(capsys, *where, job.streams.servers, *timeout)[0] == 0
+    assert command(capsys, "offsets", *where, job.streams.servers, *timeout)[0] == 0
 
 
 def test_offsets_beyond_the_log_are_refused(job: Job) -> None:
@@ -416,7 +410,7 @@ def test_a_batch_that_the_builtin_connector_did_not_finish_is_told(
     assert (found.open_batch, found.open_records) == (0, 10)
     assert json.loads(found.start) == {job.input: {"0": 0, "1": 0}}
     where = ("--bootstrap-servers", streams.servers)
-    code, out, _ = command(capsys, "adopt", str(job.checkpoint), *where)
+    code, out, _ = command(capsys, "offsets", "adopt", str(job.checkpoint), *where)
     assert code == 0
     assert "Batch 0 was not finished" in out
     assert "10 offsets is written again" in out
@@ -460,13 +454,15 @@ def test_a_checkpoint_that_is_made_is_told(
     job = Job(streams, records=4)
     streams.set_offsets(job.group, job.input, {0: (1, "")})
     where = ("--group", job.group, "--bootstrap-servers", streams.servers)
-    code, out, _ = command(capsys, "adopt", str(tmp_path / "mispelt"), *where, "--dry-run")
+    code, out, _ = command(
+        capsys, "offsets", "adopt", str(tmp_path / "mispelt"), *where, "--dry-run"
+    )
     assert code == 0
     assert "There was no checkpoint; it would be made" in out
     assert "1 partitions have no offset" in out
     assert not (tmp_path / "mispelt").exists()
     (tmp_path / "file").write_text("no folder")
-    code, _, err = command(capsys, "adopt", str(tmp_path / "file"), *where)
+    code, _, err = command(capsys, "offsets", "adopt", str(tmp_path / "file"), *where)
     assert code == 1
     assert "cannot be written" in err
     assert streams.committed(job.group, job.input)[0].metadata == ""

@@ -10,25 +10,15 @@ from contextlib import closing
 import eoskafka
 import pytest
 from eoskafka import transactions
-from eoskafka.cli import app
 from eoskafka.errors import TransactionError
 from eoskafka.transactions import Kind, Transaction
 from harness import Flow, StartApplication, until
 from kafka import KafkaProducer
 from pyspark.sql.streaming import StreamingQuery
-from streams import LARGE, QUERY_S, Streams, held
+from streams import LARGE, QUERY_S, Streams, command, held
 
 RECORDS = 40
 STATELESS = {"transform": "repartitioned"}
-
-
-def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = app.run(["txn", *arguments])
-    except SystemExit as ended:
-        code = int(str(ended.code))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def held_query(streams: Streams, output: str, **sink: str) -> StreamingQuery:
@@ -75,21 +65,21 @@ def test_a_transaction_of_another_application(
         with pytest.raises(TransactionError, match="not one of eoskafka's"):
             transactions.abort(streams.servers, found.id)
 
-        code, out, _ = command(capsys, "describe", found.id, *where)
+        code, out, _ = command(capsys, "txn", "describe", found.id, *where)
         assert code == 0
         assert f"read_committed readers of {topic}-0 wait at 0 of 3" in out
-        code, out, _ = command(capsys, "list", "--all", *where)
+        code, out, _ = command(capsys, "txn", "list", "--all", *where)
         assert (code, found.id in out) == (0, True)
         code, out, _ = command(
-            capsys, "find-hanging", "--topics", topic, "--format", "json", *where
+            capsys, "txn", "find-hanging", "--topics", topic, "--format", "json", *where
         )
         (blocked,) = json.loads(out)["blocked"]
         assert code == 0
         assert (blocked["transactional_id"], blocked["is_hanging"]) == (found.id, False)
-        code, _, err = command(capsys, "abort", found.id, *where)
+        code, _, err = command(capsys, "txn", "abort", found.id, *where)
         assert (code, "not one of eoskafka's" in err) == (1, True)
     assert transactions.blocked(streams.servers, [topic]) == ()
-    code, _, err = command(capsys, "describe", "nobody", *where)
+    code, _, err = command(capsys, "txn", "describe", "nobody", *where)
     assert (code, "never used there" in err) == (1, True)
 
 

@@ -23,20 +23,20 @@ Client = Annotated[
 ]
 
 
-def parse(items: list[str] | None) -> dict[str, str]:
+def settings(items: list[str] | None) -> dict[str, str]:
     """The settings that `-X` gave, in the order given."""
-    settings = {}
+    given = {}
     for item in items or []:
         key, equals, value = item.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"'{item}' is not key=value", param_hint="-X")
-        settings[key] = value
-    return settings
+        given[key] = value
+    return given
 
 
-def client(items: list[str] | None) -> dict[str, Any]:
+def client_settings(items: list[str] | None) -> dict[str, Any]:
     """The same as kafka-python has them: underscores for dots, numbers and truth values."""
-    return {key.replace(".", "_"): _value(value) for key, value in parse(items).items()}
+    return {key.replace(".", "_"): _value(value) for key, value in settings(items).items()}
 
 
 def _value(text: str) -> str | int | bool:

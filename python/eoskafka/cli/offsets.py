@@ -10,8 +10,7 @@ import typer
 from rich.table import Table
 
 from eoskafka import offsets
-from eoskafka.cli.brokers import Client, Servers, Topics, names, reaching
-from eoskafka.cli.brokers import client as as_client
+from eoskafka.cli.brokers import Client, Servers, Topics, client_settings, names, reaching
 from eoskafka.cli.output import Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.offsets import Adoption, Move, Position, Situation, Standing, State
 
@@ -57,7 +56,7 @@ def show(
     An offset is pending while a transaction is open that holds a later one. Changes nothing. Ends
     with 3 if the brokers do not answer.
     """
-    found = _standings(bootstrap_servers, groups, topics, as_client(client))
+    found = _standings(bootstrap_servers, groups, topics, client_settings(client))
     if output is Format.JSON:
         print_json({"groups": [asdict(each) for each in found]})
         return
@@ -122,7 +121,7 @@ def lag(
     brokers do not answer.
     """
     rows = []
-    for found in _standings(bootstrap_servers, groups, topics, as_client(client)):
+    for found in _standings(bootstrap_servers, groups, topics, client_settings(client)):
         by_topic: dict[str, list[Position]] = defaultdict(list)
         for each in found.positions:
             by_topic[each.topic].append(each)
@@ -176,7 +175,7 @@ def reset(
     """
     with reaching():
         moves = offsets.reset(
-            bootstrap_servers, group, to, names(topics), as_client(client), dry_run
+            bootstrap_servers, group, to, names(topics), client_settings(client), dry_run
         )
     if output is Format.JSON:
         print_json({"group": group, "dry_run": dry_run, "moves": [asdict(m) for m in moves]})
@@ -234,7 +233,7 @@ def adopt(
             source,
             take_over,
             at,
-            as_client(client),
+            client_settings(client),
             dry_run,
         )
     if output is Format.JSON:

@@ -10,8 +10,7 @@ import typer
 from rich.table import Table
 
 from eoskafka import transactions
-from eoskafka.cli.brokers import Client, Servers, Topics, names, parse, reaching
-from eoskafka.cli.brokers import client as as_client
+from eoskafka.cli.brokers import Client, Servers, Topics, client_settings, names, reaching, settings
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.errors import TransactionError
 from eoskafka.jobs import Outcome, Resolution, resolve
@@ -50,7 +49,9 @@ def list_open(
 ) -> None:
     """List open transactions, the oldest first. Changes nothing."""
     with reaching():
-        found = transactions.transactions(bootstrap_servers, prefix, everything, as_client(client))
+        found = transactions.transactions(
+            bootstrap_servers, prefix, everything, client_settings(client)
+        )
     if output is Format.JSON:
         print_json({"transactions": [asdict(each) for each in found]})
         return
@@ -100,7 +101,7 @@ def describe(
     """Say whose a transaction is, since when it is open, and which readers it holds up."""
     with reaching():
         found, held = transactions.describe(
-            bootstrap_servers, transactional_id, prefix, as_client(client)
+            bootstrap_servers, transactional_id, prefix, client_settings(client)
         )
     if output is Format.JSON:
         print_json({**asdict(found), "blocked": [asdict(each) for each in held]})
@@ -145,7 +146,12 @@ def abort(
     """
     with reaching():
         found = transactions.abort(
-            bootstrap_servers, transactional_id, prefix, decision_topic, fence, as_client(client)
+            bootstrap_servers,
+            transactional_id,
+            prefix,
+            decision_topic,
+            fence,
+            client_settings(client),
         )
     messages.print(f"{found.id} is ended: nothing of it has taken effect", markup=False)
 
@@ -162,7 +168,7 @@ def find_hanging(
     One that no coordinator knows hangs for good. Changes nothing; ends with 1 if one hangs.
     """
     with reaching():
-        found = transactions.blocked(bootstrap_servers, names(topics), as_client(client))
+        found = transactions.blocked(bootstrap_servers, names(topics), client_settings(client))
     if output is Format.JSON:
         print_json({"blocked": [asdict(each) for each in found]})
     else:
@@ -220,7 +226,7 @@ def resolve_write(
     """
     options = {
         "kafka.bootstrap.servers": bootstrap_servers,
-        **{f"kafka.{key}": value for key, value in parse(client).items()},
+        **{f"kafka.{key}": value for key, value in settings(client).items()},
         "decisionTopic": decision_topic,
         "transactionalIdPrefix": prefix,
     }

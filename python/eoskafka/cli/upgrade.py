@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eoskafka.cli.brokers import Client, names, reaching
-from eoskafka.cli.brokers import client as as_client
+from eoskafka.cli.brokers import Client, client_settings, names, reaching
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, print_json
 from eoskafka.upgrade import Report, Verdict, check
 
@@ -54,7 +53,7 @@ def check_group(
     first, with 3 if the brokers do not answer.
     """
     with reaching():
-        found = check(bootstrap_servers, group, names(topics), as_client(client))
+        found = check(bootstrap_servers, group, names(topics), client_settings(client))
     if output is Format.JSON:
         print_json({"group": group, **asdict(found)})
     else:

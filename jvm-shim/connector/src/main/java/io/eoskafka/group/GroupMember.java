@@ -102,7 +102,7 @@ public final class GroupMember implements Membership {
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
     } catch (AuthorizationException e) {
-      throw Denied.in(e, "Describe").orElseThrow();
+      throw Denied.or(e, "Describe");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }
@@ -154,7 +154,7 @@ public final class GroupMember implements Membership {
     } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
       throw fenced(e);
     } catch (AuthorizationException e) {
-      throw Denied.in(e, "Read").orElseThrow();
+      throw Denied.or(e, "Read");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }

@@ -340,15 +340,10 @@ public final class SharedMember implements Membership {
           } catch (FencedInstanceIdException e) {
             done.completeExceptionally(members.fencedByDriver(identity, e));
           } catch (RuntimeException e) {
-            done.completeExceptionally(orDenied(e));
+            done.completeExceptionally(Denied.or(e, "Read"));
           }
         });
     get(done);
-  }
-
-  /** Joining needs rights on the group, committing on the topics too. */
-  private static RuntimeException orDenied(RuntimeException e) {
-    return Denied.in(e, "Read").map(RuntimeException.class::cast).orElse(e);
   }
 
   private void fence(Set<String> transactionalIds) {
@@ -469,7 +464,7 @@ public final class SharedMember implements Membership {
       }
       fail(named);
     } catch (RuntimeException e) {
-      fail(orDenied(e));
+      fail(Denied.or(e, "Read"));
     } catch (Error e) {
       fail(new IllegalStateException(e));
       throw e;

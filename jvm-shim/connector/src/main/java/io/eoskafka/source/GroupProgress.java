@@ -101,9 +101,6 @@ final class GroupProgress {
 
   private Handover successor;
 
-  /** The last batch that Spark's log has of others, and that is not taken over yet; else -1. */
-  private long builtInUntil;
-
   private boolean isIdentityKept;
   private PartitionOffsets initialOffsets;
 
@@ -170,7 +167,7 @@ final class GroupProgress {
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    builtInUntil = groupIsTheTruth ? builtInUntil(sparkStart, query) : -1;
+    long othersUntil = groupIsTheTruth ? othersUntil(sparkStart, query) : -1;
     topicIds = discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet());
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     if (topicIds.isEmpty()) {
@@ -186,7 +183,7 @@ final class GroupProgress {
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
             files.sparkHasBatches(),
-            builtInUntil >= 0);
+            othersUntil >= 0);
     // Before joining, so that a running owner is not disturbed.
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     requireChosen(sparkStart);
@@ -202,7 +199,7 @@ final class GroupProgress {
     }
     if (options.isShared()) {
       requireShareable(query, committed);
-      if (builtInUntil >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
+      if (othersUntil >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
         throw refusedToShare(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
@@ -239,20 +236,20 @@ final class GroupProgress {
     }
     isIdentityKept = existing.equals(Optional.of(identity));
     keepIdentity(!committed.isEmpty());
-    if (builtInUntil >= 0) {
+    if (othersUntil >= 0) {
       // Before any batch: from now on the group is the truth again, also if that batch dies.
-      files.writeTakenOver(builtInUntil);
-      builtInUntil = -1;
+      files.writeTakenOver(othersUntil);
     }
     return reached;
   }
 
   /**
    * The last batch before the one that is to be planned, where the built-in connector has logged
-   * it, or this one without its sink, and no run has taken that over. It cannot be told from
-   * offsets: a group that is behind Spark's log is what a batch that ended early leaves as well.
+   * it, or this one without its sink, and no run has taken that over; else -1. It cannot be told
+   * from offsets: a group that is behind Spark's log is what a batch that ended early leaves as
+   * well.
    */
-  private long builtInUntil(PartitionOffsets sparkStart, RunningQuery query) {
+  private long othersUntil(PartitionOffsets sparkStart, RunningQuery query) {
     if (sparkStart == null || sparkStart.isOurs()) {
       return -1;
     }
@@ -653,6 +650,7 @@ final class GroupProgress {
       OffsetAndMetadata committed = stable.get(partition);
       Stamp stamp = committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
       boolean isOfThisTopic = stamp != null && stamp.topicId().equals(topicIds.get(partition));
+      boolean isOfFormer = stamp != null && !isOfThisTopic;
       boolean isRecreatedSince =
           !topicIds.get(partition).equals(keptIds.getOrDefault(partition, topicIds.get(partition)));
       StartingPoint.Source source;
@@ -670,7 +668,7 @@ final class GroupProgress {
                 logged.get(partition),
                 initial.get(partition),
                 decidedStart(partition),
-                stamp != null && !isOfThisTopic,
+                isOfFormer,
                 isRecreatedSince,
                 keptIds.containsKey(partition) && !unresolved.contains(partition),
                 lastIsDecided);
@@ -700,14 +698,12 @@ final class GroupProgress {
                     earliest.get(partition));
           };
       boolean isReturned = rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
-      boolean isRecreated =
-          source == StartingPoint.Source.RECREATED
-              || stamp != null && !isOfThisTopic && !isReturned;
+      boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
       if (isRecreated) {
         recreated.add(partition);
       }
       long kept =
-          stamp != null && !isOfThisTopic && !isReturned
+          isOfFormer && !isReturned
               ? lost(partition, start, RECREATED, earliest.get(partition))
               : keepWithinLog(partition, start, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
@@ -733,7 +729,6 @@ final class GroupProgress {
       boolean isHere = stamp == null || stamp.sinkCluster().equals(sinkCluster);
       // Nor where records are gone that a decided batch had read: the group is past them.
       boolean isPast = isOfEpoch && isOfThisTopic && kept <= committed.offset();
-      boolean isOfFormer = stamp != null && !isOfThisTopic;
       if ((!isKnown || kept != start || isOfFormer) && !isPast
           || groupIsTheTruth && !isHere
           || isReturned) {

@@ -275,7 +275,7 @@ final class SlotConsumer {
         skipLostData(e);
         continue;
       } catch (AuthorizationException e) {
-        throw Denied.in(e, "Read").orElseThrow();
+        throw Denied.or(e, "Read");
       } catch (InterruptException e) {
         throw KafkaCalls.asJava(e);
       }

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -442,13 +443,11 @@ public final class TransactionalProducer {
         return fenced(e);
       }
     }
-    Throwable last = root;
-    return Denied.in(e, "Write")
-        .orElseGet(
-            () ->
-                EosKafkaException.of(
-                    "EOSKAFKA_WRITE_FAILED",
-                    Map.of("transactionalId", transactionalId, "cause", last),
-                    e));
+    Optional<EosKafkaException> denied = Denied.in(e, "Write");
+    if (denied.isPresent()) {
+      return denied.get();
+    }
+    return EosKafkaException.of(
+        "EOSKAFKA_WRITE_FAILED", Map.of("transactionalId", transactionalId, "cause", root), e);
   }
 }

@@ -29,6 +29,12 @@ public final class Denied {
     return Optional.empty();
   }
 
+  /** The same for whoever has nothing else to say of it: the refusal, or the exception as it is. */
+  public static RuntimeException or(RuntimeException exception, String onTopics) {
+    Optional<EosKafkaException> denied = in(exception, onTopics);
+    return denied.isPresent() ? denied.get() : exception;
+  }
+
   private static String right(AuthorizationException refusal, String onTopics) {
     if (refusal instanceof TopicAuthorizationException topics) {
       return onTopics + " on the topic " + String.join(", ", topics.unauthorizedTopics());

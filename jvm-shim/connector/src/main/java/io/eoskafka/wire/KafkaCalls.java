@@ -44,7 +44,7 @@ public final class KafkaCalls {
       throw asJava(new InterruptException(e));
     } catch (ExecutionException e) {
       if (e.getCause() instanceof RuntimeException cause) {
-        throw Denied.in(cause, "Describe").map(RuntimeException.class::cast).orElse(cause);
+        throw Denied.or(cause, "Describe");
       }
       throw new KafkaException(e.getCause());
     }
