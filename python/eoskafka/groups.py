@@ -18,6 +18,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import (
+    BrokerNotAvailableError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     KafkaConfigurationError,
@@ -30,6 +31,7 @@ from eoskafka.errors import ConfigurationError, UnreachableError
 
 _OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 OFFSETS_TOPIC = "__consumer_offsets"
+_TRANSACTIONS_TOPIC = "__transaction_state"
 _TIMEOUT_MS = 10_000
 # A cluster's first group waits for the offsets topic, any other for a broker that takes over.
 _COORDINATOR_S = 30.0
@@ -131,8 +133,19 @@ def members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
 
 
 def open_ids(admin: KafkaAdminClient) -> list[str]:
-    """The transactional ids of all transactions that have not ended."""
+    """The transactional ids of all transactions that have not ended.
+
+    Raises:
+        BrokerNotAvailableError: a coordinator did not list its own, so that some may be missing.
+    """
     listed = admin.list_transactions(state_filters=_OPEN)
+    (topic,) = admin.describe_topics([_TRANSACTIONS_TOPIC])
+    silent = {each["leader_id"] for each in topic["partitions"]} - set(listed)
+    if silent:
+        raise BrokerNotAvailableError(
+            f"the transactions that broker {sorted(silent)[0]} coordinates are not listed (-1: "
+            "their coordinator is not there)"
+        )
     return sorted({each.transactional_id for some in listed.values() for each in some})
 
 

@@ -146,7 +146,7 @@ def test_a_transaction_past_its_timeout_fails_its_attempt_alone(
         sink={"kafka.transaction.timeout.ms": "3000"},
     )
     executor = application.faults.wait_taken("after-offsets")
-    until(lambda: not flow.open_transactions(), "the broker's abort", 30)
+    until(lambda: flow.transactional_ids(["CompleteAbort"]), "the broker's abort", 30)
     application.resume(executor)
     query.wait_done()
     assert "EOSKAFKA_ATTEMPT_FENCED" in application.text()
