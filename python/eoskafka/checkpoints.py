@@ -130,7 +130,11 @@ class Checkpoint:
             "checkpointId": identity.checkpoint_id,
             "shared": identity.shared,
         }
-        self._write(f"sources/{self.source}/{_IDENTITY}", json.dumps(found, separators=(",", ":")))
+        self._write(
+            f"sources/{self.source}/{_IDENTITY}",
+            json.dumps(found, separators=(",", ":")),
+            "Nothing was changed in the group",
+        )
 
     def new_identity(self, group: str = "") -> Identity:
         """What the connector makes for a checkpoint that has none; with its own group or this one.
@@ -165,7 +169,12 @@ class Checkpoint:
 
     def write_taken_over(self, batch: int) -> None:
         """Let the group be the truth from the batch after this one on."""
-        self._write(f"sources/{self.source}/{_TAKEN_OVER}", str(batch))
+        self._write(
+            f"sources/{self.source}/{_TAKEN_OVER}",
+            str(batch),
+            "The group's offsets were changed before: do not start the query, correct the rights, "
+            "and repeat this",
+        )
 
     def _lines(self, batch: int) -> list[str]:
         """A version, the batch's settings, then a line for each source."""
@@ -221,10 +230,14 @@ class Checkpoint:
                 return bytes(file.read()).decode()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise self._unreadable(name, error) from error
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.location}/{name} cannot be read: {error}. Nothing was changed"
+            ) from error
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, text: str, otherwise: str) -> None:
         try:
             if self._files is None:
                 place = Path(self._root, name)
@@ -238,8 +251,7 @@ class Checkpoint:
                 file.write(text.encode())
         except OSError as error:
             raise CheckpointError(
-                f"{self.location}/{name} cannot be written: {error}. Nothing was changed in the "
-                "group"
+                f"{self.location}/{name} cannot be written: {error}. {otherwise}"
             ) from error
 
 

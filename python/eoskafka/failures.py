@@ -31,7 +31,7 @@ def error_of(failure: BaseException | None) -> errors.EosKafkaError | None:
     if failure is None or found is None or found[1] not in _spec.conditions():
         return None
     message = text[found.start() :].partition("\n")[0]
-    return _class_of(found[1])(message, found[1])
+    return class_of(found[1])(message, found[1])
 
 
 def install() -> None:
@@ -72,7 +72,8 @@ def _both(*both: Any) -> Any:
     return type(both[1].__name__, both, {"__module__": both[1].__module__})
 
 
-def _class_of(condition: str) -> type[errors.EosKafkaError]:
+def class_of(condition: str) -> type[errors.EosKafkaError]:
+    """The class of a condition's errors."""
     found = getattr(errors, _spec.conditions()[condition]["error"])
     assert issubclass(found, errors.EosKafkaError)
     return found  # type: ignore[no-any-return]

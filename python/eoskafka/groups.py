@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from kafka.errors import (
     BrokerNotAvailableError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
     KafkaConfigurationError,
     KafkaError,
     NotCoordinatorError,
@@ -96,28 +97,45 @@ class Connection:
                 f"its transactions and the topic {OFFSETS_TOPIC}"
             ) from error
 
+    @contextmanager
+    def changing(self, what: str, look: str) -> Iterator[None]:
+        """Turn a failure inside the block, where things are changed, into an UnreachableError."""
+        try:
+            yield
+        except (KafkaError, OSError) as error:
+            raise UnreachableError(
+                f"the change of {what} on {self.servers} got no clear answer: {error!r}. It was "
+                f"made, in part or not at all: {look}, and repeat the command"
+            ) from error
+
 
 def committed(cluster: Connection, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """A group's offsets; partitions that have none are left out."""
+    found = _ask(cluster, lambda admin: admin.list_group_offsets([group])[group])
+    return {partition: each for partition, each in found.items() if each.offset >= 0}
+
+
+def _ask(cluster: Connection, question: Callable[[KafkaAdminClient], Any]) -> Any:
+    """A coordinator's answer, waited for where there is none yet."""
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         try:
             # A new client each time: one keeps the coordinator that it has found.
             with cluster.admin() as admin:
-                found = admin.list_group_offsets([group])[group]
-            return {partition: each for partition, each in found.items() if each.offset >= 0}
+                return question(admin)
         except COORDINATOR_COMES:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
 
 
-def members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
+def members(cluster: Connection, group: str) -> tuple[str, ...]:
     """Who is in a group now."""
-    found = admin.describe_groups([group])[group]
+    found = _ask(cluster, lambda admin: _described(admin, group))
     if found["error"] or found["group_state"] == "Dead":
         # What a broker says of a group of the consumer protocol, or of one that it has not got.
-        listed = {g["group_id"]: g for g in admin.list_groups()}
+        with cluster.admin() as admin:
+            listed = {g["group_id"]: g for g in admin.list_groups()}
         state = listed.get(group, {}).get("group_state", "")
         return (
             (f"members of a {state} group that this client cannot list",)
@@ -130,6 +148,15 @@ def members(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
             for member in found["members"]
         )
     )
+
+
+def _described(admin: KafkaAdminClient, group: str) -> Any:
+    """Errors that say nothing of the group are raised: this client hands them over as a text."""
+    found = admin.describe_groups([group])[group]
+    for error in (*COORDINATOR_COMES, GroupAuthorizationFailedError):
+        if error.__name__ in (found["error"] or ""):
+            raise error
+    return found
 
 
 def open_ids(admin: KafkaAdminClient) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from eoskafka.cluster.jars import java
 from eoskafka.errors import ConfigurationError, TransactionError
+from eoskafka.failures import class_of
 from eoskafka.session import jar_path
 
 _PROGRAM = "io.eoskafka.decision.ResolveJob"
@@ -36,11 +37,13 @@ class Resolution:
     """What `resolve` has found and done.
 
     Attributes:
-        outcome: UNKNOWN if no job of this name has ever begun; UNDECIDED if nothing of the job has
+        outcome: UNKNOWN if nothing is known of a job of this name: it has never begun, or it had no
+            writeId, has ended well and was forgotten; UNDECIDED if nothing of the job has
             taken effect, and nothing of it is left open; COMMITTED if all of it has; INCOMPLETE if
             it was decided and some of its transactions had timed out before.
         committed: how many transactions are committed.
-        lost: how many had timed out. The same job, run again with the same rows, writes them.
+        lost: how many had timed out. The same job, run again with the same rows and the same
+            `writeId`, writes them.
         forgotten: whether the job's entry was removed.
     """
 
@@ -68,7 +71,8 @@ def resolve(
     Raises:
         ConfigurationError: pyspark is not installed, whose jars this needs.
         JarError: the connector's jar is missing or stale.
-        TransactionError: the cluster cannot be reached, or refused.
+        UnreachableError: the cluster does not answer.
+        TransactionError: the job cannot be settled, or whether it is is not known.
     """
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
@@ -93,10 +97,15 @@ def resolve(
         command, input=json.dumps(asked), capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        raise TransactionError(f"'{write_id}' was not settled:\n{done.stdout}{done.stderr}")
+        last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+        raise TransactionError(
+            f"it is not known whether '{write_id}' is settled: {last}. Repeat the command"
+        )
     answer = json.loads(done.stdout.splitlines()[-1])
     if "error" in answer:
-        raise TransactionError(answer["error"], answer["condition"])
+        if answer["condition"]:
+            raise class_of(answer["condition"])(answer["error"], answer["condition"])
+        raise TransactionError(answer["error"])
     return Resolution(
         Outcome(answer["outcome"]), answer["committed"], answer["lost"], answer["forgotten"]
     )

@@ -214,9 +214,8 @@ def _look(
     cluster: Connection, group: str, topics: Collection[str], also: Collection[str] = ()
 ) -> _Look:
     """Of these topics, or all that the group has an offset of; and of some that it may not have."""
-    with cluster.admin() as admin:
-        # First: once nobody is in the group, brokers refuse further offsets of its transactions.
-        present = members(admin, group)
+    # First: once nobody is in the group, brokers refuse further offsets of its transactions.
+    present = members(cluster, group)
     offsets = {
         partition: offset
         for partition, offset in committed(cluster, group).items()
@@ -547,6 +546,26 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
 def _commit(
     cluster: Connection, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> None:
+    look = f"look with `eoskafka offsets show --group {group}`"
+    with cluster.changing(f"group '{group}'", look):
+        _commit_all(cluster, group, offsets)
+    there = committed(cluster, group)
+    wrong = [
+        partition
+        for partition, each in offsets.items()
+        if partition not in there
+        or (there[partition].offset, there[partition].metadata) != (each.offset, each.metadata)
+    ]
+    if wrong:
+        raise OffsetsError(
+            f"group '{group}' has other offsets now than were written, of {_names(wrong)}: "
+            "somebody else has changed them since. Look at them, and repeat this"
+        )
+
+
+def _commit_all(
+    cluster: Connection, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
     everything = sorted(offsets)
     for begin in range(0, len(everything), _AT_A_TIME):
         part = everything[begin : begin + _AT_A_TIME]
@@ -561,18 +580,6 @@ def _commit(
                 f"{begin} were changed before. UnknownMemberIdError means that somebody has "
                 "joined the group since: stop it, and repeat this"
             )
-    there = committed(cluster, group)
-    wrong = [
-        partition
-        for partition, each in offsets.items()
-        if partition not in there
-        or (there[partition].offset, there[partition].metadata) != (each.offset, each.metadata)
-    ]
-    if wrong:
-        raise OffsetsError(
-            f"group '{group}' has other offsets now than were written, of {_names(wrong)}: "
-            "somebody else has changed them since. Look at them, and repeat this"
-        )
 
 
 def _names(partitions: Sequence[TopicPartition]) -> str:
@@ -632,15 +639,20 @@ def adopt(
     batch = place.last_batch()
     if not (identity or group or batch):
         raise OffsetsError(
-            f"{checkpoint} knows no group: name the one whose offsets its query is to have"
+            f"{checkpoint} knows no group, or there is no checkpoint: name the group whose offsets "
+            "its query is to have with --group, if the path is right"
         )
     owner = identity or place.new_identity(group)
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{owner.group}'"):
-        look = _look(cluster, owner.group, topics, _topics_named(target))
-        # Where others have gone on with the checkpoint, its log says where the query goes on.
+        # Where others have gone on with the checkpoint, its log says where the query goes on: of
+        # all its topics, since it is taken over once.
         if batch and identity is None:
             batch = replace(batch, log_is_ahead=True)
+        logged = {partition.topic for partition in batch.end} if batch else set()
+        if topics and not (batch and batch.log_is_ahead):
+            logged &= set(topics)
+        look = _look(cluster, owner.group, topics, _topics_named(target) | logged)
         if batch and batch.log_is_ahead and not at:
             return _taken_over(cluster, place, batch, owner, look.standing)
         return _adopted(cluster, place, owner, look, target, batch, take_over, dry_run)
@@ -722,7 +734,10 @@ def _adopted(
     with cluster.admin() as admin:
         named = target.of(admin, [p for p in ids if _is_named(p, target)], everything)
     have = {p: each for p, each in everything.items() if each.committed is not None}
-    if not have and not named:
+    in_log = place.was_in_epoch_scope
+    if batch and not batch.log_is_ahead and not in_log:
+        _refuse_gone(place, standing.group, sorted({*batch.end} & {*ids} - {*have} - {*named}))
+    if not have and not named and not in_log:
         raise OffsetsError(
             f"group '{standing.group}' has no offsets that {place.location} could go on from. "
             "Nothing was changed; a new query begins at its startingOffsets"
@@ -735,6 +750,8 @@ def _adopted(
         news |= {p: offset for p, offset in _start_of(place, batch).items() if p in ids}
     news |= named
     start = {p: each.committed or 0 for p, each in have.items()} | news
+    if in_log and batch:
+        start = _start_of(place, batch) | start
     found = Adoption(
         Situation.ADOPTED if news else Situation.READY,
         standing.group,
@@ -767,6 +784,16 @@ def _adopted(
     return found
 
 
+def _refuse_gone(place: Checkpoint, group: str, gone: Sequence[TopicPartition]) -> None:
+    if gone:
+        raise OffsetsError(
+            f"group '{group}' has no offset of {_names(gone)}, though {place.location} has run "
+            "with it: it expired or was deleted, and whether the last batch took effect is not "
+            "known. Nothing was changed. Look at the output, and say with --at where these go on; "
+            "one whose topic was created again goes on by itself, with failOnDataLoss=false"
+        )
+
+
 def _refuse_unadoptable(
     place: Checkpoint,
     foreign: Mapping[TopicPartition, Position],
@@ -776,10 +803,12 @@ def _refuse_unadoptable(
     behind = [each for each in have.values() if each.scope not in ("", stamps.Scope.TASK.value)]
     if place.was_in_epoch_scope or behind:
         raise OffsetsError(
-            f"{place.location} was in epoch scope, or without a sink of eoskafka: its log is the "
-            "truth, and offsets that were changed in its group do not count. Nothing was changed. "
-            "To go on elsewhere start the query with a new checkpoint and kafka.group.id, and "
-            "startingOffsets"
+            f"{place.location} was in epoch scope, or without a sink of eoskafka: the checkpoint "
+            "says where its query goes on, and it does not start while other offsets are in its "
+            "group. Nothing was changed. If it was stopped between two batches (the highest number "
+            "in the checkpoint's folder offsets is in commits too), delete the group with "
+            "kafka-consumer-groups.sh --delete, and start the query. To go on elsewhere start it "
+            "with a new checkpoint and kafka.group.id, and startingOffsets"
         )
     for partition, each in foreign.items():
         if each.kind in (stamps.Kind.OLDER.value, stamps.Kind.NEWER.value):

@@ -25,6 +25,7 @@ from eoskafka.groups import Connection, log_offsets, open_ids
 
 DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
 _READ_S = 60.0
+_STOPPED = "A driver of its query that ran was fenced, and stops: start it again"
 _LOOKS = 2
 _LOOK_AGAIN_S = 1.0
 _ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
@@ -218,7 +219,8 @@ def abort(
         the transaction as it was.
 
     Raises:
-        TransactionError: it must not be ended, or not in this way; nothing was changed.
+        TransactionError: it must not be ended, or not in this way, and was not; where its query
+            was fenced before that was known, the message says so.
         UnreachableError: the cluster does not answer, or not to this user.
     """
     cluster = Connection(bootstrap_servers, client or {})
@@ -235,26 +237,33 @@ def abort(
             _initialise(cluster, re.sub(r"-w[0-9.]+$", "-decisions", transactional_id))
             with cluster.admin() as admin:
                 now = _described(admin, transactional_id, prefix)
-            if now is None or not now.is_open:
-                return found
-            _refuse_decided(cluster, decision_topic, now)
+            if now is None or _stand(now) != _stand(found):
+                raise TransactionError(
+                    f"'{transactional_id}' has ended meanwhile, and its query has gone on: look at "
+                    f"what is open now with `eoskafka txn list`. {_STOPPED}"
+                )
+            _refuse_decided(cluster, decision_topic, now, _STOPPED)
         _initialise(cluster, transactional_id)
     return found
 
 
-def _refuse_decided(cluster: Connection, topic: str, writer: Transaction) -> None:
+def _stand(transaction: Transaction) -> tuple[str, int, int]:
+    return transaction.state, transaction.producer_id, transaction.producer_epoch
+
+
+def _refuse_decided(cluster: Connection, topic: str, writer: Transaction, effect: str = "") -> None:
     try:
         is_decided = _is_decided(cluster, topic, writer)
     except UnsupportedCodecError as error:
         raise TransactionError(
             f"'{writer.id}' is not ended: decisions in {topic} are compressed, and kafka-python "
             f"has no library for that here, so whether it is decided is not known. {error}. "
-            "Install it (python-snappy, lz4 or zstandard), and repeat this"
+            f"Install it (python-snappy, lz4 or zstandard), and repeat this. {effect}".rstrip(". ")
         ) from error
     if is_decided:
         raise TransactionError(
             f"'{writer.id}' is not ended: its epoch is decided, so its records have taken effect, "
-            "and would be lost. Start the query: it commits them"
+            f"and would be lost. Start the query: it commits them. {effect}".rstrip(". ")
         )
 
 
@@ -286,13 +295,15 @@ def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
 
 def _initialise(cluster: Connection, transactional_id: str) -> None:
     """Abort what is open under an id, and fence its producer."""
-    producer = KafkaProducer(
-        bootstrap_servers=cluster.servers.split(","),
-        transactional_id=transactional_id,
-        **cluster.settings,
-    )
-    with closing(producer):
-        producer.init_transactions()
+    look = f"look with `eoskafka txn describe {transactional_id}`"
+    with cluster.changing(f"'{transactional_id}'", look):
+        producer = KafkaProducer(
+            bootstrap_servers=cluster.servers.split(","),
+            transactional_id=transactional_id,
+            **cluster.settings,
+        )
+        with closing(producer):
+            producer.init_transactions()
 
 
 def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:

@@ -124,8 +124,8 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
     kinds, identities = _kinds(offsets)
     exclusive = identities - {stamps.shared_identity(group)}
     is_shared = exclusive != identities
+    present = members(cluster, group)
     with cluster.admin() as admin:
-        present = members(admin, group)
         found = Report(
             verdict=_verdict(kinds, exclusive, present),
             brokers=brokers,

@@ -182,7 +182,8 @@ def reset(
         return
     print_table(_moves(moves))
     what = "would be moved" if dry_run else "moved"
-    messages.print(f"{len(moves)} partitions {what}; others were there already", markup=False)
+    rest = "others were there already, or have no offset and are read from their beginning"
+    messages.print(f"{len(moves)} partitions {what}; {rest}", markup=False)
 
 
 def _moves(moves: tuple[Move, ...]) -> Table:
@@ -239,10 +240,10 @@ def adopt(
     if output is Format.JSON:
         print_json({"checkpoint": checkpoint, "dry_run": dry_run, **asdict(found)})
     else:
-        data.print(_adoption(found, dry_run), markup=False)
+        data.print(_adoption(checkpoint, found, dry_run), markup=False)
 
 
-def _adoption(found: Adoption, dry_run: bool) -> str:
+def _adoption(checkpoint: str, found: Adoption, dry_run: bool) -> str:
     lines = {
         Situation.READY: [
             f"The offsets of group {found.group} are this query's; it can start as it is."
@@ -260,7 +261,10 @@ def _adoption(found: Adoption, dry_run: bool) -> str:
     lines.append(f"It goes on at {found.start}")
     if found.is_new:
         lines.append(
-            "There was no checkpoint; " + ("it would be made." if dry_run else "it is made now.")
+            f"There was no checkpoint at {checkpoint}; "
+            + ("it would be made. " if dry_run else "it is made now. ")
+            + "Only a query with just this checkpointLocation goes on from these offsets: for "
+            "another one repeat this with its path and --take-over."
         )
     if found.without_offset:
         lines.append(

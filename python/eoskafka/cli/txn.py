@@ -12,7 +12,6 @@ from rich.table import Table
 from eoskafka import transactions
 from eoskafka.cli.brokers import Client, Servers, Topics, client_settings, names, reaching, settings
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
-from eoskafka.errors import TransactionError
 from eoskafka.jobs import Outcome, Resolution, resolve
 from eoskafka.transactions import Blocked, Kind, Transaction
 
@@ -153,7 +152,12 @@ def abort(
             fence,
             client_settings(client),
         )
-    messages.print(f"{found.id} is ended: nothing of it has taken effect", markup=False)
+    end = (
+        "is ended; its query does again what it had not committed by then"
+        if found.kind is Kind.TASK
+        else "is ended: nothing of it has taken effect"
+    )
+    messages.print(f"{found.id} {end}", markup=False)
 
 
 @app.command("find-hanging", epilog=f"Example: eoskafka txn find-hanging {_SERVERS}")
@@ -230,13 +234,8 @@ def resolve_write(
         "decisionTopic": decision_topic,
         "transactionalIdPrefix": prefix,
     }
-    try:
+    with reaching():
         found = resolve(write_id, options, forget, give_up)
-    except TransactionError as error:
-        if error.condition in ("EOSKAFKA_UNREACHABLE", "EOSKAFKA_DECISIONS_UNREADABLE"):
-            messages.print(str(error), markup=False)
-            raise typer.Exit(Exit.UNREACHABLE) from error
-        raise
     if output is Format.JSON:
         print_json({"write_id": write_id, **asdict(found)})
     else:
@@ -247,15 +246,18 @@ def resolve_write(
 
 def _text(write_id: str, found: Resolution) -> str:
     text = {
-        Outcome.UNKNOWN: "no write of this name was ever begun here; check the name, the brokers, "
-        "--decision-topic and --transactional-id-prefix",
+        Outcome.UNKNOWN: "nothing is known of it here. It was never begun (check the name, the "
+        "brokers, --decision-topic and --transactional-id-prefix), or it ended well and was "
+        "forgotten, as a job without a writeId is. Look at the output before you run it again",
         Outcome.UNDECIDED: "nothing of it has taken effect, and nothing of it is open now; "
         "run the job again",
         Outcome.COMMITTED: f"all of it has taken effect, in {found.committed} transactions",
-        Outcome.INCOMPLETE: f"it has taken effect, but {found.lost} of "
+        Outcome.INCOMPLETE: f"a part of it has taken effect: {found.lost} of "
         f"{found.committed + found.lost} transactions had timed out before they could be "
-        "committed; run the same job again, and it writes what they held, or give them up with "
-        "--give-up",
+        "committed. Run the same job again, with the same rows, as many tasks and writeId=<its "
+        "name> (of a job without one: the name in 'Batch write ... begins' in its driver's log): "
+        "it writes what is missing. Without that option it would write everything again. To leave "
+        "the missing rows out for good: --give-up",
     }[found.outcome]
     forgotten = found.forgotten and found.outcome is not Outcome.UNKNOWN
     return f"{write_id}: {text}" + ("; its entry is removed" if forgotten else "")

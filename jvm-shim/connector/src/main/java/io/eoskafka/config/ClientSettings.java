@@ -61,6 +61,17 @@ public final class ClientSettings implements Serializable {
         });
   }
 
+  private ClientSettings(TreeMap<String, String> given) {
+    this.given.putAll(given);
+  }
+
+  /** The same for records that clients without any codec have to read. */
+  public ClientSettings uncompressed() {
+    ClientSettings other = new ClientSettings(given);
+    other.given.put(ProducerConfig.COMPRESSION_TYPE_CONFIG, "none");
+    return other;
+  }
+
   public String bootstrapServers() {
     return given.get(CommonClientConfigs.BOOTSTRAP_SERVERS_CONFIG);
   }

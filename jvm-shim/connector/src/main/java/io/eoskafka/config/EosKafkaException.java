@@ -29,6 +29,22 @@ public final class EosKafkaException extends RuntimeException {
     return new EosKafkaException(condition, ErrorConditions.message(condition, values), cause);
   }
 
+  /**
+   * What is at the bottom of an exception, as a sentence to quote. Never a message of ours: its
+   * advice is for another situation.
+   */
+  public static String plain(Throwable exception) {
+    Throwable root = exception;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    String text =
+        root instanceof EosKafkaException ours
+            ? ours.condition
+            : root.getClass().getSimpleName() + ": " + root.getMessage();
+    return text.endsWith(".") ? text : text + ".";
+  }
+
   public String condition() {
     return condition;
   }

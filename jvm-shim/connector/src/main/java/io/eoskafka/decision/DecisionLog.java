@@ -86,7 +86,8 @@ final class DecisionLog implements AutoCloseable {
       int partition,
       boolean known,
       LongSupplier highestListed) {
-    TransactionalProducer producer = TransactionalProducer.init(decisionId, client, timeoutMs);
+    TransactionalProducer producer =
+        TransactionalProducer.init(decisionId, client.uncompressed(), timeoutMs);
     try {
       State found = new State();
       topic.readToEnd(partition, READ_TIMEOUT, record -> take(record, queryId, found));
@@ -113,9 +114,24 @@ final class DecisionLog implements AutoCloseable {
   }
 
   private static RuntimeException explain(RuntimeException e, String decisionId) {
-    return e instanceof EosKafkaException ours && ours.condition().equals("EOSKAFKA_ATTEMPT_FENCED")
-        ? EosKafkaException.of("EOSKAFKA_DECISION_FENCED", Map.of("decisionId", decisionId), e)
-        : e;
+    if (!(e instanceof EosKafkaException ours)) {
+      return e;
+    }
+    return switch (ours.condition()) {
+      case "EOSKAFKA_ATTEMPT_FENCED" ->
+          EosKafkaException.of("EOSKAFKA_DECISION_FENCED", Map.of("decisionId", decisionId), e);
+      // Its time is not the user's to choose, and larger batches do not make it longer.
+      case "EOSKAFKA_TRANSACTION_NEAR_TIMEOUT" ->
+          EosKafkaException.of(
+              "EOSKAFKA_WRITE_FAILED",
+              Map.of(
+                  "transactionalId",
+                  decisionId,
+                  "cause",
+                  "the brokers of the decision topic are slow, and the decision was given up."),
+              e);
+      default -> e;
+    };
   }
 
   private static void take(ConsumerRecord<byte[], byte[]> record, String queryId, State state) {
@@ -232,7 +248,7 @@ final class DecisionLog implements AutoCloseable {
       if (sent) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISION_UNKNOWN",
-            Map.of("epoch", decision.epoch(), "cause", e.getMessage()),
+            Map.of("epoch", decision.epoch(), "cause", EosKafkaException.plain(e)),
             e);
       }
       throw explain(e, decisionId);

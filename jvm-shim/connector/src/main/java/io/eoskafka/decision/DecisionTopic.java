@@ -2,6 +2,7 @@ package io.eoskafka.decision;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,6 +26,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicExistsException;
@@ -154,6 +156,8 @@ final class DecisionTopic {
                 Map.of(
                     TopicConfig.CLEANUP_POLICY_CONFIG,
                     TopicConfig.CLEANUP_POLICY_COMPACT,
+                    TopicConfig.COMPRESSION_TYPE_CONFIG,
+                    "producer",
                     TopicConfig.UNCLEAN_LEADER_ELECTION_ENABLE_CONFIG,
                     "false",
                     TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG,
@@ -302,10 +306,14 @@ final class DecisionTopic {
             }
           });
     } catch (TimeoutException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", name, "problem", e.getMessage()), e);
+      throw unsettled(e);
     }
     return lost;
+  }
+
+  EosKafkaException unsettled(TimeoutException e) {
+    return EosKafkaException.of(
+        "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", name, "problem", e.getMessage()), e);
   }
 
   /** Hands over what is committed between these offsets, and may hand over more. */
@@ -325,12 +333,16 @@ final class DecisionTopic {
           return;
         }
         if (System.nanoTime() > deadline) {
-          throw new TimeoutException("an open transaction hides " + left);
+          TopicPartition hidden = left.keySet().iterator().next();
+          throw new TimeoutException(
+              "an open transaction hides " + hidden + " at offset " + consumer.position(hidden));
         }
         consumer.poll(POLL).forEach(each);
       }
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
+    } catch (AuthorizationException e) {
+      throw Denied.or(e, "Read");
     }
   }
 

@@ -116,8 +116,8 @@ public final class EpochBatch {
           Map.of(
               "epoch",
               scope.epoch(),
-              "writers",
-              lost,
+              "lost",
+              lost.size(),
               "before",
               before.outputs().size(),
               "now",
@@ -178,8 +178,9 @@ public final class EpochBatch {
           .decide(
               decision,
               () -> {
-                requireOpen(prepared);
+                // First: a transaction that has timed out is not open either.
                 requireTime();
+                requireOpen(prepared);
               },
               producer -> sources.forEach(source -> source.addOffsets(producer, scope.epoch())));
     } catch (RuntimeException e) {
@@ -198,7 +199,14 @@ public final class EpochBatch {
     Set<Integer> missing = session.rollForward(decision);
     if (!missing.isEmpty()) {
       throw EosKafkaException.of(
-          "EOSKAFKA_EPOCH_TIMED_OUT", Map.of("epoch", scope.epoch(), "writers", missing));
+          "EOSKAFKA_EPOCH_TIMED_OUT",
+          Map.of(
+              "epoch",
+              scope.epoch(),
+              "lost",
+              missing.size(),
+              "writers",
+              decision.outputs().size()));
     }
   }
 
@@ -219,13 +227,13 @@ public final class EpochBatch {
             && found.producerEpoch() == transaction.producerEpoch()) {
           continue;
         }
-        now = found.toString();
+        now = found.state().toString();
       } catch (TransactionalIdNotFoundException e) {
         now = "the id is not known any more";
       }
       throw EosKafkaException.of(
           "EOSKAFKA_PREPARED_GONE",
-          Map.of("epoch", scope.epoch(), "prepared", transaction, "now", now));
+          Map.of("epoch", scope.epoch(), "prepared", transaction.transactionalId(), "now", now));
     }
   }
 
@@ -234,7 +242,7 @@ public final class EpochBatch {
     long allowedMs = session.undecidedForMs();
     if (elapsedMs > allowedMs) {
       throw EosKafkaException.of(
-          "EOSKAFKA_EPOCH_TOO_LONG",
+          before == null ? "EOSKAFKA_EPOCH_TOO_LONG" : "EOSKAFKA_EPOCH_TOO_LONG_AGAIN",
           Map.of(
               "epoch",
               scope.epoch(),

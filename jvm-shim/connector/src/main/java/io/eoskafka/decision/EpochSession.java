@@ -23,6 +23,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -243,9 +244,14 @@ public final class EpochSession {
         prepared.put(output.transaction(), output);
       }
     }
-    Set<PreparedTransaction> gone =
-        new TransactionEnds(admin, options.client())
-            .commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
+    Set<PreparedTransaction> gone;
+    try {
+      gone =
+          new TransactionEnds(admin, options.client())
+              .commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
+    } catch (TimeoutException e) {
+      throw topic.unsettled(e);
+    }
     // An answer that got lost looks the same as a timeout: the marker tells.
     return topic.lost(
         gone.stream().map(prepared::get).toList(),

@@ -60,9 +60,14 @@ public final class CheckpointFolder {
 
   /** Whether it has a file whose name is a number, as Spark's logs have. */
   public boolean hasBatches() {
+    return hasFile("\\d+");
+  }
+
+  /** Whether it has a file with such a name. */
+  public boolean hasFile(String pattern) {
     try {
       return files.exists(folder)
-          && files.list(folder, path -> path.getName().matches("\\d+")).length > 0;
+          && files.list(folder, path -> path.getName().matches(pattern)).length > 0;
     } catch (Exception e) {
       throw failed(folder, e);
     }

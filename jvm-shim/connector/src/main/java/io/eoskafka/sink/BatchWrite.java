@@ -112,7 +112,7 @@ public final class BatchWrite {
       if (onlyOnce && batch.mayBeDecided()) {
         throw EosKafkaException.of(
             "EOSKAFKA_JOB_UNSETTLED",
-            Map.of("owner", session.ownerName(), "cause", String.valueOf(e.getMessage())),
+            Map.of("owner", session.ownerName(), "cause", EosKafkaException.plain(e)),
             e);
       }
       throw e;

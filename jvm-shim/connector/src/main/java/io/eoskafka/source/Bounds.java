@@ -69,7 +69,8 @@ final class Bounds {
     if (bound.timestamps() != null) {
       String option = name + "OffsetsByTimestamp";
       Map<TopicPartition, Long> times =
-          exactly(option, PartitionOffsets.parse(bound.timestamps()).offsets(), partitions);
+          exactly(
+              option, PartitionOffsets.parseOption(option, bound.timestamps(), null), partitions);
       if (times.values().stream().anyMatch(time -> time < 0)) {
         throw EosKafkaException.of(
             "EOSKAFKA_OPTION_INVALID",
@@ -86,7 +87,7 @@ final class Bounds {
     return switch (bound.offsets()) {
       case "earliest" -> topics.earliest(partitions);
       case "latest" -> topics.readable(partitions);
-      default -> specific(offsets(name + "Offsets", bound.offsets(), partitions), bound.offsets());
+      default -> specific(name + "Offsets", bound.offsets(), partitions);
     };
   }
 
@@ -111,7 +112,7 @@ final class Bounds {
 
   private static Map<TopicPartition, Long> offsets(
       String option, String json, Collection<TopicPartition> partitions) {
-    return exactly(option, PartitionOffsets.parseOption(json, partitions), partitions);
+    return exactly(option, PartitionOffsets.parseOption(option, json, partitions), partitions);
   }
 
   /** A number for each of all partitions and no others. */
@@ -130,7 +131,9 @@ final class Bounds {
     return given;
   }
 
-  private Map<TopicPartition, Long> specific(Map<TopicPartition, Long> given, String json) {
+  private Map<TopicPartition, Long> specific(
+      String option, String json, Collection<TopicPartition> partitions) {
+    Map<TopicPartition, Long> given = offsets(option, json, partitions);
     Map<TopicPartition, Long> earliest = topics.earliest(given.keySet());
     Map<TopicPartition, Long> latest = topics.readable(given.keySet());
     given.replaceAll(
@@ -142,7 +145,8 @@ final class Bounds {
             return earliest.get(partition);
           }
           if (offset < 0) {
-            throw EosKafkaException.of("EOSKAFKA_BAD_OFFSET_JSON", Map.of("json", json));
+            throw EosKafkaException.of(
+                "EOSKAFKA_BAD_OFFSET_JSON", Map.of("option", option, "json", json));
           }
           return offset;
         });

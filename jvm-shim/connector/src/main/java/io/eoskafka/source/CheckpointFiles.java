@@ -44,6 +44,11 @@ final class CheckpointFiles {
             new Path(new Path(sourcePath).getParent().getParent(), "offsets").toString(), hadoop);
   }
 
+  /** The checkpoint's location, as users know it. */
+  String checkpoint() {
+    return new Path(offsetLog.nameOf("x")).getParent().getParent().toString();
+  }
+
   Optional<Identity> readIdentity() {
     return folder
         .read(IDENTITY)
@@ -117,7 +122,7 @@ final class CheckpointFiles {
   Set<TopicPartition> readUnresolved() {
     return folder
         .read(UNRESOLVED)
-        .map(text -> PartitionOffsets.parse(text).offsets().keySet())
+        .map(text -> PartitionOffsets.parse(text, folder.nameOf(UNRESOLVED)).offsets().keySet())
         .orElse(Set.of());
   }
 
@@ -165,7 +170,8 @@ final class CheckpointFiles {
                     "EOSKAFKA_CHECKPOINT_UNREADABLE",
                     Map.of("file", folder.nameOf(INITIAL_OFFSETS)));
               }
-              return PartitionOffsets.parse(text.substring(line + 1));
+              return PartitionOffsets.parse(
+                  text.substring(line + 1), folder.nameOf(INITIAL_OFFSETS));
             });
   }
 

@@ -202,7 +202,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset deserializeOffset(String json) {
-    return PartitionOffsets.parse(json);
+    return PartitionOffsets.parse(json, "with the offsets " + json + " for " + sourcePath);
   }
 
   @Override
@@ -363,7 +363,7 @@ public final class EosKafkaMicroBatchStream
       return Map.of();
     }
     Map<TopicPartition, Long> consumed =
-        PartitionOffsets.parse(latestConsumed.get().json()).offsets();
+        PartitionOffsets.parse(latestConsumed.get().json(), "of the last batch").offsets();
     LongSummaryStatistics behind =
         latest.entrySet().stream()
             .filter(end -> consumed.containsKey(end.getKey()))
@@ -385,6 +385,9 @@ public final class EosKafkaMicroBatchStream
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
+    if (!ownBatch) {
+      requireFormerSink(((PartitionOffsets) end).isOurs());
+    }
     Map<TopicPartition, Long> group = resume(sparkStart);
     TreeMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
     ends.putAll(((PartitionOffsets) end).offsets());
@@ -455,6 +458,26 @@ public final class EosKafkaMicroBatchStream
       FenceLeases.register(run, progress.shared());
     }
     return partitions.toArray(InputPartition[]::new);
+  }
+
+  /**
+   * What a batch that was not finished has written knows the sink that it was for, and no other
+   * one.
+   *
+   * @param isOfSink whether our sink had planned it
+   */
+  private static void requireFormerSink(boolean isOfSink) {
+    RunningQuery query = RunningQuery.ofThisThread();
+    boolean isOfWrites = !isOfSink && query.checkpointFolder().hasFile("eoskafka-write-.*\\.json");
+    if (isOfSink && !query.sinkIsTransactional() || isOfWrites && query.sinkIsTransactional()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_BATCH_UNFINISHED",
+          Map.of(
+              "former",
+              isOfSink
+                  ? "writeStream.format(\"eoskafka\")"
+                  : "foreachBatch and writes with format(\"eoskafka\")"));
+    }
   }
 
   private static Set<TopicPartition> partitions(SlotWork work) {
@@ -622,7 +645,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public void epochCommitted(long epoch) {
-    progress.epochCommitted(input().ends(), epoch);
+    progress.epochCommitted(input().ends(), epoch, !ownBatch);
   }
 
   private Stream<SlotRange> ranges() {

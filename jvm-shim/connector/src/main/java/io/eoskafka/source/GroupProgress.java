@@ -163,7 +163,7 @@ final class GroupProgress {
     if (wanted != null && !wanted.equals(identity.group())) {
       throw EosKafkaException.of(
           "EOSKAFKA_GROUP_CHANGED",
-          Map.of("given", wanted, "kept", identity.group(), "checkpoint", sourcePath));
+          Map.of("given", wanted, "kept", identity.group(), "checkpoint", files.checkpoint()));
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
@@ -210,7 +210,7 @@ final class GroupProgress {
             Map.of(
                 "group", identity.group(),
                 "partition", topicIds.keySet().iterator().next(),
-                "start", "its last offset"));
+                "start", "not known"));
       }
     }
     member = options.isShared() ? sharedMember() : exclusiveMember();
@@ -298,7 +298,8 @@ final class GroupProgress {
   private Identity changeOwnership(Identity kept) {
     if (kept.isShared()) {
       throw EosKafkaException.of(
-          "EOSKAFKA_OWNERSHIP_CHANGED", Map.of("group", kept.group(), "checkpoint", sourcePath));
+          "EOSKAFKA_OWNERSHIP_CHANGED",
+          Map.of("group", kept.group(), "checkpoint", files.checkpoint()));
     }
     return new Identity(kept.group(), kept.instanceId(), kept.checkpointId(), true);
   }
@@ -356,7 +357,8 @@ final class GroupProgress {
                     + partition
                     + " was not committed in task scope ("
                     + offset.metadata()
-                    + "); run it once with ownership=exclusive and transactionScope=task");
+                    + "); run it with ownership=exclusive and transactionScope=task until each"
+                    + " partition has got a record");
           }
         });
   }
@@ -587,7 +589,7 @@ final class GroupProgress {
           Map.of(
               "group", identity.group(),
               "instance", "none",
-              "owner", other.orElse("a later run with the checkpoint of " + sourcePath)));
+              "owner", other.orElse("a later run with the checkpoint " + files.checkpoint())));
     }
   }
 
@@ -665,7 +667,9 @@ final class GroupProgress {
             rule.of(
                 partition,
                 committed,
-                logged.get(partition),
+                // Spark's first batch begins where the query did.
+                (committed == null && isRecreatedSince && logged.isEmpty() ? initial : logged)
+                    .get(partition),
                 initial.get(partition),
                 decidedStart(partition),
                 isOfFormer,
@@ -892,9 +896,14 @@ final class GroupProgress {
     }
   }
 
-  /** An epoch has taken effect. */
-  void epochCommitted(Map<TopicPartition, Long> ends, long epoch) {
-    if (!ends.isEmpty() && !sinkIsHere()) {
+  /**
+   * An epoch has taken effect.
+   *
+   * @param isAgain whether a former run had planned it: where that had decided it, the group has
+   *     its offsets only if they have not expired since
+   */
+  void epochCommitted(Map<TopicPartition, Long> ends, long epoch, boolean isAgain) {
+    if (!ends.isEmpty() && (!sinkIsHere() || isAgain)) {
       commitStamped(stamped(ends, Stamp.Scope.EPOCH, epoch));
     }
     batchCommitted(ends);

@@ -59,30 +59,41 @@ final class PartitionOffsets extends Offset {
 
   /**
    * @param json the built-in connector's text
-   * @throws EosKafkaException {@code EOSKAFKA_BAD_OFFSET_JSON}
+   * @param file that it stands in
+   * @throws EosKafkaException {@code EOSKAFKA_CHECKPOINT_UNREADABLE}
    */
-  static PartitionOffsets parse(String json) {
-    return new PartitionOffsets(parse(json, null), json);
+  static PartitionOffsets parse(String json, String file) {
+    try {
+      return new PartitionOffsets(read(json, null), json);
+    } catch (IllegalArgumentException e) {
+      throw EosKafkaException.of("EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", file), e);
+    }
   }
 
   /**
    * What a user gives in an option: also {@code {"topic":"earliest"}}, for all of the topic's
    * partitions.
    *
-   * @param partitions all of the source's
+   * @param partitions all of the source's; null where an option takes numbers only
    * @throws EosKafkaException {@code EOSKAFKA_BAD_OFFSET_JSON}
    */
-  static Map<TopicPartition, Long> parseOption(String json, Collection<TopicPartition> partitions) {
-    return parse(json, partitions);
+  static Map<TopicPartition, Long> parseOption(
+      String option, String json, Collection<TopicPartition> partitions) {
+    try {
+      return read(json, partitions);
+    } catch (IllegalArgumentException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_BAD_OFFSET_JSON", Map.of("option", option, "json", json), e);
+    }
   }
 
-  private static TreeMap<TopicPartition, Long> parse(
+  private static TreeMap<TopicPartition, Long> read(
       String json, Collection<TopicPartition> partitions) {
     TreeMap<TopicPartition, Long> offsets = new TreeMap<>(ORDER);
     try {
       JsonNode root = JSON.readTree(json);
       if (root == null || !root.isObject()) {
-        throw bad(json, null);
+        throw new IllegalArgumentException("no offsets: " + json);
       }
       for (Map.Entry<String, JsonNode> topic : iterable(root.fields())) {
         Long ofAll =
@@ -96,22 +107,22 @@ final class PartitionOffsets extends Offset {
           continue;
         }
         if (!topic.getValue().isObject()) {
-          throw bad(json, null);
+          throw new IllegalArgumentException("no offsets: " + json);
         }
         for (Map.Entry<String, JsonNode> partition : iterable(topic.getValue().fields())) {
           if (!partition.getValue().canConvertToLong()
               || !partition.getValue().isIntegralNumber()) {
-            throw bad(json, null);
+            throw new IllegalArgumentException("no offsets: " + json);
           }
           int number = Integer.parseInt(partition.getKey());
           if (number < 0) {
-            throw bad(json, null);
+            throw new IllegalArgumentException("no offsets: " + json);
           }
           offsets.put(new TopicPartition(topic.getKey(), number), partition.getValue().asLong());
         }
       }
-    } catch (JsonProcessingException | NumberFormatException e) {
-      throw bad(json, e);
+    } catch (JsonProcessingException e) {
+      throw new IllegalArgumentException(e);
     }
     return offsets;
   }
@@ -141,10 +152,6 @@ final class PartitionOffsets extends Offset {
   @Override
   public String json() {
     return json;
-  }
-
-  private static EosKafkaException bad(String json, Exception cause) {
-    return EosKafkaException.of("EOSKAFKA_BAD_OFFSET_JSON", Map.of("json", json), cause);
   }
 
   private static <T> Iterable<T> iterable(Iterator<T> iterator) {

@@ -113,6 +113,24 @@ record StartingPoint(
     return cluster.equals(Stamp.SAME_CLUSTER) ? "the source's cluster" : "cluster " + cluster;
   }
 
+  /** Spark's log is the truth: what the group is beyond it has taken effect without it. */
+  private void requireNotBehind(
+      TopicPartition partition, OffsetAndMetadata committed, long sparkStart) {
+    if (committed.offset() > sparkStart) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_LOG_BEHIND_GROUP",
+          Map.of(
+              "group",
+              identity.group(),
+              "partition",
+              partition,
+              "offset",
+              committed.offset(),
+              "logged",
+              sparkStart));
+    }
+  }
+
   /**
    * @param committed the group's stable offset, past {@link #refuseForeign}, or null
    * @param sparkStart the start of the batch that Spark is about to plan, or null where Spark's log
@@ -136,23 +154,17 @@ record StartingPoint(
       boolean wasFound,
       boolean lastIsDecided) {
     if (logIsAhead && sparkStart != null) {
-      if (committed != null && !isOfFormerTopic && committed.offset() > sparkStart) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_LOG_BEHIND_GROUP",
-            Map.of(
-                "group",
-                identity.group(),
-                "partition",
-                partition,
-                "offset",
-                committed.offset(),
-                "logged",
-                sparkStart));
+      if (committed != null && !isOfFormerTopic) {
+        requireNotBehind(partition, committed, sparkStart);
       }
       return Source.SPARK_LOG;
     }
     if (committed != null) {
       Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
+      boolean tookEffect = stamp.scope() != Stamp.Scope.SOURCE_ONLY && stamp.epoch() >= 0;
+      if (sinkCluster == null && sparkStart != null && tookEffect && !isOfFormerTopic) {
+        requireNotBehind(partition, committed, sparkStart);
+      }
       return switch (stamp.scope()) {
         case TASK -> Source.GROUP;
         case SOURCE_ONLY -> {
@@ -207,7 +219,7 @@ record StartingPoint(
               "partition",
               partition,
               "start",
-              logged == null ? "an offset that is not known" : logged));
+              logged == null ? "not known" : logged));
     }
     return sparkStart != null ? Source.SPARK_LOG : Source.INITIAL_FILE;
   }

@@ -33,6 +33,7 @@ import org.apache.kafka.common.errors.InvalidPidMappingException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.slf4j.Logger;
@@ -60,9 +61,13 @@ public final class TransactionalProducer {
   /** The first record that has failed. A flush does not tell, and neither does the coordinator. */
   private volatile Exception failed;
 
+  /** Its topic. */
+  private volatile String failedTopic = "";
+
   private final Callback noteFailure =
       (metadata, e) -> {
         if (e != null && failed == null) {
+          failedTopic = metadata.topic();
           failed = e;
         }
       };
@@ -413,7 +418,7 @@ public final class TransactionalProducer {
   private EosKafkaException unknown(TimeoutException e) {
     return EosKafkaException.of(
         "EOSKAFKA_COMMIT_UNKNOWN",
-        Map.of("transactionalId", transactionalId, "cause", e.getMessage()),
+        Map.of("transactionalId", transactionalId, "cause", EosKafkaException.plain(e)),
         e);
   }
 
@@ -432,9 +437,7 @@ public final class TransactionalProducer {
     if (e instanceof EosKafkaException) {
       return e;
     }
-    Throwable root = e;
     for (Throwable cause = e; cause != null; cause = cause.getCause()) {
-      root = cause;
       if (cause instanceof ProducerFencedException
           || cause instanceof InvalidProducerEpochException
           || cause instanceof InvalidPidMappingException
@@ -442,12 +445,20 @@ public final class TransactionalProducer {
           || cause instanceof InvalidTxnStateException) {
         return fenced(e);
       }
+      if (cause instanceof RecordTooLargeException) {
+        return EosKafkaException.of(
+            "EOSKAFKA_RECORD_TOO_LARGE",
+            Map.of("topic", failedTopic, "cause", cause.getMessage()),
+            e);
+      }
     }
     Optional<EosKafkaException> denied = Denied.in(e, "Write");
     if (denied.isPresent()) {
       return denied.get();
     }
     return EosKafkaException.of(
-        "EOSKAFKA_WRITE_FAILED", Map.of("transactionalId", transactionalId, "cause", root), e);
+        "EOSKAFKA_WRITE_FAILED",
+        Map.of("transactionalId", transactionalId, "cause", EosKafkaException.plain(e)),
+        e);
   }
 }

@@ -37,14 +37,17 @@ public final class Denied {
 
   private static String right(AuthorizationException refusal, String onTopics) {
     if (refusal instanceof TopicAuthorizationException topics) {
-      return onTopics + " on the topic " + String.join(", ", topics.unauthorizedTopics());
+      // Admin clients do not say of which.
+      return topics.unauthorizedTopics().isEmpty()
+          ? onTopics + " on a topic of the query"
+          : onTopics + " on the topic " + String.join(", ", topics.unauthorizedTopics());
     }
     if (refusal instanceof GroupAuthorizationException group) {
-      return "Read on the group " + group.groupId();
+      return "Read on the group " + (group.groupId() == null ? "of the query" : group.groupId());
     }
     if (refusal instanceof TransactionalIdAuthorizationException) {
       return "Write and Describe on transactional ids with the query's transactionalIdPrefix";
     }
-    return "a right on the cluster";
+    return "a right on the cluster (DescribeConfigs, or Create for the decision topic)";
   }
 }

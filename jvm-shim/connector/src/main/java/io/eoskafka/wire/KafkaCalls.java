@@ -79,7 +79,7 @@ public final class KafkaCalls {
     } catch (TimeoutException e) {
       throw EosKafkaException.of(
           "EOSKAFKA_UNREACHABLE",
-          Map.of("servers", client.bootstrapServers(), "cause", e.getMessage()),
+          Map.of("servers", client.bootstrapServers(), "cause", EosKafkaException.plain(e)),
           e);
     }
   }

@@ -96,7 +96,11 @@ public final class TransactionEnds {
           break;
         }
         if (System.nanoTime() > deadline) {
-          throw new TimeoutException(left.size() + " transactions have no clear end: " + left);
+          throw new TimeoutException(
+              "the coordinators gave no clear answer on the commit of "
+                  + left.size()
+                  + " transactions, such as "
+                  + left.iterator().next().transactionalId());
         }
         KafkaCalls.sleep(BACKOFF_MS);
       }

@@ -22,35 +22,35 @@ class PartitionOffsetsTest {
   @Test
   void theTextIsTheBuiltInConnectorsAndInOrder() {
     assertThat(PartitionOffsets.of(OFFSETS).json()).isEqualTo(JSON);
-    assertThat(PartitionOffsets.parse(JSON).offsets()).isEqualTo(OFFSETS);
+    assertThat(PartitionOffsets.parse(JSON, "f").offsets()).isEqualTo(OFFSETS);
     assertThat(PartitionOffsets.of(Map.of()).json()).isEqualTo("{}");
   }
 
   @Test
   void theTextThatWasReadIsKept() {
     String spaced = " " + JSON.replace(",", ", ");
-    assertThat(PartitionOffsets.parse(spaced).json()).isEqualTo(spaced);
+    assertThat(PartitionOffsets.parse(spaced, "f").json()).isEqualTo(spaced);
   }
 
   @Test
   void offsetsBeyondAnIntegerAreKept() {
-    assertThat(PartitionOffsets.parse("{\"t\":{\"0\":9223372036854775807}}").offsets())
+    assertThat(PartitionOffsets.parse("{\"t\":{\"0\":9223372036854775807}}", "f").offsets())
         .containsValue(Long.MAX_VALUE);
   }
 
   @Test
   void anOptionMayNameAllOfATopicAndACheckpointMayNot() {
     String json = "{\"a\":\"earliest\",\"b-c.d_e\":{\"0\":5},\"later\":\"Latest\"}";
-    assertThat(PartitionOffsets.parseOption(json, OFFSETS.keySet()))
+    assertThat(PartitionOffsets.parseOption("o", json, OFFSETS.keySet()))
         .isEqualTo(
             Map.of(
                 new TopicPartition("a", 0), -2L,
                 new TopicPartition("a", 1), -2L,
                 new TopicPartition("a", 10), -2L,
                 new TopicPartition("b-c.d_e", 0), 5L));
-    assertThatThrownBy(() -> PartitionOffsets.parse(json))
+    assertThatThrownBy(() -> PartitionOffsets.parse(json, "f"))
         .isInstanceOf(EosKafkaException.class)
-        .hasMessageContaining("EOSKAFKA_BAD_OFFSET_JSON");
+        .hasMessageContaining("EOSKAFKA_CHECKPOINT_UNREADABLE");
   }
 
   @Test
@@ -61,7 +61,7 @@ class PartitionOffsetsTest {
     assertThat(once).isNotEqualTo(offsets);
     assertThat(twice).isNotEqualTo(once);
     assertThat(twice).isEqualTo(offsets);
-    assertThat(PartitionOffsets.parse(once.json()).offsets()).isEqualTo(OFFSETS);
+    assertThat(PartitionOffsets.parse(once.json(), "f").offsets()).isEqualTo(OFFSETS);
   }
 
   @ParameterizedTest
@@ -86,7 +86,7 @@ class PartitionOffsetsTest {
         "{\"t\":{\"0\":7}",
       })
   void anythingElseIsRefusedWithItsText(String json) {
-    assertThatThrownBy(() -> PartitionOffsets.parse(json))
+    assertThatThrownBy(() -> PartitionOffsets.parseOption("o", json, null))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_BAD_OFFSET_JSON]")
         .hasMessageContaining(json);

@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
+import static org.assertj.core.api.Assertions.assertThatNoException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.eoskafka.config.EosKafkaException;
@@ -14,6 +15,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** One line per row of the table of where the truth lies. */
 class StartingPointTest {
@@ -166,11 +168,21 @@ class StartingPointTest {
     assertThatThrownBy(
             () -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false, false))
         .hasMessageContaining("[EOSKAFKA_DECISION_OTHER_PLAN]");
-    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, false);
-    assertThat(
-            withoutOurSink.of(
-                PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false, false))
-        .isEqualTo(Source.SPARK_LOG);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"TASK", "EPOCH"})
+  void withoutOurSinkAGroupBeyondSparksLogStopsTheQuery(String scope) {
+    StartingPoint rule = new StartingPoint(OURS, null, true, true, true, false);
+    assertThatThrownBy(
+            () -> rule.of(PARTITION, committed(scope), 5L, 0L, null, false, false, false, false))
+        .hasMessageContaining("[EOSKAFKA_LOG_BEHIND_GROUP]");
+    assertThatNoException()
+        .isThrownBy(
+            () -> rule.of(PARTITION, committed(scope), 7L, 0L, null, false, false, false, false));
+    assertThatNoException()
+        .isThrownBy(
+            () -> rule.of(PARTITION, committed(scope), 5L, 0L, null, true, false, false, false));
   }
 
   @Test
