@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import eoskafka
 import pytest
@@ -351,6 +352,69 @@ class Streams:
         except StreamingQueryException as error:
             return str(error)
         raise AssertionError("the query did not fail")
+
+
+class Job(NamedTuple):
+    """One query from topic to topic, to be started again and again."""
+
+    streams: Streams
+    input: str
+    output: str
+    group: str
+    checkpoint: Path
+
+    def run(self, **options: str | int) -> StreamingQuery:
+        """Process everything that is there now."""
+        return self.streams.run(self.writer(**options))
+
+    def in_epoch_scope(self) -> DataStreamWriter:
+        """The query, not started, in epoch scope."""
+        return self.writer().option("transactionScope", "epoch")
+
+    def failure(self, **options: str | int) -> str:
+        """Start it, see it fail, and return the error."""
+        return self.streams.failure(self.writer(**options))
+
+    def writer(
+        self, plan: Callable[[DataFrame], DataFrame] | None = None, **options: str | int
+    ) -> DataStreamWriter:
+        """The query, not started.
+
+        Args:
+            plan: what it does; None: key and value as they are.
+            options: of the source; those of the sink are the writer's own.
+        """
+        rows = self.streams.source(self.input, {"kafka.group.id": self.group, **options})
+        return self.streams.sink((plan or kv)(rows), self.output, self.checkpoint)
+
+    def send(self, *numbers: int, partition: int | None = None) -> None:
+        """Add to the input."""
+        self.streams.send(self.input, *numbers, partition=partition)
+
+    def written(self) -> list[int]:
+        """What is in the output, sorted."""
+        return self.streams.numbers(self.output)
+
+    def offsets(self) -> dict[int, int]:
+        """The group's."""
+        return self.streams.offsets(self.group, self.input)
+
+    def leave(self) -> None:
+        """End the membership of the stopped query, so that its offsets can be changed."""
+        self.streams.remove_members(self.group)
+
+    def tamper(self, offsets: Mapping[int, int], metadata: str | None = None) -> None:
+        """Set the group's offsets, with the stamps that are there or with this metadata."""
+        self.leave()
+        there = self.streams.committed(self.group, self.input)
+        self.streams.set_offsets(
+            self.group,
+            self.input,
+            {
+                p: (o, there[p].metadata if metadata is None else metadata)
+                for p, o in offsets.items()
+            },
+        )
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -174,7 +174,7 @@ def test_a_job_whose_driver_died_is_settled_from_outside(
     assert json.loads(text)["forgotten"]
     code, text = resolve(flow)
     assert code == 1
-    assert "no write of this name" in text
+    assert "nothing is known of it here" in text
 
 
 def test_a_job_without_a_name_is_settled_by_the_id_of_one_of_its_transactions(
@@ -300,7 +300,9 @@ def test_a_driver_killed_in_a_write_of_foreach_batch(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("before-decision", marks=pytest.mark.slow), "after-decision"]
+)
 def test_a_function_that_catches_the_error_of_a_write_cannot_write_again_in_this_run(
     application: Application, flow: Flow, point: Point
 ) -> None:

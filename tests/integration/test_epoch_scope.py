@@ -275,8 +275,8 @@ def test_a_record_that_the_topic_does_not_take_fails_the_batch(streams: Streams)
     rows = streams.source(topic, {"kafka.group.id": group})
     large = rows.repartition(2).select("key", functions.repeat(col("value").cast("string"), 5_000))
     error = streams.failure(streams.sink(large.toDF("key", "value"), output))
-    assert "[EOSKAFKA_WRITE_FAILED]" in error, error
-    assert "RecordTooLargeException" in error, error
+    assert "[EOSKAFKA_RECORD_TOO_LARGE]" in error, error
+    assert f"topic '{output}'" in error, error
     assert streams.values(output) == []
     assert set(streams.offsets(group, topic).values()) <= {0}
 

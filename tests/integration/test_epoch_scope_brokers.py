@@ -83,7 +83,8 @@ def test_the_coordinator_dies(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("point", [pytest.param("before-decision", marks=SLOW), "after-decision"])
+@SLOW
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
 def test_the_answer_to_the_end_of_a_transaction_is_lost(
     application: Application, flow: Flow, faulty: FaultyCluster, point: Point
 ) -> None:

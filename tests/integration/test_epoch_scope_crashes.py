@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, Point, StartApplication, until
-from kafka import KafkaProducer
+from harness import Application, Flow, Point, Query, StartApplication, hidden, until
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import MemberToRemove
 
 RECORDS = 600
 PER_BATCH = 200
@@ -57,7 +58,7 @@ def test_an_executor_killed_at_any_point_before_it_has_reported(
         pytest.param("before-decision", marks=SLOW),
         pytest.param("after-decision", marks=SLOW),
         "half-rolled-forward",
-        "before-log",
+        pytest.param("before-log", marks=SLOW),
     ],
 )
 def test_a_driver_killed_at_any_step_of_an_epoch(
@@ -360,6 +361,8 @@ def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
 # ---- decided, and timed out before it could be committed
 
 SHORT = {"kafka.transaction.timeout.ms": "12000"}
+# A driver waits so long for the ends of transactions that it has decided.
+ROLL_FORWARD_S = 72
 # Less than that remains when a decision of 3 s, and a second for the brokers' look, are taken off.
 TOO_LONG_S = 9.0
 
@@ -380,14 +383,14 @@ def impatient(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
     return Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
 
 
-def time_out(first: Application, flow: Flow, point: Point, **how: object) -> None:
-    """Decide an epoch, not the first one, and die after its transactions have timed out."""
+def time_out(first: Application, flow: Flow, point: Point, **how: object) -> Query:
+    """Decide an epoch, not the first one, and rest until its transactions have timed out."""
     flow.produce(PER_BATCH)
     flow.start(first, sink=SHORT, **how).wait_done()
     flow.produce(RECORDS)
-    flow.reach(first, point, "stop", sink=SHORT, **how)
+    query = flow.reach(first, point, "stop", sink=SHORT, **how)
     until(lambda: not flow.open_transactions(), "the timeout of the transactions", 60)
-    first.kill()
+    return query
 
 
 @SLOW
@@ -398,7 +401,69 @@ def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
     impatient: Flow,
     point: Point,
 ) -> None:
-    time_out(start_application("local[2]"), impatient, point, **STATELESS)
+    first = start_application("local[2]")
+    time_out(first, impatient, point, **STATELESS)
+    first.kill()
+    impatient.start(application, sink=SHORT, **STATELESS).wait_done()
+    impatient.assert_exactly_once()
+
+
+def test_a_decided_epoch_whose_group_is_gone_is_not_written_again(
+    application: Application, flow: Flow
+) -> None:
+    how = {"transform": "repartitioned"}
+    flow.produce(RECORDS)
+    query = flow.reach(application, "before-log", "fail", **how)
+    assert query.wait_end().error
+    with flow.admin() as admin:
+        members = admin.describe_groups([flow.group])[flow.group]["members"]
+        gone = [MemberToRemove(group_instance_id=each["group_instance_id"]) for each in members]
+        if gone:
+            admin.remove_group_members(flow.group, gone)
+        admin.delete_groups([flow.group])
+    # One run for the epoch that is decided, and nothing after it.
+    flow.start(application, **how).wait_done()
+    assert flow.committed() == flow.ends()
+    flow.produce(RECORDS)
+    flow.start(application, **how).wait_done()
+    flow.assert_exactly_once()
+
+
+@SLOW
+def test_a_driver_says_that_its_epoch_has_timed_out_after_its_decision(
+    start_application: StartApplication, application: Application, impatient: Flow
+) -> None:
+    first = start_application("local[2]")
+    query = time_out(first, impatient, "after-decision", **STATELESS)
+    first.resume()
+    error = str(query.wait_end().error)
+    assert "[EOSKAFKA_EPOCH_TIMED_OUT]" in error, error
+    query = impatient.reach(first, "before-decision", "stop", sink=SHORT, **STATELESS)
+    time.sleep(TOO_LONG_S)
+    first.resume()
+    error = str(query.wait_end().error)
+    assert "[EOSKAFKA_EPOCH_TOO_LONG_AGAIN]" in error, error
+    impatient.start(application, sink=SHORT, **STATELESS).wait_done()
+    impatient.assert_exactly_once()
+
+
+@SLOW
+def test_a_driver_that_cannot_see_what_has_timed_out_says_so(
+    start_application: StartApplication, application: Application, impatient: Flow
+) -> None:
+    first = start_application("local[2]")
+    impatient.produce(PER_BATCH)
+    impatient.start(first, sink=SHORT, **STATELESS).wait_done()
+    with impatient.admin() as admin:
+        (decisions,) = admin.describe_topics(["__eoskafka_decisions"])
+    # Where writers leave their markers, before they do.
+    odd = range(1, len(decisions["partitions"]), 2)
+    with hidden(impatient.servers, [TopicPartition("__eoskafka_decisions", n) for n in odd]):
+        query = time_out(first, impatient, "after-decision", **STATELESS)
+        first.resume()
+        error = str(query.wait_end(2 * ROLL_FORWARD_S).error)
+    assert "[EOSKAFKA_EPOCH_UNSETTLED]" in error, error
+    assert "an open transaction hides" in error
     impatient.start(application, sink=SHORT, **STATELESS).wait_done()
     impatient.assert_exactly_once()
 
@@ -410,7 +475,9 @@ def test_an_epoch_that_is_written_again_is_split_as_it_was(
     impatient: Flow,
 ) -> None:
     eight = {"slots": 8, "minPartitions": 8, **IN_BATCHES}
-    time_out(start_application("local[2]"), impatient, "half-rolled-forward", **eight)
+    first = start_application("local[2]")
+    time_out(first, impatient, "half-rolled-forward", **eight)
+    first.kill()
     impatient.start(application, sink=SHORT, **{**eight, "minPartitions": 3}).wait_done()
     impatient.assert_exactly_once()
 
@@ -421,7 +488,9 @@ def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
     application: Application,
     impatient: Flow,
 ) -> None:
-    time_out(start_application("local[2]"), impatient, "half-rolled-forward", **RANDOM)
+    first = start_application("local[2]")
+    time_out(first, impatient, "half-rolled-forward", **RANDOM)
+    first.kill()
     before = impatient.outputs()
     assert before, "the half that was committed"
     for _ in range(2):

@@ -94,6 +94,7 @@ def test_a_second_start_in_the_same_folder_is_refused(cluster: LocalCluster) -> 
     assert cluster.is_running
 
 
+@pytest.mark.slow
 def test_three_brokers_survive_the_kill_of_one_and_it_comes_back(
     start_cluster: StartCluster,
 ) -> None:
@@ -114,6 +115,7 @@ def test_three_brokers_survive_the_kill_of_one_and_it_comes_back(
     assert consume(cluster, topic, 20) == [*range(10), *range(10)]
 
 
+@pytest.mark.slow
 def test_a_paused_broker_answers_nobody_until_it_is_resumed(start_cluster: StartCluster) -> None:
     cluster = start_cluster()
     topic = create_topic(cluster, replicas=1)
@@ -126,6 +128,7 @@ def test_a_paused_broker_answers_nobody_until_it_is_resumed(start_cluster: Start
     assert consume(cluster, topic, 5) == list(range(5))
 
 
+@pytest.mark.slow
 def test_a_stopped_cluster_starts_again_with_its_data(start_cluster: StartCluster) -> None:
     cluster = start_cluster()
     topic = create_topic(cluster, replicas=1)

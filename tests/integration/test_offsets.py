@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
@@ -191,7 +192,8 @@ def test_a_query_goes_on_at_named_offsets(job: Job) -> None:
 @pytest.mark.parametrize("form", ["ms", "iso"])
 def test_a_query_goes_on_at_a_time(streams: Streams, form: str) -> None:
     job = Job(streams)
-    noon = 1_700_000_000_000
+    # Not long ago: brokers remove what is older than a week.
+    noon = int(time.time()) // 1000 * 1_000_000
     for number in range(6):
         streams.send(job.input, number, partition=0, at_ms=noon + number * 1_000)
     job.run()
@@ -348,6 +350,8 @@ def test_a_query_whose_offsets_are_gone_goes_on_where_it_is_told(job: Job) -> No
     job.streams.admin.delete_group_offsets(job.group, [TopicPartition(job.input, 1)])
     assert "--at JSON" in job.streams.failure(job.writer())
     job.streams.wait_empty(job.group)
+    with pytest.raises(OffsetsError, match=f"no offset of {job.input}-1, though"):
+        job.adopted()
     with pytest.raises(OffsetsError, match="has the offsets 0 to 6"):
         job.adopted(at=json.dumps({job.input: {"1": 7}}))
     found = job.adopted(at=json.dumps({job.input: {"1": 5}}))
@@ -374,6 +378,26 @@ def test_a_checkpoint_in_epoch_scope_goes_by_its_log(streams: Streams) -> None:
     streams.set_offsets(job.group, job.input, {0: (1, ""), 1: (5, "")})
     with pytest.raises(OffsetsError, match="was in epoch scope"):
         job.adopted()
+    # Nor does it need them.
+    streams.wait_empty(job.group)
+    streams.admin.delete_groups([job.group])
+    found = job.adopted()
+    assert found.situation is Situation.READY
+    assert json.loads(found.start) == {job.input: {"0": 5, "1": 5}}
+    streams.send(job.input, 10)
+    job.run(transactionScope="epoch")
+    assert job.written() == [*range(11)]
+
+
+def test_all_offsets_of_a_query_are_gone(job: Job) -> None:
+    job.streams.wait_empty(job.group)
+    job.streams.admin.delete_groups([job.group])
+    with pytest.raises(OffsetsError, match=f"no offset of {job.input}-0, {job.input}-1, though"):
+        job.adopted()
+    found = job.adopted(at=json.dumps({job.input: {"0": 5, "1": 5}}))
+    assert len(found.moves) == 2
+    job.run()
+    assert job.written() == [*range(12)]
 
 
 def test_a_checkpoint_of_the_builtin_connector_is_looked_at(streams: Streams) -> None:
@@ -441,6 +465,26 @@ def test_a_builtin_checkpoint_goes_on_where_it_is_told(streams: Streams) -> None
     assert job.written() == sorted([*range(10), 8])
 
 
+def test_a_builtin_checkpoint_goes_on_elsewhere_in_one_of_its_topics(streams: Streams) -> None:
+    one, other, output = streams.topic(records=4), streams.topic(records=4), streams.topic()
+    group, checkpoint = streams.group(), streams.checkpoint()
+
+    def run(form: str, **options: str) -> None:
+        streams.form = form
+        rows = streams.source(options={"subscribe": f"{one},{other}", **options})
+        streams.run(streams.sink(kv(rows), output, checkpoint))
+
+    run("kafka")
+    streams.send(other, 4)
+    at = json.dumps({one: {"0": 1, "1": 2}})
+    # The log is taken over once, and so with all of its topics.
+    found = offsets.adopt(streams.servers, str(checkpoint), group, [one], at=at)
+    assert json.loads(found.start) == {one: {"0": 1, "1": 2}, other: {"0": 2, "1": 2}}
+    run("eoskafka", **{"kafka.group.id": group})
+    # The second record of the first topic's even ones is done again, and no other.
+    assert streams.numbers(output) == sorted([*range(4), *range(5), 2])
+
+
 def test_a_checkpoint_on_another_file_system(job: Job) -> None:
     found = offsets.adopt(job.streams.servers, job.checkpoint.as_uri())
     assert found.situation is Situation.READY
@@ -458,7 +502,7 @@ def test_a_checkpoint_that_is_made_is_told(
         capsys, "offsets", "adopt", str(tmp_path / "mispelt"), *where, "--dry-run"
     )
     assert code == 0
-    assert "There was no checkpoint; it would be made" in out
+    assert f"There was no checkpoint at {tmp_path / 'mispelt'}; it would be made" in out
     assert "1 partitions have no offset" in out
     assert not (tmp_path / "mispelt").exists()
     (tmp_path / "file").write_text("no folder")

@@ -203,10 +203,10 @@ def test_an_unreachable_broker_is_an_error_in_bounded_time(streams: Streams, sid
 @pytest.mark.parametrize(
     ("json_of", "wanted"),
     [
-        ({"0": 0}, ["EOSKAFKA_OFFSETS_OF_OTHER_PARTITIONS", "Missing: [{topic}-1]"]),
+        ({"0": 0}, ["EOSKAFKA_OFFSETS_OF_OTHER_PARTITIONS", "Missing: {topic}-1. Unknown: none."]),
         (
             {"0": 0, "1": 0, "2": 0},
-            ["EOSKAFKA_OFFSETS_OF_OTHER_PARTITIONS", "Unknown: [{topic}-2]"],
+            ["EOSKAFKA_OFFSETS_OF_OTHER_PARTITIONS", "Unknown: {topic}-2."],
         ),
         ({"0": 0, "1": -3}, ["EOSKAFKA_BAD_OFFSET_JSON"]),
         ({"0": 0, "1": "5"}, ["EOSKAFKA_BAD_OFFSET_JSON"]),

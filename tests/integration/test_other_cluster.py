@@ -91,14 +91,9 @@ def test_a_sink_that_has_moved_to_another_cluster_is_refused(
     assert streams.numbers(output) == [*range(INPUT + 1)]
 
 
+@SLOW
 @pytest.mark.parametrize(
-    "point",
-    [
-        pytest.param("before-decision", marks=SLOW),
-        "after-decision",
-        pytest.param("half-rolled-forward", marks=SLOW),
-        pytest.param("before-log", marks=SLOW),
-    ],
+    "point", ["before-decision", "after-decision", "half-rolled-forward", "before-log"]
 )
 def test_a_driver_killed_at_any_step(
     start_application: StartApplication, application: Application, flow: Flow, point: Point

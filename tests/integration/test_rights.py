@@ -86,7 +86,10 @@ def test_a_right_that_is_missing_is_named(guarded: Streams, name: str, ownership
     query = guarded.start(writer())  # type: ignore[arg-type]
     with pytest.raises(eoskafka.AuthorizationError) as error:
         query.awaitTermination(QUERY_S)
-    text = str(eoskafka.error_of(error.value))
+    found = eoskafka.error_of(error.value)
+    assert found is not None
+    assert found.condition == "EOSKAFKA_NOT_AUTHORIZED"
+    text = str(found)
     assert wanted in text
     assert what == "prefix" or names[what] in text
     guarded.admin.delete_acls(acls)

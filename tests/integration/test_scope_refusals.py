@@ -336,7 +336,7 @@ def test_task_scope_refuses(inputs: Inputs, name: str) -> None:
     mode = "update" if name == "an aggregation" else "append"
     error = streams.failure(streams.sink(plan(inputs), output, options=TASK_SCOPE, mode=mode))
     assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
-    assert f"cannot be exactly-once as it is: {reason}" in error
+    assert f"transactionScope=task is not possible for this query: {reason}" in error
     assert_untouched(inputs, output)
 
 

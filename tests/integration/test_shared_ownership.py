@@ -122,6 +122,7 @@ def test_one_driver_alone(application: Application, flow: Flow) -> None:
     assert "time out after 300000 ms, its members after 45000 ms" in application.text()
 
 
+@SLOW
 def test_a_driver_joins_and_leaves_again(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
 ) -> None:
@@ -278,6 +279,7 @@ def test_a_driver_between_two_batches_ends_what_a_killed_one_has_left_open(
     flow.assert_exactly_once()
 
 
+@SLOW
 def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
 ) -> None:
@@ -366,6 +368,7 @@ def hold_a_lease(
     return executor, first, second
 
 
+@SLOW
 def test_a_transaction_whose_partitions_stay_outlives_a_rebalance(
     start_application: StartApplication, application: Application, one: Flow, how: dict[str, str]
 ) -> None:
@@ -642,6 +645,7 @@ def test_what_is_not_for_task_scope_cannot_be_shared_and_goes_on_alone(
     assert len(streams.values(output)) == (40 if "twice" in reason else 20)
 
 
+@SLOW
 def test_without_the_plugin_nothing_is_shared(
     start_application: StartApplication, flow: Flow
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_scope_does_not_go_by_how_many_partitions_have_news(streams: Streams
     assert copied(streams, topic, {"minPartitions": 6}) == ([*range(RECORDS)], 1, "task")
 
 
+@pytest.mark.slow
 def test_splitting_may_begin_and_end_between_runs(streams: Streams) -> None:
     topic, output, checkpoint = streams.topic(), streams.topic(), streams.checkpoint()
     for number, least in enumerate((1, 8, 5, 2, 6)):

@@ -252,7 +252,7 @@ def hold_the_copy(application: Application, flow: Flow) -> int:
     return application.faults.wait_taken("before-init")
 
 
-@pytest.mark.parametrize("ownership", ["exclusive", "shared"])
+@pytest.mark.parametrize("ownership", ["exclusive", pytest.param("shared", marks=pytest.mark.slow)])
 def test_an_attempt_fenced_by_another_fails_alone(
     speculating_application: Application, flow: Flow, ownership: str
 ) -> None:

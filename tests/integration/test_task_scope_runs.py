@@ -283,9 +283,8 @@ def forget(batches: list[Path]) -> None:
         (batch.parent / f".{batch.name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize(
-    "transform", [pytest.param("exclaim", marks=pytest.mark.slow), "repartitioned"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("transform", ["exclaim", "repartitioned"])
 def test_a_session_with_the_kryo_serializer(
     start_application: StartApplication, flow: Flow, transform: str
 ) -> None:

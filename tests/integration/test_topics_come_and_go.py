@@ -17,7 +17,7 @@ from kafka import KafkaProducer
 from kafka.admin import NewPartitions
 from kafka.errors import KafkaError
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from streams import LARGE, SMALL_FETCHES, Streams, held, kv
 
 SECONDS = 120
@@ -160,7 +160,13 @@ def test_topics_and_partitions_come_and_go(
     print(topics.steps, len(topics.ever()), len(wanted), len(seen))
 
 
-@pytest.mark.parametrize("plan", [held, lambda rows, name: held(rows, name).repartition(2)])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        held,
+        pytest.param(lambda rows, name: held(rows, name).repartition(2), marks=pytest.mark.slow),
+    ],
+)
 # With fewer records than were planned the reader waits for more.
 @pytest.mark.parametrize("records", [pytest.param(RECORDS, marks=pytest.mark.slow), RECORDS // 2])
 def test_a_topic_that_is_replaced_under_a_reader(
@@ -186,6 +192,38 @@ def test_a_topic_that_is_replaced_under_a_reader(
     # Its first record is replaced by a zero.
     report = lambda: f"{len(read())}, {query.exception()}"  # noqa: E731
     until(lambda: read() == later[1:], "the later records, once", 60, report)
+
+
+def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
+    streams: Streams, spark_folder: Path
+) -> None:
+    topic, output = streams.topic(partitions=1), streams.topic()
+    checkpoint = streams.checkpoint()
+    streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
+
+    def writer(may_lose: str) -> DataStreamWriter:
+        options = {"subscribe": topic, "failOnDataLoss": may_lose, **SMALL_FETCHES}
+        return streams.sink(held(streams.source(options=options), topic), output, checkpoint)
+
+    query = streams.start(writer("true"))
+    properties = streams.spark._jvm.System
+    until(lambda: properties.getProperty(topic) is not None, "the first record", 60)
+    streams.delete(topic)
+    streams.create(topic, 1)
+    later = [*range(1_000, 1_000 + RECORDS)]
+    streams.send_values(topic, *(f"{n}{LARGE}" for n in later))
+    until(lambda: not query.isActive, "the end of the query", 60)
+    # Its first attempt; the second one finds that the offset went with the topic.
+    said = (spark_folder / "spark.log").read_text(encoding="utf-8")
+    assert f"[EOSKAFKA_TOPIC_REPLACED] The topic of {topic}-0" in said
+    assert "or its topic was deleted" in str(query.exception())
+    # What the next start says: nothing is read on the quiet.
+    error = streams.failure(writer("true"))
+    assert "[EOSKAFKA_DATA_LOSS]" in error
+    assert "deleted and created again" in error
+    assert streams.values(output) == []
+    streams.run(writer("false"))
+    assert streams.numbers(output) == [0, *later[1:]]
 
 
 def test_a_topic_that_is_gone_when_a_batch_is_dealt_out_again(streams: Streams) -> None:

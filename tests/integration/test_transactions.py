@@ -128,7 +128,7 @@ def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: S
     with pytest.raises(TransactionError, match="repeat this with --fence"):
         transactions.abort(streams.servers, found.id, f"x-{output}")
     transactions.abort(streams.servers, found.id, f"x-{output}", decisions, fence=True)
-    with pytest.raises(eoskafka.EosKafkaError):
+    with pytest.raises(eoskafka.FencedError, match="EOSKAFKA_DECISION_FENCED"):
         query.awaitTermination(QUERY_S)
     assert streams.numbers(output) == []
     assert transactions.transactions(streams.servers, f"x-{output}") == ()

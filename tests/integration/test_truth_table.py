@@ -9,79 +9,21 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from eoskafka.cluster import LocalCluster
 from harness import until
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from streams import QUERY_S, Streams, kv
+from streams import QUERY_S, Job, Streams, kv
 
 FOREIGN = "A" * 22
-
-
-class Job(NamedTuple):
-    """One query from topic to topic, to be started again and again."""
-
-    streams: Streams
-    input: str
-    output: str
-    group: str
-    checkpoint: Path
-
-    def run(self, **options: str | int) -> StreamingQuery:
-        """Process everything that is there now."""
-        return self.streams.run(self.writer(**options))
-
-    def in_epoch_scope(self) -> DataStreamWriter:
-        """The query, not started, in epoch scope."""
-        return self.writer().option("transactionScope", "epoch")
-
-    def failure(self, **options: str | int) -> str:
-        """Start it, see it fail, and return the error."""
-        return self.streams.failure(self.writer(**options))
-
-    def writer(self, **options: str | int) -> DataStreamWriter:
-        """The query, not started."""
-        given = {"kafka.group.id": self.group, **options}
-        rows = kv(self.streams.source(self.input, given))
-        return self.streams.sink(rows, self.output, self.checkpoint)
-
-    def send(self, *numbers: int, partition: int | None = None) -> None:
-        """Add to the input."""
-        self.streams.send(self.input, *numbers, partition=partition)
-
-    def written(self) -> list[int]:
-        """What is in the output, sorted."""
-        return self.streams.numbers(self.output)
-
-    def offsets(self) -> dict[int, int]:
-        """The group's."""
-        return self.streams.offsets(self.group, self.input)
-
-    def leave(self) -> None:
-        """End the membership of the stopped query, so that its offsets can be changed."""
-        self.streams.remove_members(self.group)
-
-    def tamper(self, offsets: Mapping[int, int], metadata: str | None = None) -> None:
-        """Set the group's offsets, with the stamps that are there or with this metadata."""
-        self.leave()
-        there = self.streams.committed(self.group, self.input)
-        self.streams.set_offsets(
-            self.group,
-            self.input,
-            {
-                p: (o, there[p].metadata if metadata is None else metadata)
-                for p, o in offsets.items()
-            },
-        )
 
 
 @pytest.fixture
@@ -671,6 +613,23 @@ def test_without_our_sink_the_group_does_not_decide(job: Job) -> None:
     last = json.loads((job.checkpoint / "offsets" / "1").read_text().splitlines()[-1])
     assert last[job.input] == {"0": 3, "1": 3}
     assert job.offsets() == {0: 3, 1: 3}
+
+
+def test_without_our_sink_an_older_checkpoint_is_refused_and_moves_no_offset(
+    job: Job, tmp_path: Path
+) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    shutil.copytree(job.checkpoint, tmp_path / "older")
+    job.send(4, 5)
+    job.run()
+    shutil.rmtree(job.checkpoint)
+    shutil.copytree(tmp_path / "older", job.checkpoint)
+    job.send(6)
+    with pytest.raises(StreamingQueryException, match="EOSKAFKA_LOG_BEHIND_GROUP"):
+        run_to_nowhere(job)
+    job.run()
+    assert job.written() == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_our_sink_goes_on_where_another_sink_stopped(job: Job) -> None:

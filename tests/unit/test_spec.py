@@ -133,6 +133,18 @@ def test_an_option_has_all_that_its_status_needs(option: dict[str, str]) -> None
     assert ("instead" in option) == (option["status"] == "refused")
 
 
+# A broker's error for one partition alone, which no Kafka that is there to be tested gives.
+NOT_TO_BE_CAUSED = {"EOSKAFKA_OFFSETS_UNREADABLE"}
+
+
+@pytest.mark.parametrize("name", conditions())
+def test_every_condition_is_raised_in_a_test_by_its_real_cause(name: str) -> None:
+    if name in NOT_TO_BE_CAUSED or conditions()[name]["error"] == "InternalError":
+        return
+    files = [*(ROOT / "tests/integration").glob("*.py"), *(ROOT / "tests/faults").glob("*.py")]
+    assert any(name in file.read_text(encoding="utf-8") for file in files)
+
+
 @pytest.mark.parametrize("name", conditions())
 def test_every_condition_has_a_class_of_the_tree(name: str) -> None:
     assert issubclass(getattr(errors, conditions()[name]["error"]), errors.EosKafkaError)

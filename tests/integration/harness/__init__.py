@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from harness.application import Application, Query, StartApplication
 from harness.faults import Action, Faults, Point
-from harness.flow import Flow
+from harness.flow import Flow, hidden
 from harness.javac import compile_to_jar
 from harness.waiting import until
 
@@ -31,5 +31,6 @@ __all__ = [
     "Query",
     "StartApplication",
     "compile_to_jar",
+    "hidden",
     "until",
 ]

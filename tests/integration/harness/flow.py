@@ -20,6 +20,27 @@ from harness.waiting import until
 OPEN_STATES = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 # An abort of ours is done within a second; a transaction's own timeout is five minutes.
 SETTLE_S = 10.0
+# Longer than anybody waits for it.
+_HIDDEN_MS = 600_000
+
+
+@contextmanager
+def hidden(servers: str, partitions: Sequence[TopicPartition]) -> Iterator[None]:
+    """A transaction is open in these partitions inside the block; then it is aborted."""
+    with closing(
+        KafkaProducer(
+            bootstrap_servers=servers,
+            transactional_id=f"hides-{uuid.uuid4().hex}",
+            transaction_timeout_ms=_HIDDEN_MS,
+        )
+    ) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for topic, number in partitions:
+            producer.send(topic, key=b"-", value=b"-", partition=number)
+        producer.flush()
+        yield
+        producer.abort_transaction()
 
 
 def exclaimed(record: Record) -> bytes | None:

@@ -34,6 +34,11 @@ def repartitioned(rows: DataFrame) -> DataFrame:
     return exclaim(rows).repartition(5, "key")
 
 
+def by_key(rows: DataFrame) -> DataFrame:
+    """As `exclaim`, with as many writers as the session has shuffle partitions."""
+    return exclaim(rows).repartition("key")
+
+
 def random(rows: DataFrame) -> DataFrame:
     """As `repartitioned`, with another value each time it runs."""
     return rows.select("key", rand().cast("string").alias("value")).repartition(5, "key")
@@ -103,6 +108,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         exclaim,
         as_is,
         repartitioned,
+        by_key,
         random,
         grouped,
         drop_all,

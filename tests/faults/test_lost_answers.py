@@ -1,0 +1,97 @@
+"""A broker does what it was asked to and its answer is lost: what is then known, and said."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from eoskafka import jobs
+from eoskafka.jobs import Outcome
+from harness import Application, Flow
+
+from faults.cluster import FaultyCluster
+from faults.proxy import Api
+
+RECORDS = 100
+SOON = {"kafka.max.block.ms": "5000"}
+# More than are asked until a producer gives up.
+ALL = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
+    """One broker behind a proxy."""
+    with FaultyCluster(tmp_path_factory.mktemp("faulty"), brokers=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """One process, whose driver can be stopped."""
+    with Application(tmp_path_factory.mktemp("application"), "local[2]") as application:
+        yield application
+
+
+@pytest.fixture
+def flow(faulty: FaultyCluster, tmp_path: Path) -> Flow:
+    """A query's topics, group and checkpoint."""
+    return Flow(faulty.bootstrap_servers, tmp_path / "checkpoint")
+
+
+@pytest.mark.slow
+def test_a_decision_without_an_answer(
+    faulty: FaultyCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    (proxy,) = faulty.proxies.values()
+    flow.produce(RECORDS)
+    with shared.lent(keep_logs) as application:
+        how = {"transform": "repartitioned"}
+        query = flow.reach(application, "before-decision", "stop", sink=SOON, **how)
+        proxy.drop_reply(Api.END_TXN, ALL)
+        application.resume()
+        error = str(query.wait_end().error)
+        proxy.mend()
+        assert "[EOSKAFKA_DECISION_UNKNOWN]" in error, error
+        assert "whether epoch 0 took effect" in error
+        flow.start(application, **how).wait_done()
+        flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+def test_a_jobs_decision_without_an_answer(
+    faulty: FaultyCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    (proxy,) = faulty.proxies.values()
+    options = {
+        "kafka.bootstrap.servers": flow.servers,
+        "topic": flow.output,
+        "transactionalIdPrefix": f"eoskafka-{flow.name}",
+    }
+
+    def write() -> None:
+        with pytest.raises(RuntimeError):
+            application.write(RECORDS, **options, **SOON)
+
+    with shared.lent(keep_logs) as application:
+        application.faults.arm("before-decision", "stop")
+        writing = threading.Thread(target=write)
+        writing.start()
+        application.faults.wait_taken("before-decision")
+        proxy.drop_reply(Api.END_TXN, ALL)
+        application.resume()
+        writing.join(90)
+        proxy.mend()
+        said = application.text()
+    assert "[EOSKAFKA_JOB_UNSETTLED]" in said
+    # What it says is to be done, with the name that it gives.
+    (job,) = set(re.findall(r"EOSKAFKA_JOB_UNSETTLED] .* batch write '(\S+)' was decided", said))
+    found = jobs.resolve(job, options)
+    assert found.outcome in (Outcome.COMMITTED, Outcome.UNDECIDED)
+    done = found.outcome is Outcome.COMMITTED
+    assert sorted(int(record.value) for record in flow.outputs()) == [
+        *range(RECORDS if done else 0)
+    ]
+    flow.assert_nothing_is_open()
