@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos handover registration bench soak check clean docs
+.PHONY: help build demo test test-all model chaos handover migration registration bench soak check clean docs
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -42,6 +42,9 @@ chaos: build ## half an hour of faults, and the report on them (resumable)
 
 handover: build ## a new version takes over from the running one, and the report on it
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.handover
+
+migration: build ## from the built-in connector and back, under load, and the report on it
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.migration
 
 registration: build ## requests per transaction with and without registerTopics, and the report
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.registration
