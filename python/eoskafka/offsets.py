@@ -735,8 +735,12 @@ def _adopted(
         named = target.of(admin, [p for p in ids if _is_named(p, target)], everything)
     have = {p: each for p, each in everything.items() if each.committed is not None}
     in_log = place.was_in_epoch_scope
-    if batch and not batch.log_is_ahead and not in_log:
-        _refuse_gone(place, standing.group, sorted({*batch.end} & {*ids} - {*have} - {*named}))
+    if batch and not batch.log_is_ahead:
+        gone = sorted({*batch.end} & {*ids} - {*have} - {*named})
+        if gone and not in_log:
+            raise OffsetsError(_gone(place, standing.group, gone))
+        if gone and not batch.committed:
+            raise OffsetsError(_undecided(place, standing.group, gone, batch))
     if not have and not named and not in_log:
         raise OffsetsError(
             f"group '{standing.group}' has no offsets that {place.location} could go on from. "
@@ -784,14 +788,23 @@ def _adopted(
     return found
 
 
-def _refuse_gone(place: Checkpoint, group: str, gone: Sequence[TopicPartition]) -> None:
-    if gone:
-        raise OffsetsError(
-            f"group '{group}' has no offset of {_names(gone)}, though {place.location} has run "
-            "with it: it expired or was deleted, and whether the last batch took effect is not "
-            "known. Nothing was changed. Look at the output, and say with --at where these go on; "
-            "one whose topic was created again goes on by itself, with failOnDataLoss=false"
-        )
+def _gone(place: Checkpoint, group: str, gone: Sequence[TopicPartition]) -> str:
+    return (
+        f"group '{group}' has no offset of {_names(gone)}, though {place.location} has run with "
+        "it: it expired or was deleted, and whether the last batch took effect is not known. "
+        "Nothing was changed. Look at the output, and say with --at where these go on; one whose "
+        "topic was created again goes on by itself, with failOnDataLoss=false"
+    )
+
+
+def _undecided(place: Checkpoint, group: str, gone: Sequence[TopicPartition], batch: Batch) -> str:
+    return (
+        f"group '{group}' has no offset of {_names(gone)}, and batch {batch.number} of "
+        f"{place.location} was not finished: only the query's decision topic knows whether it took "
+        "effect. Nothing was changed. Start the query: it goes on if the batch was decided. If it "
+        "was not, it says EOSKAFKA_OFFSETS_GONE; then go on with a new checkpoint, another "
+        f"kafka.group.id, and startingOffsets={offset_json(_start_of(place, batch))}"
+    )
 
 
 def _refuse_unadoptable(

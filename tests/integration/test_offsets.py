@@ -381,6 +381,11 @@ def test_a_checkpoint_in_epoch_scope_goes_by_its_log(streams: Streams) -> None:
     # Nor does it need them.
     streams.wait_empty(job.group)
     streams.admin.delete_groups([job.group])
+    logged = job.checkpoint / "commits" / "0"
+    logged.rename(job.checkpoint / "taken out")
+    with pytest.raises(OffsetsError, match=r"batch 0 of .* was not finished: only"):
+        job.adopted()
+    (job.checkpoint / "taken out").rename(logged)
     found = job.adopted()
     assert found.situation is Situation.READY
     assert json.loads(found.start) == {job.input: {"0": 5, "1": 5}}

@@ -18,6 +18,7 @@ from kafka.admin import (
     ResourceType,
 )
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
 from streams import QUERY_S, Streams, kv
 
 # The local cluster knows one user. What has no rules is open to it.
@@ -95,3 +96,30 @@ def test_a_right_that_is_missing_is_named(guarded: Streams, name: str, ownership
     guarded.admin.delete_acls(acls)
     guarded.run(writer())  # type: ignore[arg-type]
     assert guarded.numbers(names["output"]) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("operation", "wanted"),
+    [
+        (ACLOperation.READ, "Read on the topic "),
+        (ACLOperation.DESCRIBE_CONFIGS, "DescribeConfigs on a topic of the query"),
+    ],
+)
+def test_a_right_on_the_decision_topic_that_is_missing_is_named(
+    guarded: Streams, operation: ACLOperation, wanted: str
+) -> None:
+    topic, output, decisions = guarded.topic(records=4), guarded.topic(), guarded.group()
+    checkpoint = guarded.checkpoint()
+    options = {"transactionScope": "epoch", "decisionTopic": decisions}
+
+    def writer() -> DataStreamWriter:
+        return guarded.sink(kv(guarded.source(topic)), output, checkpoint, options)
+
+    acls = rules(ResourceType.TOPIC, decisions, operation)
+    guarded.admin.create_acls(acls)
+    error = guarded.failure(writer())
+    assert "[EOSKAFKA_NOT_AUTHORIZED]" in error
+    assert wanted in error
+    guarded.admin.delete_acls(acls)
+    guarded.run(writer())
+    assert guarded.numbers(output) == [0, 1, 2, 3]

@@ -169,7 +169,7 @@ final class DecisionTopic {
                     TopicConfig.MIN_CLEANABLE_DIRTY_RATIO_CONFIG,
                     "0.1"));
     try {
-      KafkaCalls.get(admin.createTopics(List.of(topic)).all());
+      KafkaCalls.get(admin.createTopics(List.of(topic)).all(), "Create");
     } catch (TopicExistsException e) {
       // Another query's driver was faster.
     }
@@ -177,7 +177,9 @@ final class DecisionTopic {
 
   private void check(TopicDescription topic) {
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, name);
-    Config config = KafkaCalls.get(admin.describeConfigs(List.of(resource)).all()).get(resource);
+    Config config =
+        KafkaCalls.get(admin.describeConfigs(List.of(resource)).all(), "DescribeConfigs")
+            .get(resource);
     int replicas = topic.partitions().get(0).replicas().size();
     require(
         value(config, TopicConfig.CLEANUP_POLICY_CONFIG).equals(TopicConfig.CLEANUP_POLICY_COMPACT),
@@ -229,7 +231,7 @@ final class DecisionTopic {
     Collection<Node> nodes = KafkaCalls.reach(admin.describeCluster().nodes(), client);
     ConfigResource any =
         new ConfigResource(ConfigResource.Type.BROKER, nodes.iterator().next().idString());
-    broker = KafkaCalls.get(admin.describeConfigs(List.of(any)).all()).get(any);
+    broker = KafkaCalls.get(admin.describeConfigs(List.of(any)).all(), "DescribeConfigs").get(any);
     return broker;
   }
 

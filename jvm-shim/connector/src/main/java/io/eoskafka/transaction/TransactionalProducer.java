@@ -35,6 +35,7 @@ import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -308,6 +309,8 @@ public final class TransactionalProducer {
       }
     } catch (CommitFailedException | FencedInstanceIdException e) {
       throw fencedByGroup(fence, members, e);
+    } catch (TopicAuthorizationException e) {
+      throw Denied.or(e, "Read");
     } catch (RuntimeException e) {
       throw explain(e);
     }

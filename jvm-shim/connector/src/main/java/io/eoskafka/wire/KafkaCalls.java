@@ -38,13 +38,22 @@ public final class KafkaCalls {
 
   /** The value of an admin call; throws Kafka's own exception, not its wrapper. */
   public static <T> T get(KafkaFuture<T> future) {
+    return get(future, "Describe");
+  }
+
+  /**
+   * The same for a call that needs another right.
+   *
+   * @param onTopics Kafka's name of the operation
+   */
+  public static <T> T get(KafkaFuture<T> future, String onTopics) {
     try {
       return future.get();
     } catch (InterruptedException e) {
       throw asJava(new InterruptException(e));
     } catch (ExecutionException e) {
       if (e.getCause() instanceof RuntimeException cause) {
-        throw Denied.or(cause, "Describe");
+        throw Denied.or(cause, onTopics);
       }
       throw new KafkaException(e.getCause());
     }
