@@ -115,6 +115,8 @@ def test_a_right_on_the_decision_topic_that_is_missing_is_named(
     def writer() -> DataStreamWriter:
         return guarded.sink(kv(guarded.source(topic)), output, checkpoint, options)
 
+    guarded.run(writer())
+    guarded.send(topic, 4)
     acls = rules(ResourceType.TOPIC, decisions, operation)
     guarded.admin.create_acls(acls)
     error = guarded.failure(writer())
@@ -122,4 +124,4 @@ def test_a_right_on_the_decision_topic_that_is_missing_is_named(
     assert wanted in error
     guarded.admin.delete_acls(acls)
     guarded.run(writer())
-    assert guarded.numbers(output) == [0, 1, 2, 3]
+    assert guarded.numbers(output) == [0, 1, 2, 3, 4]

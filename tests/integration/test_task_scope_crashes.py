@@ -75,7 +75,8 @@ def test_a_query_that_is_stopped_leaves_no_transaction_open(
     application.faults.arm("after-offsets", "stop")
     query = flow.start(application)
     application.faults.wait_taken("after-offsets")
-    until(flow.open_transactions, "an open transaction", 10)
+    report = lambda: str(flow.transactions())  # noqa: E731
+    until(flow.open_transactions, "an open transaction", 10, report)
     query.stop()
     flow.assert_nothing_is_open()
     application.resume()

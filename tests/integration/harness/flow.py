@@ -250,14 +250,22 @@ class Flow:
 
     def transactional_ids(self, states: Iterable[str] | None = None) -> list[str]:
         """The ids of this query's producers that the brokers list, in these states or any."""
-        with self.admin(self.sink_servers) as admin:
-            listed = admin.list_transactions(state_filters=None if states is None else list(states))
+        wanted = None if states is None else set(states)
         return sorted(
-            t.transactional_id
-            for transactions in listed.values()
-            for t in transactions
-            if self.name in t.transactional_id
+            name
+            for found in self.transactions().values()
+            for name, state in found.items()
+            if wanted is None or state in wanted
         )
+
+    def transactions(self) -> dict[int, dict[str, str]]:
+        """The ids of this query's producers and their states, by the broker that lists them."""
+        with self.admin(self.sink_servers) as admin:
+            listed = admin.list_transactions()
+        return {
+            broker: {t.transactional_id: t.state.value for t in found if self.name in t[0]}
+            for broker, found in listed.items()
+        }
 
     def open_transactions(self) -> list[str]:
         """The ids of this query's producers with a transaction that has not ended."""
