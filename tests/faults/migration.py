@@ -233,7 +233,7 @@ def written(phases: list[Phase], verdict: Verdict, seconds: float) -> str:
 
 `make migration`. One broker and one job on one machine, {PARTITIONS} partitions, {RATE:,} records a
 second, {seconds:.0f} s a phase, one checkpoint for both connectors. {verdict.sent:,} records went
-in, {verdict.missing:,} of them did not come out, and those that came twice did so {found}.
+in; {verdict.missing:,} are missing. Those that came twice did so {found}.
 
 "Open" is what `eoskafka offsets adopt` said after the phase: records of a batch of the built-in
 connector that was not finished, which its at-least-once sink may have written.
