@@ -326,6 +326,13 @@ class Streams:
         self._started.append(query)
         return query
 
+    def start_held(self, writer: DataStreamWriter, reached: str) -> StreamingQuery:
+        """Start a query, and wait until a task of it rests that sets this property; see `held`."""
+        query = self.start(writer)
+        properties = self.spark._jvm.System  # type: ignore[union-attr]
+        until(lambda: properties.getProperty(reached) is not None, "a task's rest", QUERY_S)
+        return query
+
     def run(self, writer: DataStreamWriter, timeout_s: int = QUERY_S) -> StreamingQuery:
         """Run a query to its end; StreamingQueryException if it fails."""
         query = self.start(writer)

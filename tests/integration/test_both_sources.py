@@ -739,9 +739,8 @@ def test_a_stop_while_readers_wait_for_records(either: Streams, tmp_path: Path) 
     with own, closing(Streams(either.spark, own.bootstrap_servers, tmp_path, either.form)) as there:
         topic, output = there.topic(partitions=1), there.topic()
         there.send_values(topic, *(f"{n}{LARGE}" for n in range(400)))
-        query = there.start(there.sink(held(there.source(topic, forever), topic), output))
-        properties = there.spark._jvm.System
-        until(lambda: properties.getProperty(topic) is not None, "the first record", QUERY_S)
+        writer = there.sink(held(there.source(topic, forever), topic), output)
+        query = there.start_held(writer, topic)
         own.brokers[0].pause()
         time.sleep(5)  # past the reader's rest
         assert query.isActive

@@ -61,10 +61,7 @@ def decision_partitions(job: Job) -> list[TopicPartition]:
 
 def resting(job: Job, writer: DataStreamWriter) -> StreamingQuery:
     """A query whose rows are `held` with the output's name, once its first task rests."""
-    query = job.streams.start(writer)
-    properties = job.streams.spark._jvm.System  # type: ignore[union-attr]
-    until(lambda: properties.getProperty(job.output) is not None, "its first record", QUERY_S)
-    return query
+    return job.streams.start_held(writer, job.output)
 
 
 def error_of(query: StreamingQuery, timeout_s: int = QUERY_S) -> str:

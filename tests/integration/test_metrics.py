@@ -126,9 +126,7 @@ def losing(streams: Streams, fail: bool) -> tuple[StreamingQuery, str]:
     topic, output = streams.topic(partitions=1), streams.topic()
     streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
     rows = streams.source(topic, {"failOnDataLoss": fail, **SMALL_FETCHES})
-    query = streams.start(streams.sink(held(rows, topic), output))
-    properties = streams.spark._jvm.System
-    until(lambda: properties.getProperty(topic) is not None, "the first record", QUERY_S)
+    query = streams.start_held(streams.sink(held(rows, topic), output), topic)
     streams.admin.delete_records({TopicPartition(topic, 0): RECORDS - 100})
     until(lambda: not query.isActive, "the query's end", QUERY_S)
     return query, output

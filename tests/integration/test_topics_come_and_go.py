@@ -161,6 +161,18 @@ def test_topics_and_partitions_come_and_go(
     print(topics.steps, len(topics.ever()), len(wanted), len(seen))
 
 
+def replace(streams: Streams, topic: str, records: int) -> list[int]:
+    """Delete the topic and create it again; the numbers of its records, from 1,000.
+
+    A client reads on in them where it was in the former ones.
+    """
+    streams.delete(topic)
+    streams.create(topic, 1)
+    later = [*range(1_000, 1_000 + records)]
+    streams.send_values(topic, *(f"{n}{LARGE}" for n in later))
+    return later
+
+
 @pytest.mark.parametrize(
     "plan",
     [
@@ -178,14 +190,8 @@ def test_a_topic_that_is_replaced_under_a_reader(
     options = {"subscribePattern": topic, "failOnDataLoss": "false", **SMALL_FETCHES}
     rows = plan(streams.source(options=options), topic)
     writer = streams.sink(rows, output).trigger(processingTime="100 milliseconds")
-    query = streams.start(writer)
-    properties = streams.spark._jvm.System
-    until(lambda: properties.getProperty(topic) is not None, "the first record", 60)
-    streams.delete(topic)
-    streams.create(topic, 1)
-    # The client reads on in them where it was in the former ones.
-    later = [*range(1_000, 1_000 + records)]
-    streams.send_values(topic, *(f"{n}{LARGE}" for n in later))
+    query = streams.start_held(writer, topic)
+    later = replace(streams, topic, records)
 
     def read() -> list[int]:
         return [n for n in streams.numbers(output) if n >= 1_000]
@@ -207,13 +213,8 @@ def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
         options = {"subscribe": topic, "failOnDataLoss": may_lose, **SMALL_FETCHES}
         return streams.sink(held(streams.source(options=options), topic), output, checkpoint)
 
-    query = streams.start(writer("true"))
-    properties = streams.spark._jvm.System
-    until(lambda: properties.getProperty(topic) is not None, "the first record", 60)
-    streams.delete(topic)
-    streams.create(topic, 1)
-    later = [*range(1_000, 1_000 + RECORDS)]
-    streams.send_values(topic, *(f"{n}{LARGE}" for n in later))
+    query = streams.start_held(writer("true"), topic)
+    later = replace(streams, topic, RECORDS)
     until(lambda: not query.isActive, "the end of the query", 60)
     # Its first attempt saw that, or that the topic was not there; the second one finds that the
     # offset went with it.
@@ -245,9 +246,7 @@ def test_a_topic_that_is_gone_when_a_batch_is_dealt_out_again(streams: Streams) 
     rows = kv(streams.source(options=options)).repartition(4)
     rows = rows.selectExpr("key", "value", f"{rest} as rested").where("rested is not null")
     writer = streams.sink(rows, output, streams.checkpoint())
-    query = streams.start(writer)
-    properties = streams.spark._jvm.System
-    until(lambda: properties.getProperty(stays) is not None, "the first writers", 60)
+    query = streams.start_held(writer, stays)
     streams.delete(goes)
     folders = streams.spark._jvm.org.apache.spark.SparkEnv.get().blockManager()
     for folder in folders.diskBlockManager().localDirsString():

@@ -27,10 +27,7 @@ def held_query(streams: Streams, output: str, **sink: str) -> StreamingQuery:
     streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
     prefix = {"transactionalIdPrefix": f"x-{output}", **sink}
     rows = held(streams.source(topic), topic, at=1)
-    query = streams.start(streams.sink(rows, output, options=prefix))
-    properties = streams.spark._jvm.System
-    until(lambda: properties.getProperty(topic) is not None, "the second record", QUERY_S)
-    return query
+    return streams.start_held(streams.sink(rows, output, options=prefix), topic)
 
 
 def opened(streams: Streams, output: str) -> Transaction:

@@ -34,15 +34,20 @@ def job(streams: Streams) -> Job:
 # ---- our identity, task-scope stamp: the group
 
 
-def test_the_group_wins_over_an_older_checkpoint(job: Job, tmp_path: Path) -> None:
+def lose_a_batch(job: Job, kept: Path) -> None:
+    """Two batches, and a checkpoint that knows of the first only; 6 is for the next."""
     job.send(0, 1, 2, 3)
     job.run()
-    shutil.copytree(job.checkpoint, tmp_path / "older")
+    shutil.copytree(job.checkpoint, kept)
     job.send(4, 5)
     job.run()
     shutil.rmtree(job.checkpoint)
-    shutil.copytree(tmp_path / "older", job.checkpoint)
+    shutil.copytree(kept, job.checkpoint)
     job.send(6)
+
+
+def test_the_group_wins_over_an_older_checkpoint(job: Job, tmp_path: Path) -> None:
+    lose_a_batch(job, tmp_path / "older")
     job.run()
     assert job.written() == [0, 1, 2, 3, 4, 5, 6]
 
@@ -622,14 +627,7 @@ def test_without_our_sink_the_group_does_not_decide(job: Job) -> None:
 def test_without_our_sink_an_older_checkpoint_is_refused_and_moves_no_offset(
     job: Job, tmp_path: Path
 ) -> None:
-    job.send(0, 1, 2, 3)
-    job.run()
-    shutil.copytree(job.checkpoint, tmp_path / "older")
-    job.send(4, 5)
-    job.run()
-    shutil.rmtree(job.checkpoint)
-    shutil.copytree(tmp_path / "older", job.checkpoint)
-    job.send(6)
+    lose_a_batch(job, tmp_path / "older")
     assert "[EOSKAFKA_LOG_BEHIND_GROUP]" in job.streams.failure(to_nowhere(job))
     job.run()
     assert job.written() == [0, 1, 2, 3, 4, 5, 6]

@@ -468,8 +468,11 @@ public final class EosKafkaMicroBatchStream
    */
   private static void requireFormerSink(boolean isOfSink) {
     RunningQuery query = RunningQuery.ofThisThread();
-    boolean isOfWrites = !isOfSink && query.checkpointFolder().hasFile("eoskafka-write-.*\\.json");
-    if (isOfSink && !query.sinkIsTransactional() || isOfWrites && query.sinkIsTransactional()) {
+    boolean isOther =
+        query.sinkIsTransactional()
+            ? !isOfSink && query.checkpointFolder().hasFile("eoskafka-write-.*\\.json")
+            : isOfSink;
+    if (isOther) {
       throw EosKafkaException.of(
           "EOSKAFKA_BATCH_UNFINISHED",
           Map.of(

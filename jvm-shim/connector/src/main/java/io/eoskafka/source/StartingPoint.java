@@ -81,8 +81,7 @@ record StartingPoint(
     }
     // Without a sink of ours, now or then, Spark's log is the truth. A start (epoch -1) has taken
     // no effect; where a batch has, and the group was not told, the checkpoint knows the cluster.
-    boolean tookEffect = stamp.scope() != Stamp.Scope.SOURCE_ONLY && stamp.epoch() >= 0;
-    if (sinkCluster != null && tookEffect && !stamp.sinkCluster().equals(sinkCluster)) {
+    if (sinkCluster != null && stamp.tookEffect() && !stamp.sinkCluster().equals(sinkCluster)) {
       throw EosKafkaException.of(
           "EOSKAFKA_SINK_MOVED",
           Map.of(
@@ -161,8 +160,7 @@ record StartingPoint(
     }
     if (committed != null) {
       Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-      boolean tookEffect = stamp.scope() != Stamp.Scope.SOURCE_ONLY && stamp.epoch() >= 0;
-      if (sinkCluster == null && sparkStart != null && tookEffect && !isOfFormerTopic) {
+      if (sinkCluster == null && sparkStart != null && stamp.tookEffect() && !isOfFormerTopic) {
         requireNotBehind(partition, committed, sparkStart);
       }
       return switch (stamp.scope()) {

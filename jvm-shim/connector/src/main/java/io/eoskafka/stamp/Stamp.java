@@ -63,6 +63,11 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
     return SHORT_CLUSTER.matcher(clusterId).matches() ? clusterId : Identity.digest(clusterId);
   }
 
+  /** Whether a batch of our sink has committed it: one without our sink has not, nor a start. */
+  public boolean tookEffect() {
+    return scope != Scope.SOURCE_ONLY && epoch >= 0;
+  }
+
   public String encode() {
     return MARK
         + VERSION
