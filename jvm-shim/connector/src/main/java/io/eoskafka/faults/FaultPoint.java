@@ -49,6 +49,7 @@ public enum FaultPoint {
   BEFORE_LOG("before-log");
 
   private static final long SLOW_NANOS = 3_000_000_000L;
+  private static final long SIGNAL_MILLIS = 500;
   private static final String FOLDER = System.getProperty("io.eoskafka.faults");
 
   private final String file;
@@ -100,6 +101,9 @@ public enum FaultPoint {
   private static void signal(String signal, long pid) {
     try {
       new ProcessBuilder("kill", signal, Long.toString(pid)).start().waitFor();
+      // A signal takes effect some time after it was sent: two milliseconds, under load, are enough
+      // for a commit.
+      Thread.sleep(SIGNAL_MILLIS);
     } catch (IOException | InterruptedException e) {
       throw new IllegalStateException(e);
     }
