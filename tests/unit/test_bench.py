@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
+import psutil
 import pytest
 from eoskafka.audit import Fault, UndecidedError
 from eoskafka.bench import throughput
 from eoskafka.bench.count import Count, Tally
-from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.peers import (
+    BUILT_IN,
+    EOSKAFKA,
+    LOOP,
+    OURS,
+    PEERS,
+    READ_ONLY,
+    STREAMS,
+    WRITE_ONLY,
+    Peer,
+)
 from eoskafka.bench.report import Report
 from eoskafka.bench.stage import Machine
 from eoskafka.bench.throughput import Result, Run, Settings
+from eoskafka.bench.usage import Usage, measured
 from eoskafka.bench.values import numbers, values
 from eoskafka.cli import app
 
@@ -93,8 +109,7 @@ def test_a_key_belongs_to_its_value() -> None:
 
 
 def run(peer: Peer, number: int, seconds: float, counted: Count = RIGHT) -> Run:
-    ms = round(seconds * 1_000)
-    return Run(peer, number, 1, ms, ms - 100, ms + 100, counted)
+    return Run(peer, number, 1, seconds * 1_000, Usage(seconds / 2, 1 << 30), 1.0, counted)
 
 
 def report(*runs: Run) -> Report:
@@ -116,9 +131,18 @@ ROUNDS = (
 
 
 def test_the_ratio_is_that_of_the_medians_without_the_warm_up() -> None:
-    ratio = report(*ROUNDS).ratio()
+    ratio = report(*ROUNDS).ratio(BUILT_IN)
     assert ratio is not None
     assert (ratio.median, ratio.least, ratio.greatest) == (4.0, 2.0, 5.0)
+    cpu = report(*ROUNDS).cpu_ratio(BUILT_IN)
+    assert cpu is not None
+    assert (cpu.median, cpu.least, cpu.greatest) == (0.25, 0.2, 0.5)
+
+
+def test_a_pipeline_can_be_no_faster_than_its_halves_after_one_another() -> None:
+    alone = (run(READ_ONLY, 1, 0.25), run(WRITE_ONLY, 1, 0.75), run(EOSKAFKA, 1, 2))
+    assert report(*alone).limit() == [RECORDS]
+    assert report(*alone).as_json()["limits"]["eoskafka_over_both"]["median"] == 0.5  # type: ignore[index]
 
 
 def test_a_run_that_was_wrong_has_no_time() -> None:
@@ -133,8 +157,39 @@ def test_a_run_that_was_wrong_has_no_time() -> None:
 
 def test_without_a_right_run_there_is_no_ratio() -> None:
     wrong = report(run(BUILT_IN, 1, 4, LOSSY), run(EOSKAFKA, 1, 2))
-    assert wrong.ratio() is None
-    assert wrong.as_json()["ratio"] is None
+    assert wrong.ratio(BUILT_IN) is None
+    assert "none, since a peer has no time" in wrong.lines()[1]
+
+
+def test_each_peer_takes_part_with_its_defaults_and_with_our_settings() -> None:
+    for name in (BUILT_IN.name, STREAMS.name, LOOP.name):
+        defaults, ours = (peer for peer in PEERS if peer.name == name)
+        assert defaults.clients() == {"consumer": {}, "producer": {}}
+        assert ours.settings == OURS
+        assert ours.clients()["producer"]["linger.ms"] == "20"
+        assert ours.clients()["consumer"]["max.poll.records"] == "5000"
+
+
+def test_a_processs_cpu_time_and_memory_are_measured_with_its_childrens() -> None:
+    burn = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+    script = f"import subprocess, sys\ninput()\nsubprocess.run([sys.executable, '-c', {burn!r}])"
+    with subprocess.Popen([sys.executable, "-c", script + "\ninput()"], stdin=PIPE) as process:
+        assert process.stdin is not None
+        with measured(process.pid) as used:
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            until_cpu_s(process.pid, 0.5)
+        assert 0.45 <= used.cpu_s < 5
+        assert used.peak_bytes > 5 << 20
+        process.kill()
+
+
+def until_cpu_s(pid: int, seconds: float) -> None:
+    """Wait until the children of a process that have ended have used so much."""
+    deadline = time.monotonic() + 30
+    while sum(psutil.Process(pid).cpu_times()[2:4]) < seconds * 0.9:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def command(*arguments: str) -> int:
@@ -152,7 +207,7 @@ def test_the_result_goes_to_standard_output_and_to_the_file(
     assert command("--format", "json", "--output", str(file)) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(file.read_text())
-    assert printed["ratio"]["median"] == 4.0
+    assert printed["peers"]["built-in"]["eoskafka_over_it"]["median"] == 4.0
 
 
 def test_a_wrong_run_ends_the_command_with_1(
@@ -173,3 +228,27 @@ def test_an_output_that_cannot_be_read_ends_the_command_with_3(
     monkeypatch.setattr(throughput, "measure", undecided)
     assert command() == 3
     assert "an open transaction" in capsys.readouterr().err
+
+
+def test_a_peer_that_is_not_known_is_named() -> None:
+    assert command("--peers", "flink") == 2
+
+
+def test_peers_that_an_installed_package_does_not_carry_are_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen: list[Settings] = []
+
+    def measure(settings: Settings, *_: object) -> Result:
+        chosen.append(settings)
+        return report(*ROUNDS).result
+
+    monkeypatch.setattr("eoskafka._jar.checkout", lambda: None)
+    monkeypatch.setattr(throughput, "measure", measure)
+    assert command() == 0
+    assert chosen[0].peers == (EOSKAFKA,)
+    assert not chosen[0].limits
+    assert (
+        "left out: built-in; built-in, eoskafka's settings; Kafka Streams;"
+        in capsys.readouterr().err
+    )

@@ -68,6 +68,21 @@ def count(
     return tally.against(records)
 
 
+def number_of_records(bootstrap_servers: str, topic: str) -> int:
+    """How many records a `read_committed` consumer sees. Raises as `count`."""
+    number = _Number()
+    read(bootstrap_servers, topic, number)
+    return number.records
+
+
+class _Number:
+    def __init__(self) -> None:
+        self.records = 0
+
+    def take(self, keys: list[bytes | None], found: list[bytes]) -> None:
+        self.records += len(found)
+
+
 class Taker(Protocol):
     """Is given what a reader finds."""
 

@@ -20,9 +20,10 @@ from pyspark.sql import DataFrame, functions
 
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count, count, read
-from eoskafka.bench.peers import EOSKAFKA, Peer
-from eoskafka.bench.stage import PEERS, Input, Machine, Phases, Stage, machine, stage
+from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
 
+PEERS = (BUILT_IN, EOSKAFKA)
 PARTITIONS = 8
 RECORD_BYTES = 100
 # Of one window, and so of its keys together.
@@ -31,7 +32,7 @@ KEYS = 500
 # A batch of the plan `writers` has so many for each of them.
 RECORDS_PER_WRITER = 100
 
-_WINDOWS, _WRITERS = "bench-windows", "bench-writers"
+_WINDOWS, _WRITERS = "windows", "writers"
 _NUMBER = "cast(conv(hex(substring(value, 1, 8)), 16, 10) as long) as n"
 # Numbers of wrong results that are named.
 _NAMED = 3
@@ -174,13 +175,13 @@ def _inputs(settings: Settings) -> dict[str, int]:
 
 
 def _run(there: Stage, settings: Settings, plan: str, peer: Peer, number: int) -> Run:
-    name = f"{plan}-{peer.format}-{number}"
-    with there.output(name, PARTITIONS):
+    name = f"{plan}-{peer.id}-{number}"
+    with there.output(name, PARTITIONS) as topic:
         if plan == "windows":
             query, _ = there.run(peer, _windows(there, settings, peer), name, "update")
         else:
             query, _ = there.run(peer, _writers(there, settings, peer), name)
-        counted = _count(there, settings, plan, name)
+        counted = _count(there, settings, plan, topic)
     timed = [p for p in query.recentProgress if p.numInputRows > 0][1:]
     latencies = [p.sink.metrics.get("commitLatencyMs") for p in timed]
     return Run(

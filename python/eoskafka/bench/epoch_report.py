@@ -10,7 +10,7 @@ from rich.table import Table
 from eoskafka import __version__
 from eoskafka.bench.epoch import Result, Run
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
-from eoskafka.bench.report import Spread
+from eoskafka.bench.report import Spread, describe_faults
 from eoskafka.cluster.jars import KAFKA_VERSION
 
 
@@ -123,8 +123,7 @@ def describe(run: Run) -> str:
     if run.count.is_right:
         commit = f", commit {_median(run.commit_ms):,.0f} ms" if run.commit_ms else ""
         return f"{text}, batch {_median(run.batch_ms):,.0f} ms{commit}"
-    faults = ", ".join(f"{number:,} {fault.value}" for fault, number in run.count.faults.items())
-    return f"{text}, {faults}; {'; '.join(run.count.examples)}"
+    return f"{text}, {describe_faults(run.count)}"
 
 
 def _median(milliseconds: tuple[int, ...]) -> float:

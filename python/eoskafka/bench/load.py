@@ -1,17 +1,27 @@
-"""Fills the input topic: in Java, since kafka-python would take minutes for millions of records."""
+"""Fills the input topic, with librdkafka: kafka-python would take minutes for it."""
 
 from __future__ import annotations
 
-import subprocess
+from collections.abc import Callable
+
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from eoskafka.bench.errors import BenchError
-from eoskafka.bench.peers import peer_jars
-from eoskafka.cluster.broker import kafka_command
-from eoskafka.cluster.jars import kafka_jars
+from eoskafka.bench.values import FEWEST_BYTES, values
 
-_LOADER = "io.eoskafka.bench.InputLoader"
-# 60 GB at the slowest rate seen on two busy cores (100 MB/s): a budget, not a measure.
-_TIMEOUT_S = 600.0
+# Records in a row that go to one partition, unless told otherwise.
+RUN_RECORDS = 1_000
+_PORTION = 1_000
+_FLUSH_S = 60.0
+_SETTINGS = {
+    "enable.idempotence": True,
+    "delivery.report.only.error": True,
+    "linger.ms": 20,
+    "batch.size": 256 * 1024,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 256 * 1024,
+}
 
 
 def load(
@@ -22,8 +32,12 @@ def load(
     records: int,
     record_bytes: int,
     keyed: bool,
+    run_records: int = RUN_RECORDS,
+    first: int = 0,
 ) -> None:
-    """Write records 0 to `records` - 1, evenly over all partitions.
+    """Write records `first` to `records` - 1, evenly over all partitions.
+
+    Record `n` goes to partition `(n // run_records) % partitions`.
 
     Args:
         bootstrap_servers: `host:port,...`.
@@ -32,21 +46,50 @@ def load(
         records: how many.
         record_bytes: length of each value, in bytes.
         keyed: give each record its number as its key; otherwise it has none.
+        run_records: in a row that go to one partition.
+        first: the first record's number; a multiple of `run_records`.
 
     Raises:
-        BenchError: the loader failed, or did not end within ten minutes.
+        BenchError: a record was not written.
     """
-    own = [jar for jar in peer_jars() if jar.name.startswith("eoskafka-")]
-    command = [
-        *kafka_command([*own, *kafka_jars()]),
-        *("-Xmx256m", _LOADER, bootstrap_servers, topic),
-        *(str(partitions), str(records), str(record_bytes), str(keyed).lower()),
-    ]
+    producer = Producer({"bootstrap.servers": bootstrap_servers, **_SETTINGS})
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise BenchError(f"the input was not written within {_TIMEOUT_S:g} s") from error
-    if done.returncode != 0:
-        raise BenchError(f"the input was not written:\n{done.stdout}{done.stderr}")
+        for start in range(first, records, _PORTION):
+            numbers = np.arange(start, min(start + _PORTION, records), dtype=np.uint64)
+            for n, row in enumerate(values(numbers, record_bytes), start):
+                value = row.tobytes()
+                key = value[:FEWEST_BYTES] if keyed else None
+                partition = n // run_records % partitions
+                _produce(producer, topic, value, key, partition, delivered)
+            producer.poll(0)
+            if failures:
+                break
+        left = producer.flush(_FLUSH_S)
+    except KafkaException as error:
+        raise BenchError(f"the input was not written: {error}") from error
+    if failures or left:
+        reason = failures[0] if failures else f"{left:,} records had no answer in {_FLUSH_S:g} s"
+        raise BenchError(f"the input was not written: {reason}")
+
+
+def _produce(
+    producer: Producer,
+    topic: str,
+    value: bytes,
+    key: bytes | None,
+    partition: int,
+    delivered: Callable[[KafkaError | None, Message], None],
+) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, partition, on_delivery=delivered)
+            return
+        except BufferError:
+            # The queue is full: wait until something of it has gone.
+            producer.poll(0.1)

@@ -1,7 +1,8 @@
-"""Who takes part in a benchmark, and the jars of those that are not the connector."""
+"""Who takes part in a benchmark, with which settings, and the jars of those that need some."""
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -9,56 +10,110 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from eoskafka import _jar
+from eoskafka import _jar, _spec
 from eoskafka.bench.errors import BenchError
+
+DEFAULTS, OURS = "defaults", "eoskafka's settings"
+_MODULES = ("bench-peers", "bench-programs")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A Kafka connector of Spark, with its default settings.
+    """Who copies records from topic to topic.
 
     Attributes:
         name: in reports.
-        format: Spark's name of its source and sink.
         guarantee: what a retry or a restart may do to its output.
+        settings: of its Kafka clients: its own defaults, or those of eoskafka.
+        format: Spark's name of its source and sink; None for one that is not in Spark.
+        program: what `PeerProgram` (jvm-shim/bench-programs) calls it; None for one in Spark.
     """
 
     name: str
-    format: str
     guarantee: str
+    settings: str = DEFAULTS
+    format: str | None = None
+    program: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Name and settings; eoskafka's are its defaults."""
+        return f"{self.name}, {self.settings}" if self.settings == OURS else self.name
+
+    @property
+    def id(self) -> str:
+        """For names of topics, groups and folders."""
+        return self.label.replace("'", "").replace(",", "").replace(" ", "-").lower()
+
+    def clients(self) -> dict[str, dict[str, str]]:
+        """What is set for its `consumer` and `producer`, by Kafka's names."""
+        table = _spec.read("clients.json") if self.settings == OURS else {}
+        return {
+            client: {name: str(value) for name, value in table.get(client, {}).items()}
+            for client in ("consumer", "producer")
+        }
 
 
-BUILT_IN = Peer("built-in", "kafka", "at-least-once")
-EOSKAFKA = Peer("eoskafka", "eoskafka", "exactly-once")
+def _twice(peer: Peer) -> list[Peer]:
+    return [peer, dataclasses.replace(peer, settings=OURS)]
 
 
-@cache
+BUILT_IN = Peer("built-in", "at-least-once", format="kafka")
+EOSKAFKA = Peer("eoskafka", "exactly-once", format="eoskafka")
+STREAMS = Peer("Kafka Streams", "exactly-once", program="streams")
+LOOP = Peer("Java loop", "exactly-once", program="loop")
+# Every one twice, with its defaults and with our settings; ours are our defaults.
+PEERS = (*_twice(BUILT_IN), *_twice(STREAMS), *_twice(LOOP), EOSKAFKA)
+
+# Not peers: the halves of a pipeline, which say what any of them could reach.
+READ_ONLY = Peer("read only", "", OURS, program="read")
+WRITE_ONLY = Peer("write only", "", OURS, program="write")
+LIMITS = (READ_ONLY, WRITE_ONLY)
+
+
+def missing() -> str | None:
+    """Why peers other than eoskafka cannot be run from here; None if they can."""
+    if _jar.checkout() is None:
+        return "they are built from a checkout of eoskafka, and this is an installed package"
+    if shutil.which("mvn") is None:
+        return "they are built with Maven, and there is no command mvn"
+    return None
+
+
 def peer_jars() -> list[Path]:
     """Jars for a session's `spark.jars`: Spark's built-in connector with a stand-in for its token
-    module, kafka-clients under its own name, and the loader of the input.
+    module, and kafka-clients under its own name.
 
     Built with Maven, in a checkout only.
 
     Raises:
         BenchError: there is no checkout, no Maven, or the build failed.
     """
+    return sorted((_built() / "bench-peers" / "target" / "peers").glob("*.jar"))
+
+
+def program_jars() -> list[Path]:
+    """The class path of `PeerProgram`. Built, and raises, as `peer_jars`."""
+    return sorted((_built() / "bench-programs" / "target" / "programs").glob("*.jar"))
+
+
+@cache
+def _built() -> Path:
+    """The folder of the modules, which are built."""
     root = _jar.checkout()
-    if root is None:
+    if (reason := missing()) is not None or root is None:
         raise BenchError(
-            "the benchmark's peers are built from a checkout of eoskafka, and this is an installed "
-            "package. Clone the repository and run `make bench` there."
+            f"the benchmark has peers that cannot be run here: {reason}. Clone the repository and "
+            "run `make bench` there."
         )
-    mvn = shutil.which("mvn")
-    if mvn is None:
-        raise BenchError("the benchmark's peers are built with Maven: install the command mvn")
     # Each time: Maven compiles only what has changed, and a stale peer would spoil the figures.
     command = [
-        *(mvn, "-q", "-B", "-f", str(root / "jvm-shim" / "pom.xml")),
-        *("-pl", "bench-peers", "package", "-DskipTests", "-Dstyle.color=never"),
+        *(shutil.which("mvn") or "mvn", "-q", "-B", "-f", str(root / "jvm-shim" / "pom.xml")),
+        *("-pl", ",".join(_MODULES), "package", "-DskipTests", "-Dstyle.color=never"),
     ]
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode != 0:
         raise BenchError(
             f"Maven could not build the peers (exit code {done.returncode}, see above)"
         )
-    return sorted((root / "jvm-shim" / "bench-peers" / "target" / "peers").glob("*.jar"))
+    return root / "jvm-shim"

@@ -10,9 +10,12 @@ from rich.table import Table
 
 from eoskafka import __version__
 from eoskafka.audit import Fault
-from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.count import Count
+from eoskafka.bench.peers import EOSKAFKA, LIMITS, READ_ONLY, WRITE_ONLY, Peer
 from eoskafka.bench.throughput import Result, Run
 from eoskafka.cluster.jars import KAFKA_VERSION
+
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,9 @@ class Spread:
     greatest: float
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Spread | None:
-        """None if there are no values."""
-        known = list(values)
+    def of(cls, values: Iterable[float | None]) -> Spread | None:
+        """Of those that are known; None if there are none."""
+        known = [value for value in values if value is not None]
         return cls(statistics.median(known), min(known), max(known)) if known else None
 
 
@@ -43,125 +46,192 @@ class Report:
         return not self.wrong
 
     def peers(self) -> list[Peer]:
-        return list(dict.fromkeys(run.peer for run in self.result.runs))
+        """Those that took part, without the two limits."""
+        return [p for p in dict.fromkeys(r.peer for r in self.result.runs) if p not in LIMITS]
 
     def rows_per_s(self, peer: Peer) -> Spread | None:
         """Of the peer's timed runs that were right."""
-        return Spread.of(r.rows_per_s for r in self._timed(peer) if r.rows_per_s is not None)
+        return Spread.of(self._rows(peer))
 
-    def ratio(self) -> Spread | None:
-        """eoskafka's rows per second over the built-in's.
+    def cpu_s(self, peer: Peer) -> Spread | None:
+        """CPU seconds of the peer's own processes for a million records."""
+        return Spread.of(r.usage.cpu_s * 1e6 / r.count.records for r in self._right(peer))
 
-        The median is that of the medians; the spread is that of the rounds, each a pair of runs
-        that followed one another. None unless both peers have a time.
-        """
-        ours, theirs = self.rows_per_s(EOSKAFKA), self.rows_per_s(BUILT_IN)
-        if ours is None or theirs is None:
-            return None
-        in_rounds = Spread.of(
-            a.rows_per_s / b.rows_per_s
-            for a, b in zip(self._timed(EOSKAFKA), self._timed(BUILT_IN), strict=True)
-            if a.rows_per_s is not None and b.rows_per_s is not None
+    def broker_cpu_s(self, peer: Peer) -> Spread | None:
+        """CPU seconds of the broker for a million records."""
+        return Spread.of(
+            r.broker_cpu_s * 1e6 / r.count.records
+            for r in self._right(peer)
+            if r.broker_cpu_s is not None
         )
-        if in_rounds is None:
-            return None
-        return Spread(ours.median / theirs.median, in_rounds.least, in_rounds.greatest)
+
+    def peak_mib(self, peer: Peer) -> Spread | None:
+        """Most resident memory of the peer's own processes, MiB."""
+        return Spread.of(r.usage.peak_bytes / _MIB for r in self._right(peer))
+
+    def ratio(self, peer: Peer) -> Spread | None:
+        """eoskafka's rows per second over another peer's.
+
+        The median is that of the medians; the spread is that of the rounds, each of runs that
+        followed one another. None unless both peers have a time.
+        """
+        return ratio_of(self._rows(EOSKAFKA), self._rows(peer))
+
+    def cpu_ratio(self, peer: Peer) -> Spread | None:
+        """eoskafka's CPU seconds over another peer's, likewise."""
+        ours, theirs = (
+            [r.usage.cpu_s if r.count.is_right else None for r in self._timed(p)]
+            for p in (EOSKAFKA, peer)
+        )
+        return ratio_of(ours, theirs)
+
+    def limit(self) -> list[float | None]:
+        """Of each round, the rows per second that a pipeline of reading and writing alone has."""
+        return [
+            1 / (1 / read + 1 / write) if read and write else None
+            for read, write in zip(self._rows(READ_ONLY), self._rows(WRITE_ONLY), strict=True)
+        ]
 
     def heading(self) -> str:
         settings = self.result.settings
         return (
-            f"{settings.records:,} records of {settings.record_bytes} B, "
-            f"{settings.partitions} partitions, {settings.rounds} rounds"
+            f"{settings.records:,} records of {settings.record_bytes:,} B, "
+            f"{settings.partitions:,} partitions, {settings.rounds} rounds"
+            + (", mapInPandas" if settings.plan == "pandas" else "")
         )
 
     def table(self) -> Table:
         """One row per peer, narrow enough for 80 columns."""
         table = Table(box=None, pad_edge=False)
         table.add_column("peer", no_wrap=True)
-        for heading in ("rows/s", "least", "greatest", "trigger", "addBatch", "query"):
+        for heading in ("rows/s", "least", "greatest", "CPU s/M", "MiB", "ours/its"):
             table.add_column(heading, justify="right", no_wrap=True)
         for peer in self.peers():
-            rows = self.rows_per_s(peer)
-            right = [run for run in self._timed(peer) if run.count.is_right]
             table.add_row(
-                f"{peer.name}, {peer.guarantee}",
-                *(
-                    [f"{n:,.0f}" for n in (rows.median, rows.least, rows.greatest)]
-                    if rows
-                    else "---"
-                ),
-                _median_s(run.trigger_ms for run in right),
-                _median_s(run.add_batch_ms for run in right),
-                _median_s(run.query_ms for run in right),
+                peer.label,
+                *self._rates(self.rows_per_s(peer)),
+                median_text(self.cpu_s(peer), ".2f"),
+                median_text(self.peak_mib(peer), ",.0f"),
+                median_text(self.ratio(peer), ".2f") if peer != EOSKAFKA else "",
             )
+        for limit in [peer for peer in LIMITS if self._timed(peer)]:
+            table.add_row(limit.name, *self._rates(self.rows_per_s(limit)))
+        if limit_of_both := Spread.of(self.limit()):
+            ratio = median_text(ratio_of(self._rows(EOSKAFKA), self.limit()), ".2f")
+            table.add_row("limit of both", *self._rates(limit_of_both), "", "", ratio)
         return table
 
     def lines(self) -> list[str]:
         """What follows the table."""
-        ratio = self.ratio()
-        wrong = [f"no time: {describe(run)}" for run in self.wrong]
-        if ratio is None:
-            return [*wrong, "ratio: none, since a peer has no time"]
-        return [
-            *wrong,
-            f"eoskafka / built-in: {ratio.median:.2f} "
-            f"(in single rounds {ratio.least:.2f} to {ratio.greatest:.2f})",
-        ]
+        lines = [f"no time: {describe(run)}" for run in self.wrong]
+        for peer in self.peers():
+            rows, cpu = self.ratio(peer), self.cpu_ratio(peer)
+            if peer == EOSKAFKA:
+                continue
+            if rows is None or cpu is None:
+                lines.append(f"eoskafka / {peer.label}: none, since a peer has no time")
+                continue
+            lines.append(
+                f"eoskafka / {peer.label}: {rows.median:.2f} (in single rounds "
+                f"{rows.least:.2f} to {rows.greatest:.2f}); CPU {cpu.median:.2f}"
+            )
+        return lines
 
     def as_json(self) -> dict[str, object]:
-        ratio = self.ratio()
+        """Everything, for a file."""
+        settings = {**asdict(self.result.settings)}
+        settings["peers"] = [peer.label for peer in self.result.settings.peers]
         return {
             "benchmark": "throughput",
             "holds": self.holds,
-            "settings": asdict(self.result.settings),
+            "settings": settings,
             "machine": asdict(self.result.machine),
             "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
             "peers": {
-                peer.name: {
+                peer.label: {
                     "guarantee": peer.guarantee,
-                    "rows_per_s": asdict(spread) if (spread := self.rows_per_s(peer)) else None,
+                    "rows_per_s": as_dict(self.rows_per_s(peer)),
+                    "cpu_s_per_million": as_dict(self.cpu_s(peer)),
+                    "broker_cpu_s_per_million": as_dict(self.broker_cpu_s(peer)),
+                    "peak_mib": as_dict(self.peak_mib(peer)),
+                    "eoskafka_over_it": as_dict(self.ratio(peer)),
+                    "eoskafka_cpu_over_its": as_dict(self.cpu_ratio(peer)),
                 }
                 for peer in self.peers()
             },
-            "ratio": asdict(ratio) if ratio else None,
+            "limits": {
+                **{peer.name: as_dict(self.rows_per_s(peer)) for peer in LIMITS},
+                "both": as_dict(Spread.of(self.limit())),
+                "eoskafka_over_both": as_dict(ratio_of(self._rows(EOSKAFKA), self.limit())),
+            },
             "runs": [_run_as_json(run) for run in self.result.runs],
         }
 
     def _timed(self, peer: Peer) -> list[Run]:
         return [run for run in self.result.runs if run.peer == peer and run.round > 0]
 
+    def _right(self, peer: Peer) -> list[Run]:
+        return [run for run in self._timed(peer) if run.count.is_right]
+
+    def _rows(self, peer: Peer) -> list[float | None]:
+        return [run.rows_per_s for run in self._timed(peer)]
+
+    @staticmethod
+    def _rates(rows: Spread | None) -> list[str]:
+        return (
+            [f"{n:,.0f}" for n in (rows.median, rows.least, rows.greatest)] if rows else ["-"] * 3
+        )
+
+
+def ratio_of(ours: list[float | None], theirs: list[float | None]) -> Spread | None:
+    """The ratio of the medians, and its spread over the rounds in which both have a value."""
+    our, their = Spread.of(ours), Spread.of(theirs)
+    rounds = Spread.of(a / b for a, b in zip(ours, theirs, strict=False) if a and b)
+    if our is None or their is None or rounds is None:
+        return None
+    return Spread(our.median / their.median, rounds.least, rounds.greatest)
+
+
+def median_text(spread: Spread | None, form: str) -> str:
+    """The median as text; `-` without one."""
+    return format(spread.median, form) if spread else "-"
+
+
+def as_dict(spread: Spread | None) -> dict[str, float] | None:
+    """For JSON."""
+    return asdict(spread) if spread else None
+
 
 def describe(run: Run) -> str:
     """A run in one line."""
     name = f"round {run.round}" if run.round else "warm-up"
     if run.rows_per_s is not None:
+        batches = f" in {run.batches} batch(es)" if run.batches else ""
         return (
-            f"{name}, {run.peer.name}: {run.rows_per_s:,.0f} rows/s "
-            f"({run.trigger_ms:,} ms in {run.batches} batch(es)), {run.count.records:,} out"
+            f"{name}, {run.peer.label}: {run.rows_per_s:,.0f} rows/s "
+            f"({run.ms:,.0f} ms{batches}), {run.usage.cpu_s:.1f} CPU s, {run.count.records:,} out"
         )
-    faults = ", ".join(f"{number:,} {fault.value}" for fault, number in run.count.faults.items())
-    return (
-        f"{name}, {run.peer.name}: {run.count.records:,} out, {faults}; "
-        f"{'; '.join(run.count.examples)}"
-    )
+    return f"{name}, {run.peer.label}: {run.count.records:,} out, {describe_faults(run.count)}"
+
+
+def describe_faults(counted: Count) -> str:
+    """What is wrong with an output."""
+    faults = ", ".join(f"{number:,} {fault.value}" for fault, number in counted.faults.items())
+    return "; ".join((faults, *counted.examples))
 
 
 def _run_as_json(run: Run) -> dict[str, object]:
     return {
-        "peer": run.peer.name,
+        "peer": run.peer.label,
         "round": run.round,
         "timed": run.round > 0 and run.count.is_right,
         "rows_per_s": run.rows_per_s,
         "batches": run.batches,
-        "trigger_ms": run.trigger_ms,
-        "add_batch_ms": run.add_batch_ms,
-        "query_ms": run.query_ms,
+        "ms": run.ms,
+        "cpu_s": run.usage.cpu_s,
+        "peak_bytes": run.usage.peak_bytes,
+        "broker_cpu_s": run.broker_cpu_s,
         "out": run.count.records,
         **{fault.value: run.count.faults[fault] for fault in Fault},
         "examples": list(run.count.examples),
     }
-
-
-def _median_s(milliseconds: Iterable[int]) -> str:
-    spread = Spread.of(milliseconds)
-    return f"{spread.median / 1_000:.2f} s" if spread else "-"

@@ -1,22 +1,29 @@
-"""Rows per second from topic to topic: the connector against Spark's built-in one.
+"""Rows per second from topic to topic, and what they cost in CPU time and memory.
 
-Both run in one warm Spark session (possible since the connector's Kafka client has a package of
-its own), on one broker that is started for this, with the defaults of each. Rounds are interleaved
-(built-in, eoskafka, built-in, ...), so that whatever else the machine does meets both. Each run
-has an output topic and a checkpoint of its own, reads the whole input, and its output is counted
-before its time is believed.
+Every peer runs on the same brokers with the same input. Those of Spark share one session (possible
+since the connector's Kafka client has a package of its own), each other one has a JVM that stays,
+so that all are warm. Rounds are interleaved (one run of each, then again), so that whatever else
+the machine does meets all of them. Each run has an output topic and a checkpoint or group of its
+own, reads the whole input, and its output is counted before its time is believed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from eoskafka.bench.count import Count, count
-from eoskafka.bench.peers import Peer
-from eoskafka.bench.stage import PEERS, Input, Machine, Phases, Stage, machine, stage
+from pyspark.sql import DataFrame
 
-INPUT_TOPIC = "bench-input"
+from eoskafka.audit import Fault
+from eoskafka.bench.count import Count, count, number_of_records
+from eoskafka.bench.peers import EOSKAFKA, LIMITS, PEERS, READ_ONLY, Peer
+from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
+from eoskafka.bench.usage import Usage, measured
+
+INPUT_TOPIC = "input"
+PLANS = ("identity", "pandas")
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,11 @@ class Settings:
         partitions: of the input topic and of every output topic.
         rounds: timed runs of each peer, after one untimed run each.
         keyed: whether records have keys (8 bytes, all different).
+        plan: between source and sink: `identity` (a select of key and value), or `pandas`
+            (`mapInPandas` of a function that returns what it is given).
+        peers: who takes part, in this order.
+        limits: whether to measure reading and writing alone too.
+        slots: of eoskafka's source; None for its default.
     """
 
     records: int
@@ -36,6 +48,10 @@ class Settings:
     partitions: int
     rounds: int
     keyed: bool = False
+    plan: str = "identity"
+    peers: tuple[Peer, ...] = PEERS
+    limits: bool = True
+    slots: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,31 +59,32 @@ class Run:
     """One run of one peer over the whole input.
 
     Attributes:
-        peer: whose.
+        peer: whose; or one of the two limits.
         round: 0 is the warm-up.
-        batches: micro-batches with input.
-        trigger_ms: Spark's `durationMs.triggerExecution`, summed over the query's micro-batches:
-            planning, reading, writing and both of Spark's log entries.
-        add_batch_ms: Spark's `durationMs.addBatch`, likewise: reading and writing alone.
-        query_ms: by our own clock from `start()` until the query has terminated; besides the above
-            it has the query's start, such as joining the group.
+        batches: micro-batches with input; 0 for a peer without such.
+        ms: what rows per second are computed from. In Spark `durationMs.triggerExecution`, summed
+            over the query's micro-batches: planning, reading, writing and both of Spark's log
+            entries. Else from where the peer's clients were ready to the end of its last
+            transaction.
+        usage: of the peer's JVM and its children, from the start of the run to its end.
+        broker_cpu_s: of the broker meanwhile; None on a user's cluster.
         count: what the output topic holds.
     """
 
     peer: Peer
     round: int
     batches: int
-    trigger_ms: int
-    add_batch_ms: int
-    query_ms: int
+    ms: float
+    usage: Usage
+    broker_cpu_s: float | None
     count: Count
 
     @property
     def rows_per_s(self) -> float | None:
-        """Input rows per second of `trigger_ms`; None for a run that was wrong: it has no time."""
-        if not self.count.is_right or self.trigger_ms == 0:
+        """Input rows per second; None for a run that was wrong: it has no time."""
+        if not self.count.is_right or self.ms == 0:
             return None
-        return self.count.records * 1_000 / self.trigger_ms
+        return self.count.records * 1_000 / self.ms
 
 
 @dataclass(frozen=True)
@@ -86,8 +103,13 @@ class Watcher(Phases, Protocol):
         """A run has ended and its output is counted."""
 
 
-def measure(settings: Settings, watcher: Watcher) -> Result:
+def measure(settings: Settings, watcher: Watcher, bootstrap_servers: str | None = None) -> Result:
     """Run the benchmark; whatever happens, nothing that it started is left running.
+
+    Args:
+        settings: what to measure.
+        watcher: told what happens.
+        bootstrap_servers: of a user's cluster; None starts a broker.
 
     Raises:
         JarError: the connector's jar is missing or stale.
@@ -99,10 +121,14 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
     given = Input(
         INPUT_TOPIC, settings.partitions, settings.records, settings.record_bytes, settings.keyed
     )
-    with stage([given], watcher) as there:
+    everyone = (*settings.peers, *(LIMITS if settings.limits else ()))
+    with_peers = set(everyone) != {EOSKAFKA}
+    with stage(
+        [given], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers
+    ) as there:
         runs = []
         for number in range(settings.rounds + 1):
-            for peer in PEERS:
+            for peer in everyone:
                 runs.append(_run(there, settings, peer, number))
                 watcher.ran(runs[-1])
         where = machine(there.spark)
@@ -110,24 +136,74 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
 
 
 def _run(there: Stage, settings: Settings, peer: Peer, number: int) -> Run:
-    name = f"bench-{peer.format}-{number}"
-    with there.output(name, settings.partitions):
-        rows = there.source(peer, INPUT_TOPIC).select("key", "value")
-        query, query_ms = there.run(peer, rows, name)
-        counted = count(
-            there.bootstrap_servers,
-            name,
-            records=settings.records,
-            record_bytes=settings.record_bytes,
-            keyed=settings.keyed,
-        )
-    batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
+    name = f"{peer.id}-{number}"
+    with there.output(name, settings.partitions) as topic:
+        if peer.format is not None:
+            rows = _plan(there, settings, peer)
+            with _used(there, there.spark_pid) as (own, broker):
+                query, _ = there.run(peer, rows, name)
+            batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
+            ms = float(sum(batch["triggerExecution"] for batch in batches))
+        else:
+            program = there.program(peer)
+            batches = []
+            with _used(there, program.pid) as (own, broker):
+                ms = program.run(there.prefix + INPUT_TOPIC, topic, topic)
+        counted = _count(there, settings, peer, topic)
     return Run(
         peer=peer,
         round=number,
         batches=len(batches),
-        trigger_ms=sum(batch["triggerExecution"] for batch in batches),
-        add_batch_ms=sum(batch["addBatch"] for batch in batches),
-        query_ms=query_ms,
+        ms=ms,
+        usage=own,
+        broker_cpu_s=broker.cpu_s if broker else None,
         count=counted,
+    )
+
+
+def _plan(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
+    options = {"slots": settings.slots} if settings.slots and peer == EOSKAFKA else {}
+    rows = there.source(peer, INPUT_TOPIC, **options).select("key", "value")
+
+    # Here, so that Spark's workers are sent the function and need not import this module.
+    def same(frames: Iterator[Any]) -> Iterator[Any]:
+        yield from frames
+
+    if settings.plan == "pandas":
+        return rows.mapInPandas(same, "key binary, value binary")
+    return rows
+
+
+@contextmanager
+def _used(there: Stage, pid: int) -> Iterator[tuple[Usage, Usage | None]]:
+    """What a peer uses in the block, and the broker."""
+    with measured(pid) as own:
+        if there.broker_pid is None:
+            yield own, None
+        else:
+            with measured(there.broker_pid) as broker:
+                yield own, broker
+
+
+def _count(there: Stage, settings: Settings, peer: Peer, topic: str) -> Count:
+    if peer in LIMITS:
+        # Reading has counted for itself, and writing repeats a sample: its number must be right.
+        found = settings.records
+        if peer != READ_ONLY:
+            found = number_of_records(there.bootstrap_servers, topic)
+        return Count(
+            found,
+            {
+                **dict.fromkeys(Fault, 0),
+                Fault.LOST: max(0, settings.records - found),
+                Fault.UNEXPECTED: max(0, found - settings.records),
+            },
+            (),
+        )
+    return count(
+        there.bootstrap_servers,
+        topic,
+        records=settings.records,
+        record_bytes=settings.record_bytes,
+        keyed=settings.keyed,
     )

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, Protocol, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from eoskafka.audit import UndecidedError
+from eoskafka.cli.brokers import names
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from eoskafka.bench.peers import Peer
 
 Run = TypeVar("Run")
 
 app = typer.Typer(
-    help="Benchmarks against other Kafka connectors, on a broker of their own.",
+    help="Benchmarks against Spark's built-in connector and others.",
     epilog="Example: eoskafka bench throughput --rounds 3",
     no_args_is_help=True,
 )
@@ -30,13 +35,24 @@ OutputFile = Annotated[
     typer.Option("--output", help="Write the result to this file too.", dir_okay=False),
 ]
 
+Servers = Annotated[
+    str | None, typer.Option(help="Brokers, host:port,...; without, one is started.")
+]
+
 # Wide enough for the table, whatever the terminal.
 _FILE_WIDTH = 100
 
 
 @app.callback()
 def group() -> None:
-    """Benchmarks against other Kafka connectors, on a broker of their own."""
+    """Benchmarks against Spark's built-in connector and others."""
+
+
+class Plan(str, enum.Enum):
+    """Values of `--plan`."""
+
+    IDENTITY = "identity"
+    PANDAS = "pandas"
 
 
 @app.command(epilog="Example: eoskafka bench throughput --records 1000000 --output result.json")
@@ -46,10 +62,19 @@ def throughput(
     partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
     rounds: Annotated[int, typer.Option(help="Timed runs of each peer.", min=1)] = 5,
     keyed: Annotated[bool, typer.Option("--keyed", help="Give records keys of 8 bytes.")] = False,
+    plan: Annotated[
+        Plan, typer.Option(help="Between source and sink: a select, or mapInPandas.")
+    ] = Plan.IDENTITY,
+    peers: Annotated[
+        str, typer.Option(help="Of built-in, streams, loop and limits, with commas between them.")
+    ] = "built-in,streams,loop,limits",
+    slots: Annotated[int | None, typer.Option(help="Of eoskafka's source.", min=1)] = None,
+    bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
 ) -> None:
-    """Rows per second from topic to topic, against Spark's built-in connector.
+    """Rows per second, CPU and memory from topic to topic, against Spark's built-in connector,
+    Kafka Streams and a Java program.
 
     Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
     """
@@ -57,8 +82,112 @@ def throughput(
     from eoskafka.bench.report import Report, describe
     from eoskafka.bench.throughput import Settings, measure
 
-    settings = Settings(records, record_bytes, partitions, rounds, keyed)
-    _report(lambda: Report(measure(settings, _Messages(describe))), output, file)
+    chosen, limits = _peers(peers, plan)
+    settings = Settings(
+        records, record_bytes, partitions, rounds, keyed, plan.value, chosen, limits, slots
+    )
+    _report(lambda: Report(measure(settings, _Messages(describe), bootstrap_servers)), output, file)
+
+
+def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
+    """Who takes part, eoskafka last; and whether the limits are measured."""
+    from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, LOOP, PEERS, STREAMS, missing
+
+    known = {"built-in": BUILT_IN.name, "streams": STREAMS.name, "loop": LOOP.name, "limits": ""}
+    given = names(wanted)
+    for name in given:
+        if name not in known:
+            raise typer.BadParameter(
+                f"'{name}' is none of {', '.join(known)}", param_hint="--peers"
+            )
+    chosen = {known[name] for name in given}
+    if plan is Plan.PANDAS:
+        chosen &= {BUILT_IN.name}
+    peers = _available((*(peer for peer in PEERS if peer.name in chosen), EOSKAFKA))
+    return peers, "limits" in given and plan is Plan.IDENTITY and missing() is None
+
+
+def _available(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
+    """Those of them that can be run from here; the others are named."""
+    from eoskafka.bench.peers import EOSKAFKA, missing
+
+    others = [peer.label for peer in peers if peer != EOSKAFKA]
+    if others and (reason := missing()):
+        messages.print(f"left out: {'; '.join(others)}: {reason}", markup=False)
+        return (EOSKAFKA,)
+    return peers
+
+
+@app.command(epilog="Example: eoskafka bench latency --rate 2000 --seconds 60")
+def latency(
+    rate: Annotated[int, typer.Option(help="Records per second.", min=1)] = 2_000,
+    seconds: Annotated[int, typer.Option(help="Of each timed run.", min=1)] = 30,
+    warm_up: Annotated[int, typer.Option(help="Seconds before, not timed.", min=0)] = 15,
+    record_bytes: Annotated[int, typer.Option(help="Bytes of each value.", min=16)] = 100,
+    partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
+    rounds: Annotated[int, typer.Option(help="Timed runs of each peer.", min=1)] = 3,
+    bootstrap_servers: Servers = None,
+    output: OutputFormat = Format.TEXT,
+    file: OutputFile = None,
+) -> None:
+    """Milliseconds from a record's way in to its way out at a steady rate, against Spark's built-in
+    connector and Kafka Streams.
+
+    Ends with 1 if a run lost or doubled a record: such a run has no time.
+    """
+    _require_extras()
+    from eoskafka.bench.latency import TAKING_PART, Settings, measure
+    from eoskafka.bench.latency_report import LatencyReport, describe
+
+    peers = _available(TAKING_PART)
+    settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, peers)
+    _report(
+        lambda: LatencyReport(measure(settings, _Messages(describe), bootstrap_servers)),
+        output,
+        file,
+    )
+
+
+@app.command(epilog="Example: eoskafka bench scale --partitions 10,100 --rounds 1")
+def scale(
+    records: Annotated[int, typer.Option(help="Of each input by partitions.", min=1)] = 1_000_000,
+    partitions: Annotated[
+        str, typer.Option(help="Numbers of input partitions, with commas between them.")
+    ] = "8,10,100,1000,2000,5000",
+    planned: Annotated[int, typer.Option(help="Partitions to plan.", min=1)] = 10_000,
+    batch_records: Annotated[
+        str, typer.Option(help="Sizes of a batch, with commas between them.")
+    ] = "10,1000,100000",
+    rounds: Annotated[int, typer.Option(help="Timed runs.", min=1)] = 3,
+    output: OutputFormat = Format.TEXT,
+    file: OutputFile = None,
+) -> None:
+    """Producers, planning and batches as an input grows in partitions and batches shrink.
+
+    Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
+    """
+    _require_extras()
+    from eoskafka.bench.scale import Settings, measure
+    from eoskafka.bench.scale_report import ScaleReport, describe
+
+    settings = Settings(
+        records,
+        _numbers(partitions, "--partitions"),
+        planned,
+        _numbers(batch_records, "--batch-records"),
+        rounds,
+    )
+    _report(lambda: ScaleReport(measure(settings, _Messages(describe))), output, file)
+
+
+def _numbers(text: str, option: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(name) for name in names(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"'{text}' are no numbers", param_hint=option) from error
+    if not found or min(found) < 1:
+        raise typer.BadParameter("numbers from 1 on", param_hint=option)
+    return found
 
 
 @app.command(epilog="Example: eoskafka bench epoch --rounds 3 --output result.json --format json")
@@ -154,11 +283,11 @@ def _require_extras() -> None:
     try:
         import confluent_kafka  # noqa: F401
         import numpy  # noqa: F401
+        import psutil  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as error:
         raise ConfigurationError(
-            f"{error.name} is not installed, and benchmarks need it: "
-            "pip install 'eoskafka[local,verify]'"
+            f"{error.name} is not installed, and benchmarks need it: pip install 'eoskafka[bench]'"
         ) from error
 
 

@@ -1,5 +1,6 @@
 package io.eoskafka.config;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.HashMap;
@@ -38,8 +39,10 @@ public final class ClientSettings implements Serializable {
       Pattern.compile("(class|classes|reporters|providers|jaas\\.config)$");
 
   private static final int CLOSING_MS = 5_000;
-  private static final int LINGER_MS = 20;
-  private static final int BATCH_BYTES = 256 << 10;
+
+  private static final JsonNode DEFAULTS = Spec.read("clients.json");
+  private static final int LINGER_MS = ofProducer(ProducerConfig.LINGER_MS_CONFIG);
+  private static final int BATCH_BYTES = ofProducer(ProducerConfig.BATCH_SIZE_CONFIG);
 
   private final TreeMap<String, String> given = new TreeMap<>();
 
@@ -81,14 +84,20 @@ public final class ClientSettings implements Serializable {
     return given.get(name);
   }
 
+  /** What {@code spec/clients.json} has, in new hands. */
+  private static Map<String, Object> defaults(String client) {
+    Map<String, Object> config = new HashMap<>();
+    DEFAULTS.get(client).properties().forEach(e -> config.put(e.getKey(), e.getValue().asText()));
+    return config;
+  }
+
+  private static int ofProducer(String setting) {
+    return DEFAULTS.get("producer").get(setting).asInt();
+  }
+
   /** For the data path: assigned partitions, no group, big fetches. */
   public Map<String, Object> dataConsumer(String clientId) {
-    Map<String, Object> config = new HashMap<>();
-    // Measured (shared design, section 10): 4 MiB fetches and 5,000 records a poll.
-    config.put(ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG, 4 << 20);
-    config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 5_000);
-    config.put(ConsumerConfig.RECEIVE_BUFFER_CONFIG, 1 << 20);
-    config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
+    Map<String, Object> config = defaults("consumer");
     config.putAll(given);
     // It is in no group.
     config.remove(ConsumerConfig.GROUP_PROTOCOL_CONFIG);
@@ -158,17 +167,11 @@ public final class ClientSettings implements Serializable {
   }
 
   public Map<String, Object> producer(String transactionalId, int transactionTimeoutMs) {
-    Map<String, Object> config = new HashMap<>();
-    // Measured (shared design, section 10): large batches, and a linger that lets them fill.
+    Map<String, Object> config = defaults("producer");
     config.put(ProducerConfig.LINGER_MS_CONFIG, lingerMs());
     config.put(
         ProducerConfig.BATCH_SIZE_CONFIG,
         (int) Math.min(BATCH_BYTES, number(ProducerConfig.BUFFER_MEMORY_CONFIG, BATCH_BYTES)));
-    config.put(ProducerConfig.BUFFER_MEMORY_CONFIG, 64L << 20);
-    config.put(ProducerConfig.SEND_BUFFER_CONFIG, 1 << 20);
-    // A new producer waits so long for each of its first connections, and an epoch's writers are
-    // new ones.
-    config.put(ProducerConfig.RETRY_BACKOFF_MS_CONFIG, 10);
     config.putAll(given);
     config.put(ProducerConfig.CLIENT_ID_CONFIG, named(transactionalId));
     config.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, transactionalId);

@@ -14,6 +14,7 @@ import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
+import io.eoskafka.task.TaskTransaction;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
@@ -663,6 +664,10 @@ public final class EosKafkaMicroBatchStream
   public void stop() {
     if (admin != null) {
       FenceLeases.unregister(run);
+      SlotConsumer.closeResting(run);
+      if (progress != null && progress.identity() != null) {
+        TaskTransaction.closeResting(identityId());
+      }
       try {
         if (progress != null) {
           progress.close();

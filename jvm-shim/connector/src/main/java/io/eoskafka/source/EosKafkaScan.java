@@ -20,7 +20,7 @@ public final class EosKafkaScan implements Scan, ScanBuilder {
 
   /** The built-in connector's columns. */
   public static StructType schema(boolean includeHeaders) {
-    return RowBuilder.schema(includeHeaders);
+    return RecordRow.schema(includeHeaders);
   }
 
   @Override

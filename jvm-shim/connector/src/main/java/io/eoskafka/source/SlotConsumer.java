@@ -173,7 +173,12 @@ final class SlotConsumer {
   }
 
   static void closeResting() {
-    RESTING.closeAll();
+    RESTING.closeIf(name -> true);
+  }
+
+  /** Those of a run of a source that has ended, in this JVM. */
+  static void closeResting(String sourceRun) {
+    RESTING.closeIf(name -> name.startsWith(sourceRun));
   }
 
   private void begin(Map<TopicPartition, OffsetAndMetadata> start, List<SlotRange> ranges) {

@@ -12,7 +12,7 @@ final class SlotReader implements PartitionReader<InternalRow> {
   private final SlotConsumer consumer;
   private final TaskTransaction transaction;
   private final SlotWork work;
-  private final RowBuilder rows;
+  private final RecordRow row;
   private final boolean rests;
   private ConsumerRecord<byte[], byte[]> record;
   private boolean drained;
@@ -26,12 +26,12 @@ final class SlotReader implements PartitionReader<InternalRow> {
       SlotConsumer consumer,
       TaskTransaction transaction,
       SlotWork work,
-      RowBuilder rows,
+      RecordRow row,
       boolean rests) {
     this.consumer = consumer;
     this.transaction = transaction;
     this.work = work;
-    this.rows = rows;
+    this.row = row;
     this.rests = rests;
   }
 
@@ -56,7 +56,7 @@ final class SlotReader implements PartitionReader<InternalRow> {
 
   @Override
   public InternalRow get() {
-    return rows.build(record);
+    return row.of(record);
   }
 
   @Override

@@ -75,6 +75,6 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                 slot.work().ranges(),
                 task.attemptNumber() > 0 || task.stageAttemptNumber() > 0);
     return new SlotReader(
-        consumer, transaction, slot.work(), new RowBuilder(includeHeaders), slot.rests());
+        consumer, transaction, slot.work(), new RecordRow(includeHeaders), slot.rests());
   }
 }

@@ -7,7 +7,9 @@ import java.util.Map;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BiPredicate;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 
 /**
  * Clients that rest between two batches. A client is either here or with exactly one attempt
@@ -55,29 +57,29 @@ public final class IdlePool<V> {
   }
 
   private void closeOld() {
-    closeWhere(MAX_IDLE_NANOS);
+    long now = System.nanoTime();
+    closeWhere((name, r) -> now - r.sinceNanos >= MAX_IDLE_NANOS);
   }
 
-  /** Closes every resting client, at the executor's end. */
-  public void closeAll() {
-    closeWhere(0);
+  /** Closes those that nobody will take again. */
+  public void closeIf(Predicate<String> nameMatches) {
+    closeWhere((name, r) -> nameMatches.test(name));
   }
 
-  private void closeWhere(long idleNanos) {
-    List<V> old = new ArrayList<>();
+  private void closeWhere(BiPredicate<String, Resting<V>> isDone) {
+    List<V> done = new ArrayList<>();
     synchronized (this) {
-      long now = System.nanoTime();
       resting
-          .values()
+          .entrySet()
           .removeIf(
-              r -> {
-                boolean isOld = now - r.sinceNanos >= idleNanos;
-                if (isOld) {
-                  old.add(r.client);
+              entry -> {
+                boolean closes = isDone.test(entry.getKey(), entry.getValue());
+                if (closes) {
+                  done.add(entry.getValue().client);
                 }
-                return isOld;
+                return closes;
               });
     }
-    old.forEach(close);
+    done.forEach(close);
   }
 }

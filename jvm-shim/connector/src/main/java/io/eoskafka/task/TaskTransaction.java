@@ -154,8 +154,18 @@ public final class TaskTransaction {
 
   /** Closes resting clients, at the executor's end. */
   public static void closeResting() {
-    PRODUCERS.closeAll();
+    PRODUCERS.closeIf(id -> true);
     ExecutorClients.closeAll();
+  }
+
+  /**
+   * Closes the producers that rest in this JVM for a query that has stopped: each keeps the buffers
+   * that it has used. Those of executors in other JVMs rest until nobody has taken them for long.
+   *
+   * @param producers the query's identity, as transactional ids have it
+   */
+  public static void closeResting(String producers) {
+    PRODUCERS.closeIf(id -> TransactionalId.isOf(id, producers));
   }
 
   public String token() {

@@ -31,7 +31,7 @@ public final class TransactionalId {
    * Whether a name belongs to an identity, with any prefix and any slot: an earlier run may have
    * had another prefix and more slots.
    */
-  static boolean isOf(String transactionalId, String producers) {
+  public static boolean isOf(String transactionalId, String producers) {
     return Pattern.matches("(?s).*-" + Pattern.quote(producers) + "-\\d+", transactionalId);
   }
 

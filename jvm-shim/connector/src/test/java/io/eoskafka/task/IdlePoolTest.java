@@ -39,13 +39,15 @@ class IdlePoolTest {
   }
 
   @Test
-  void whatRestsAtTheEndIsClosedAndWhatIsTakenIsNot() {
-    pool.put("a", "first");
-    pool.put("b", "second");
-    pool.take("a");
-    pool.closeAll();
-    assertThat(closed).containsExactly("second");
-    assertThat(pool.take("b")).isNull();
+  void whatRestsForAStoppedQueryIsClosedAndNothingElseIs() {
+    pool.put("a-1", "taken");
+    pool.put("a-2", "resting");
+    pool.put("b-1", "of another");
+    pool.take("a-1");
+    pool.closeIf(name -> name.startsWith("a-"));
+    assertThat(closed).containsExactly("resting");
+    assertThat(pool.take("a-2")).isNull();
+    assertThat(pool.take("b-1")).isEqualTo("of another");
   }
 
   @Test

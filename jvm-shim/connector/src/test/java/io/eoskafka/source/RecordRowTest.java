@@ -1,6 +1,7 @@
 package io.eoskafka.source;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Optional;
@@ -9,11 +10,13 @@ import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.types.StructType;
 import org.junit.jupiter.api.Test;
 
-class RowBuilderTest {
+class RecordRowTest {
   private static byte[] bytes(String text) {
     return text == null ? null : text.getBytes(StandardCharsets.UTF_8);
   }
@@ -36,8 +39,8 @@ class RowBuilderTest {
 
   @Test
   void everyColumnIsThere() {
-    UnsafeRow row =
-        new RowBuilder(false).build(record("tópic", 42, "key", "value", new RecordHeaders()));
+    InternalRow row =
+        new RecordRow(false).of(record("tópic", 42, "key", "value", new RecordHeaders()));
     assertThat(row.numFields()).isEqualTo(7);
     assertThat(row.getBinary(0)).isEqualTo(bytes("key"));
     assertThat(row.getBinary(1)).isEqualTo(bytes("value"));
@@ -50,9 +53,9 @@ class RowBuilderTest {
 
   @Test
   void nullAndEmptyAreNotTheSame() {
-    RowBuilder rows = new RowBuilder(false);
-    UnsafeRow nulls = rows.build(record("t", 1, null, null, new RecordHeaders())).copy();
-    UnsafeRow empty = rows.build(record("t", 2, "", "", new RecordHeaders())).copy();
+    RecordRow row = new RecordRow(false);
+    InternalRow nulls = row.of(record("t", 1, null, null, new RecordHeaders())).copy();
+    InternalRow empty = row.of(record("t", 2, "", "", new RecordHeaders())).copy();
     assertThat(nulls.isNullAt(0)).isTrue();
     assertThat(nulls.isNullAt(1)).isTrue();
     assertThat(empty.isNullAt(0)).isFalse();
@@ -61,18 +64,56 @@ class RowBuilderTest {
   }
 
   @Test
-  void aRowDoesNotKeepTheFormersNullsOrBytes() {
-    RowBuilder rows = new RowBuilder(true);
-    rows.build(
-        record("a long topic", 1, null, "a long value " + "x".repeat(5_000), headers("h", "v")));
-    UnsafeRow row = rows.build(record("t", 2, "k", "v", new RecordHeaders()));
-    assertThat(row.getBinary(0)).isEqualTo(bytes("k"));
-    assertThat(row.getBinary(1)).isEqualTo(bytes("v"));
-    assertThat(row.getUTF8String(2)).hasToString("t");
-    assertThat(row.isNullAt(7)).isTrue();
-    row = rows.build(record("t", 3, "k", null, headers("h", "v")));
-    assertThat(row.isNullAt(1)).isTrue();
-    assertThat(row.isNullAt(7)).isFalse();
+  void itsProjectionIsARowOfSparks() {
+    RecordRow row = new RecordRow(true);
+    UnsafeProjection projection = UnsafeProjection.create(RecordRow.schema(true));
+    Headers given = headers("h", "v");
+    assertThat(projection.apply(row.of(record("a topic", 1, null, "x".repeat(5_000), given))))
+        .satisfies(
+            first -> {
+              assertThat(first.isNullAt(0)).isTrue();
+              assertThat(first.getBinary(1)).hasSize(5_000);
+              assertHeader(first.getArray(7), 0, "h", bytes("v"));
+            });
+    UnsafeRow second = projection.apply(row.of(record("t", 2, "k", null, new RecordHeaders())));
+    assertThat(second.getBinary(0)).isEqualTo(bytes("k"));
+    assertThat(second.isNullAt(1)).isTrue();
+    assertThat(second.getUTF8String(2)).hasToString("t");
+    assertThat(second.getInt(3)).isEqualTo(3);
+    assertThat(second.getLong(4)).isEqualTo(2);
+    assertThat(second.getLong(5)).isEqualTo(1_700_000_000_123_000L);
+    assertThat(second.getInt(6)).isEqualTo(1);
+    assertThat(second.isNullAt(7)).isTrue();
+  }
+
+  @Test
+  void columnsCanBeAskedForByTheirType() {
+    InternalRow row = new RecordRow(true).of(record("t", 2, "k", null, headers("h", "v")));
+    StructType schema = RecordRow.schema(true);
+    assertThat(row.toSeq(schema).mkString("|"))
+        .matches("\\[B@\\w+\\|null\\|t\\|3\\|2\\|1700000000123000\\|1\\|.*");
+    assertThat(row.getBinaryView(0).getBytes()).isEqualTo(bytes("k"));
+    assertThat(row.getBinaryView(1)).isNull();
+  }
+
+  @Test
+  void aTimestampThatSparkCannotHoldIsAnErrorWhereItIsRead() {
+    ConsumerRecord<byte[], byte[]> late =
+        new ConsumerRecord<>(
+            "t",
+            0,
+            7,
+            Long.MAX_VALUE,
+            TimestampType.CREATE_TIME,
+            -1,
+            -1,
+            null,
+            null,
+            new RecordHeaders(),
+            Optional.empty());
+    InternalRow row = new RecordRow(false).of(late);
+    assertThat(row.getLong(4)).isEqualTo(7);
+    assertThatThrownBy(() -> row.getLong(5)).hasMessageContaining("EOSKAFKA_TIMESTAMP_TOO_LARGE");
   }
 
   @Test
@@ -83,7 +124,7 @@ class RowBuilderTest {
     given.add("a", bytes(""));
     given.add("", bytes("x".repeat(1_000)));
     given.add("ü", new byte[] {0, -1});
-    UnsafeRow row = new RowBuilder(true).build(record("t", 1, "k", "v", given));
+    InternalRow row = new RecordRow(true).of(record("t", 1, "k", "v", given));
     ArrayData headers = row.getArray(7);
     assertThat(headers.numElements()).isEqualTo(5);
     assertHeader(headers, 0, "a", bytes("1"));

@@ -1,0 +1,69 @@
+package io.eoskafka.bench;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
+
+/** Half of the limit of a pipeline: reads the input and looks at each value. */
+final class ReadOnly implements PeerProgram.Peer {
+  private final PeerProgram.Clients clients;
+
+  ReadOnly(PeerProgram.Clients clients) {
+    this.clients = clients;
+  }
+
+  @Override
+  public long run(String input, String output, String name) throws Exception {
+    try (Admin admin = Admin.create(clients.admin())) {
+      Map<TopicPartition, Long> ends = Threads.ends(admin, input);
+      List<Worker> workers = new ArrayList<>();
+      for (int thread = 0; thread < PeerProgram.THREADS; thread++) {
+        workers.add(new Worker(new Reader(clients, Threads.share(ends, thread))));
+      }
+      long nanos = Threads.run(workers);
+      long read = workers.stream().mapToLong(worker -> worker.records).sum();
+      long expected = ends.values().stream().mapToLong(end -> end).sum();
+      if (read != expected) {
+        throw new IllegalStateException("read " + read + " of " + expected + " records");
+      }
+      return nanos;
+    }
+  }
+
+  private static final class Worker implements Threads.Worker {
+    private final Reader reader;
+    private long records;
+    private long bytes;
+
+    Worker(Reader reader) {
+      this.reader = reader;
+    }
+
+    @Override
+    public void prepare() {
+      reader.prepare();
+    }
+
+    @Override
+    public void work() {
+      while (reader.hasMore()) {
+        for (ConsumerRecord<byte[], byte[]> record : reader.poll(new HashMap<>())) {
+          records++;
+          bytes += record.value().length;
+        }
+      }
+      if (bytes == 0) {
+        throw new IllegalStateException("the values are empty");
+      }
+    }
+
+    @Override
+    public void close() {
+      reader.close();
+    }
+  }
+}

@@ -1,0 +1,95 @@
+package io.eoskafka.bench;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
+
+/** What peers with threads of their own have in common. */
+final class Threads {
+  private Threads() {}
+
+  /** One thread of a peer: gets ready, waits for the others, and works. */
+  interface Worker extends AutoCloseable {
+    void prepare() throws Exception;
+
+    void work() throws Exception;
+
+    @Override
+    void close();
+  }
+
+  /**
+   * @return nanoseconds from where every worker was ready until the last one had done its work
+   */
+  static long run(List<? extends Worker> workers) throws Exception {
+    long[] began = new long[1];
+    CyclicBarrier ready = new CyclicBarrier(workers.size(), () -> began[0] = System.nanoTime());
+    ExecutorService threads = Executors.newFixedThreadPool(workers.size());
+    try {
+      List<Future<Long>> ended = new ArrayList<>();
+      for (Worker worker : workers) {
+        ended.add(
+            threads.submit(
+                (Callable<Long>)
+                    () -> {
+                      try (worker) {
+                        worker.prepare();
+                        ready.await();
+                        worker.work();
+                        return System.nanoTime();
+                      }
+                    }));
+      }
+      long last = 0;
+      for (Future<Long> end : ended) {
+        last = Math.max(last, end.get());
+      }
+      return last - began[0];
+    } finally {
+      threads.shutdownNow();
+    }
+  }
+
+  /** The partitions of a topic that have records, and the offsets where these end. */
+  static Map<TopicPartition, Long> ends(Admin admin, String topic) throws Exception {
+    Map<TopicPartition, OffsetSpec> wanted = new java.util.TreeMap<>(BY_NUMBER);
+    for (TopicPartitionInfo partition :
+        admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions()) {
+      wanted.put(new TopicPartition(topic, partition.partition()), OffsetSpec.latest());
+    }
+    Map<TopicPartition, ListOffsetsResultInfo> found = admin.listOffsets(wanted).all().get();
+    Map<TopicPartition, Long> ends = new java.util.TreeMap<>(BY_NUMBER);
+    found.forEach(
+        (partition, end) -> {
+          if (end.offset() > 0) {
+            ends.put(partition, end.offset());
+          }
+        });
+    return ends;
+  }
+
+  /** The share of one of {@link PeerProgram#THREADS} threads. */
+  static Map<TopicPartition, Long> share(Map<TopicPartition, Long> ends, int thread) {
+    Map<TopicPartition, Long> share = new java.util.HashMap<>();
+    int next = 0;
+    for (Map.Entry<TopicPartition, Long> end : ends.entrySet()) {
+      if (next++ % PeerProgram.THREADS == thread) {
+        share.put(end.getKey(), end.getValue());
+      }
+    }
+    return share;
+  }
+
+  private static final java.util.Comparator<TopicPartition> BY_NUMBER =
+      java.util.Comparator.comparingInt(TopicPartition::partition);
+}

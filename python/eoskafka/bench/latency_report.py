@@ -1,0 +1,130 @@
+"""What the benchmark of latency says in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from rich.table import Table
+
+from eoskafka import __version__
+from eoskafka.bench.latency import Result, Run
+from eoskafka.bench.peers import EOSKAFKA, Peer
+from eoskafka.bench.report import Spread, as_dict, describe_faults, median_text, ratio_of
+from eoskafka.cluster.jars import KAFKA_VERSION
+
+_PERCENTILES: dict[str, Callable[[Run], float]] = {
+    "p50": lambda run: run.p50_ms,
+    "p99": lambda run: run.p99_ms,
+    "greatest": lambda run: run.greatest_ms,
+}
+
+
+class LatencyReport:
+    """The rounds of a result, summed up."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.wrong = [run for run in result.runs if not run.count.is_right]
+
+    @property
+    def holds(self) -> bool:
+        """True if no run lost, doubled or altered a record."""
+        return not self.wrong
+
+    def peers(self) -> list[Peer]:
+        """Those that took part."""
+        return list(dict.fromkeys(run.peer for run in self.result.runs))
+
+    def ms(self, peer: Peer, percentile: str) -> Spread | None:
+        """Over the peer's rounds that were right, `p50`, `p99` or `greatest` in milliseconds."""
+        return Spread.of(self._values(peer, percentile))
+
+    def ratio(self, peer: Peer, percentile: str) -> Spread | None:
+        """eoskafka's over another peer's."""
+        return ratio_of(self._values(EOSKAFKA, percentile), self._values(peer, percentile))
+
+    def heading(self) -> str:
+        """What was run."""
+        s = self.result.settings
+        return (
+            f"{s.rate:,} records/s of {s.record_bytes:,} B, {s.partitions} partitions, "
+            f"{s.rounds} rounds of {s.seconds} s after {s.warm_up_s} s; milliseconds"
+        )
+
+    def table(self) -> Table:
+        """One row per peer."""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("peer", no_wrap=True)
+        for heading in ("p50", "p99", "greatest", "batch", "ours/its p50", "p99"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for peer in self.peers():
+            batch = Spread.of(run.batch_ms for run in self._right(peer))
+            table.add_row(
+                peer.label,
+                *(median_text(self.ms(peer, name), ",.0f") for name in _PERCENTILES),
+                median_text(batch, ",.0f"),
+                *(
+                    median_text(self.ratio(peer, name), ".2f") if peer != EOSKAFKA else ""
+                    for name in ("p50", "p99")
+                ),
+            )
+        return table
+
+    def lines(self) -> list[str]:
+        """What follows the table."""
+        return [f"no time: {describe(run)}" for run in self.wrong]
+
+    def as_json(self) -> dict[str, object]:
+        """Everything, for a file."""
+        settings = asdict(self.result.settings)
+        settings["peers"] = [peer.label for peer in self.result.settings.peers]
+        return {
+            "benchmark": "latency",
+            "holds": self.holds,
+            "settings": settings,
+            "machine": asdict(self.result.machine),
+            "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
+            "peers": {
+                peer.label: {
+                    **{f"{name}_ms": as_dict(self.ms(peer, name)) for name in _PERCENTILES},
+                    **{
+                        f"eoskafka_over_its_{name}": as_dict(self.ratio(peer, name))
+                        for name in ("p50", "p99")
+                    },
+                }
+                for peer in self.peers()
+            },
+            "runs": [
+                {
+                    "peer": run.peer.label,
+                    "round": run.round,
+                    **{f"{name}_ms": value(run) for name, value in _PERCENTILES.items()},
+                    "batch_ms": run.batch_ms,
+                    "durations_ms": run.durations_ms,
+                    "out": run.count.records,
+                    **{fault.value: number for fault, number in run.count.faults.items()},
+                }
+                for run in self.result.runs
+            ],
+        }
+
+    def _right(self, peer: Peer) -> list[Run]:
+        return [run for run in self.result.runs if run.peer == peer and run.count.is_right]
+
+    def _values(self, peer: Peer, percentile: str) -> list[float | None]:
+        value = _PERCENTILES[percentile]
+        return [
+            value(run) if run.count.is_right else None
+            for run in self.result.runs
+            if run.peer == peer
+        ]
+
+
+def describe(run: Run) -> str:
+    """A run in one line."""
+    text = f"round {run.round}, {run.peer.label}: {run.count.records:,} out"
+    if not run.count.is_right:
+        return f"{text}, {describe_faults(run.count)}"
+    batch = f", batch {run.batch_ms:,.0f} ms" if run.batch_ms is not None else ""
+    return f"{text}, p50 {run.p50_ms:,.0f} ms, p99 {run.p99_ms:,.0f} ms{batch}"

@@ -1,0 +1,290 @@
+"""What a query costs as its input grows in partitions, and as its batches shrink.
+
+Four parts, each on one broker in one Spark session:
+
+- *partitions*: the same records in 10, 100, ... input partitions. eoskafka with a producer for each
+  slot (KIP-447), and, as it was before, with a producer for each input partition (as many slots as
+  partitions). Rows per second, transactional ids, and producers that the broker keeps state of in
+  the output's partitions.
+- *planning*: batches of one record for each of very many partitions, of eoskafka and the built-in
+  connector. What a batch takes besides reading and writing is the driver's.
+- *batches*: batches of 10, 1,000, ... records, of the same two.
+- *requests*: what a producer sends per transaction of one record, from its own metrics.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafka import TopicPartition
+from pyspark.sql.streaming.query import StreamingQuery
+
+from eoskafka.bench.count import Count, count
+from eoskafka.bench.errors import BenchError
+from eoskafka.bench.load import load
+from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
+
+OUTPUT_PARTITIONS = 8
+RECORD_BYTES = 100
+PER_SLOT, PER_PARTITION = "per slot", "per partition"
+# More producers than this on one machine measure its threads and sockets.
+MOST_PRODUCERS = 1_000
+_BATCHES = 20
+# Of the part *requests*, before the count begins and in it.
+_WARM, _COUNTED = 20, 200
+_IDLE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure.
+
+    Attributes:
+        records: of each input of the part *partitions*.
+        partitions: numbers of input partitions of that part.
+        planned: input partitions of the part *planning*.
+        batch_records: sizes of a batch in the part *batches*.
+        rounds: timed runs, after one untimed run each.
+    """
+
+    records: int
+    partitions: tuple[int, ...]
+    planned: int
+    batch_records: tuple[int, ...]
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One query.
+
+    Attributes:
+        part: `partitions`, `planning`, `batches` or `requests`.
+        peer: whose.
+        producers: `per slot` or `per partition`.
+        size: input partitions, or records of a batch.
+        round: 0 is the warm-up.
+        batches: micro-batches with input.
+        ms: Spark's `durationMs.triggerExecution`, summed over them.
+        driver_ms: median over all batches but the first of what they took besides
+            `durationMs.addBatch`; None with one batch.
+        transactional_ids: that the query has used; None for a peer that has none.
+        producer_states: producers that the broker knows in the output's partitions, added up.
+        requests: of the part *requests*, what a producer has sent per transaction, once it was
+            warm: one Produce, and what the transaction asks for besides.
+        count: what came out.
+    """
+
+    part: str
+    peer: Peer
+    producers: str
+    size: int
+    round: int
+    batches: int
+    ms: float
+    driver_ms: float | None
+    transactional_ids: int | None
+    producer_states: int
+    requests: float | None
+    count: Count
+
+    @property
+    def rows_per_s(self) -> float | None:
+        """Input rows per second; None for a run that was wrong."""
+        return self.count.records * 1_000 / self.ms if self.count.is_right and self.ms else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """All runs, in their order, and what they were made with."""
+
+    settings: Settings
+    machine: Machine
+    runs: tuple[Run, ...]
+
+
+class Watcher(Phases, Protocol):
+    """Hears what happens."""
+
+    def ran(self, run: Run) -> None:
+        """A run has ended and its output is compared."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    part: str
+    peer: Peer
+    size: int
+    given: Input
+    per_trigger: int | None = None
+    producers: str = PER_SLOT
+
+
+def measure(settings: Settings, watcher: Watcher) -> Result:
+    """Run the benchmark; whatever happens, nothing that it started is left running.
+
+    Raises:
+        JarError: the connector's jar is missing or stale.
+        BenchError: a peer cannot be built or run.
+        ConfigurationError: a Spark session runs already in this process.
+        ClusterError: the broker does not start.
+        UndecidedError: an output topic cannot be read to its end.
+    """
+    cases = list(_cases(settings))
+    inputs = dict.fromkeys(case.given for case in cases)
+    with stage(inputs, watcher) as there:
+        runs = []
+        for number in range(settings.rounds + 1):
+            for case in cases:
+                runs.append(_run(there, case, number))
+                watcher.ran(runs[-1])
+        runs.append(_requests(there))
+        watcher.ran(runs[-1])
+        where = machine(there.spark)
+    return Result(settings, where, tuple(runs))
+
+
+def _cases(settings: Settings) -> Iterator[_Case]:
+    for partitions in settings.partitions:
+        given = Input(f"partitions-{partitions}", partitions, settings.records, RECORD_BYTES)
+        yield _Case("partitions", EOSKAFKA, partitions, given)
+        if partitions <= MOST_PRODUCERS:
+            yield _Case("partitions", EOSKAFKA, partitions, given, producers=PER_PARTITION)
+    planned = Input("planned", settings.planned, 5 * settings.planned, RECORD_BYTES, run_records=1)
+    for peer in (BUILT_IN, EOSKAFKA):
+        yield _Case("planning", peer, settings.planned, planned, settings.planned)
+    for records in settings.batch_records:
+        few = Input(f"batches-{records}", 2, _BATCHES * records, RECORD_BYTES, run_records=1)
+        for peer in (BUILT_IN, EOSKAFKA):
+            yield _Case("batches", peer, records, few, records)
+
+
+def _run(there: Stage, case: _Case, number: int) -> Run:
+    name = f"{case.part}-{case.size}-{case.producers.replace(' ', '-')}-{case.peer.id}-{number}"
+    options: dict[str, int | str] = {}
+    if case.per_trigger is not None:
+        options["maxOffsetsPerTrigger"] = case.per_trigger
+    if case.producers == PER_PARTITION:
+        options["slots"] = case.given.partitions
+    group = there.prefix + name
+    if case.peer == EOSKAFKA:
+        options["kafka.group.id"] = group
+    with there.output(name, OUTPUT_PARTITIONS) as topic:
+        rows = there.source(case.peer, case.given.topic, **options).select("key", "value")
+        query, _ = there.run(case.peer, rows, name)
+        counted = count(
+            there.bootstrap_servers,
+            topic,
+            records=case.given.records,
+            record_bytes=RECORD_BYTES,
+            keyed=False,
+        )
+        states = there.admin.describe_producers(
+            [TopicPartition(topic, partition) for partition in range(OUTPUT_PARTITIONS)]
+        )
+    ids = [
+        listed.transactional_id
+        for each in there.admin.list_transactions().values()
+        for listed in each
+        if f"-{group}-" in listed.transactional_id
+    ]
+    batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
+    driver = [batch["triggerExecution"] - batch["addBatch"] for batch in batches[1:]]
+    return Run(
+        part=case.part,
+        peer=case.peer,
+        producers=case.producers,
+        size=case.size,
+        round=number,
+        batches=len(batches),
+        ms=float(sum(batch["triggerExecution"] for batch in batches)),
+        driver_ms=statistics.median(driver) if driver else None,
+        transactional_ids=len(ids) if case.peer == EOSKAFKA else None,
+        producer_states=sum(len(state.active_producers) for state in states.values()),
+        requests=None,
+        count=counted,
+    )
+
+
+def _requests(there: Stage) -> Run:
+    """Two slots with one record each a batch, to one partition: one send a transaction."""
+    with there.output("requests-in", 2) as source, there.output("requests", 1) as topic:
+        options: dict[str, int | str] = {"kafka.group.id": topic, "maxOffsetsPerTrigger": 2}
+        rows = there.source(EOSKAFKA, "requests-in", **options).select("key", "value")
+        query = there.writer(EOSKAFKA, rows, "requests").start()
+        sent = []
+        try:
+            for first, end in ((0, _WARM), (_WARM, _WARM + _COUNTED)):
+                load(
+                    there.bootstrap_servers,
+                    source,
+                    partitions=2,
+                    first=2 * first,
+                    records=2 * end,
+                    record_bytes=RECORD_BYTES,
+                    keyed=False,
+                    run_records=1,
+                )
+                _wait_idle(query, 2 * end)
+                sent.append(_sent(there, topic))
+        finally:
+            query.stop()
+        counted = count(
+            there.bootstrap_servers,
+            topic,
+            records=2 * (_WARM + _COUNTED),
+            record_bytes=RECORD_BYTES,
+            keyed=False,
+        )
+    batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
+    return Run(
+        part="requests",
+        peer=EOSKAFKA,
+        producers=PER_SLOT,
+        size=2,
+        round=1,
+        batches=len(batches),
+        ms=float(sum(batch["triggerExecution"] for batch in batches)),
+        driver_ms=None,
+        transactional_ids=2,
+        producer_states=2,
+        requests=(sent[1] - sent[0]) / (2 * _COUNTED),
+        count=counted,
+    )
+
+
+def _wait_idle(query: StreamingQuery, records: int) -> None:
+    """Until a query has read so many records and waits for more."""
+    deadline = time.monotonic() + _IDLE_S
+    while (end := _read(query)) < records or not query.status["message"].startswith("Waiting"):
+        if time.monotonic() > deadline or not query.isActive:
+            raise BenchError(f"the query has read {end:,} of {records:,} records")
+        time.sleep(0.05)
+
+
+def _read(query: StreamingQuery) -> int:
+    """Records up to where a query has read, from the beginning of its only topic."""
+    last = query.lastProgress
+    if last is None or not last.sources[0].endOffset:
+        return 0
+    (partitions,) = json.loads(last.sources[0].endOffset).values()
+    return sum(partitions.values())
+
+
+def _sent(there: Stage, group: str) -> float:
+    """Requests that all producers of a group's query have sent, by their `request-total`."""
+    jvm = there.spark.sparkContext._jvm
+    assert jvm is not None
+    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    names = beans.queryNames(
+        jvm.javax.management.ObjectName("kafka.producer:type=producer-metrics,*"), None
+    )
+    return sum(
+        float(beans.getAttribute(name, "request-total")) for name in names if group in str(name)
+    )
