@@ -44,6 +44,9 @@ public final class GroupMember implements Membership {
   /** A dead dynamic member of a foreign application leaves after its session, 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(60);
 
+  /** A poll that finds no records takes all of its time, also when the join has long ended. */
+  private static final Duration JOIN_LOOK = Duration.ofMillis(10);
+
   /** A second driver needs longer from its join until it has logged a batch. */
   private static final Duration TAKEOVER = Duration.ofSeconds(1);
 
@@ -97,7 +100,7 @@ public final class GroupMember implements Membership {
         if (System.nanoTime() > deadline) {
           throw MemberConsumer.joinTimeout(identity, JOIN_TIMEOUT);
         }
-        consumer.poll(Duration.ofMillis(100));
+        consumer.poll(JOIN_LOOK);
       }
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
