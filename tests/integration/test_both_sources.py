@@ -751,6 +751,22 @@ def test_a_stop_while_readers_wait_for_records(either: Streams, tmp_path: Path) 
     assert took < STOP_S
 
 
+def test_a_stop_between_batches_while_no_broker_answers(either: Streams, tmp_path: Path) -> None:
+    # Of each of four slots a consumer rests that has a session with the broker.
+    own = LocalCluster(brokers=1, data_dir=tmp_path / "own")
+    with own, closing(Streams(either.spark, own.bootstrap_servers, tmp_path, either.form)) as there:
+        topic, output = there.topic(partitions=4, records=40), there.topic()
+        rows = there.source(topic, {"slots": 4} if either.form == "eoskafka" else None)
+        query = running(there, rows, output)
+        reaches(there, output, [*range(40)], query)
+        own.brokers[0].pause()
+        before = time.monotonic()
+        query.stop()
+        took = time.monotonic() - before
+        own.brokers[0].resume()
+    assert took < STOP_S
+
+
 def test_a_new_partition_whose_first_records_are_gone(either: Streams) -> None:
     topic, output, checkpoint = either.topic(records=4), either.topic(), either.checkpoint()
     either.copy(topic, output, checkpoint)

@@ -664,16 +664,16 @@ public final class EosKafkaMicroBatchStream
   public void stop() {
     if (admin != null) {
       FenceLeases.unregister(run);
-      SlotConsumer.closeResting(run);
-      if (progress != null && progress.identity() != null) {
-        TaskTransaction.closeResting(identityId());
-      }
       try {
         if (progress != null) {
           progress.close();
         }
       } finally {
         admin.close(Duration.ofSeconds(5));
+        SlotConsumer.closeResting(run);
+        if (progress != null && progress.identity() != null) {
+          TaskTransaction.closeResting(identityId());
+        }
       }
     }
   }

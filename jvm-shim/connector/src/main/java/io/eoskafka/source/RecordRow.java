@@ -42,6 +42,9 @@ final class RecordRow extends InternalRow {
   private static final StructType WITH_HEADERS =
       WITHOUT_HEADERS.add("headers", DataTypes.createArrayType(HEADER));
 
+  /** Spark has microseconds. */
+  private static final long LATEST_MS = Long.MAX_VALUE / 1_000;
+
   private static final int KEY = 0;
   private static final int VALUE = 1;
   private static final int TOPIC = 2;
@@ -64,8 +67,22 @@ final class RecordRow extends InternalRow {
     return includeHeaders ? WITH_HEADERS : WITHOUT_HEADERS;
   }
 
-  /** This row, of another record. */
+  /**
+   * This row, of another record.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_TIMESTAMP_TOO_LARGE}; not where the column is read,
+   *     since Spark's {@code try_} functions would make a null of it
+   */
   RecordRow of(ConsumerRecord<byte[], byte[]> next) {
+    if (next.timestamp() > LATEST_MS || next.timestamp() < -LATEST_MS) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_TIMESTAMP_TOO_LARGE",
+          Map.of(
+              "topic", next.topic(),
+              "partition", next.partition(),
+              "offset", next.offset(),
+              "timestamp", next.timestamp()));
+    }
     record = next;
     return this;
   }
@@ -126,24 +143,9 @@ final class RecordRow extends InternalRow {
   public long getLong(int ordinal) {
     return switch (ordinal) {
       case OFFSET -> record.offset();
-      case TIMESTAMP -> microseconds();
+      case TIMESTAMP -> record.timestamp() * 1_000;
       default -> throw otherType(ordinal);
     };
-  }
-
-  private long microseconds() {
-    try {
-      return Math.multiplyExact(record.timestamp(), 1_000L);
-    } catch (ArithmeticException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_TIMESTAMP_TOO_LARGE",
-          Map.of(
-              "topic", record.topic(),
-              "partition", record.partition(),
-              "offset", record.offset(),
-              "timestamp", record.timestamp()),
-          e);
-    }
   }
 
   @Override

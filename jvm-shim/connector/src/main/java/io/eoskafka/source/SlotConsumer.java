@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -48,7 +49,7 @@ final class SlotConsumer {
   private static final long LOOK_NANOS = Duration.ofMillis(500).toNanos();
 
   private static final IdlePool<SlotConsumer> RESTING =
-      new IdlePool<>(resting -> resting.consumer.close());
+      new IdlePool<>(resting -> resting.closeNow());
 
   private static final class Cursor {
     final TopicPartition partition;
@@ -144,7 +145,7 @@ final class SlotConsumer {
       boolean isRetry) {
     SlotConsumer opened = RESTING.take(name);
     if (opened != null && !opened.knows(ranges)) {
-      opened.consumer.close();
+      opened.closeNow();
       opened = null;
     }
     if (opened == null) {
@@ -157,7 +158,7 @@ final class SlotConsumer {
       }
       return opened;
     } catch (RuntimeException e) {
-      opened.consumer.close();
+      opened.closeNow();
       throw e;
     }
   }
@@ -473,7 +474,12 @@ final class SlotConsumer {
     if (rests && gone.isEmpty()) {
       RESTING.put(name, this);
     } else {
-      consumer.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ZERO));
+      closeNow();
     }
+  }
+
+  /** Without a word to the brokers: one that hangs would be waited for. */
+  private void closeNow() {
+    consumer.close(CloseOptions.timeout(Duration.ZERO));
   }
 }

@@ -10,6 +10,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BiPredicate;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Clients that rest between two batches. A client is either here or with exactly one attempt
@@ -18,6 +20,8 @@ import java.util.function.Predicate;
  * @param <V> the client
  */
 public final class IdlePool<V> {
+  private static final Logger LOG = LoggerFactory.getLogger(IdlePool.class);
+
   /** As long as the built-in connector keeps idle clients. */
   private static final long MAX_IDLE_NANOS = TimeUnit.MINUTES.toNanos(10);
 
@@ -80,6 +84,12 @@ public final class IdlePool<V> {
                 return closes;
               });
     }
-    done.forEach(close);
+    for (V client : done) {
+      try {
+        close.accept(client);
+      } catch (RuntimeException e) {
+        LOG.info("A client that has rested was not closed in order: {}", e.toString());
+      }
+    }
   }
 }

@@ -97,7 +97,7 @@ class RecordRowTest {
   }
 
   @Test
-  void aTimestampThatSparkCannotHoldIsAnErrorWhereItIsRead() {
+  void aTimestampThatSparkCannotHoldIsAnError() {
     ConsumerRecord<byte[], byte[]> late =
         new ConsumerRecord<>(
             "t",
@@ -111,9 +111,8 @@ class RecordRowTest {
             null,
             new RecordHeaders(),
             Optional.empty());
-    InternalRow row = new RecordRow(false).of(late);
-    assertThat(row.getLong(4)).isEqualTo(7);
-    assertThatThrownBy(() -> row.getLong(5)).hasMessageContaining("EOSKAFKA_TIMESTAMP_TOO_LARGE");
+    assertThatThrownBy(() -> new RecordRow(false).of(late))
+        .hasMessageContaining("EOSKAFKA_TIMESTAMP_TOO_LARGE");
   }
 
   @Test
