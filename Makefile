@@ -6,6 +6,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/.installed
+RESULTS := reports/bench
+BENCH := $(BIN)/eoskafka bench
+FEW := --peers built-in
+INTO := --format json > /dev/null --output $(RESULTS)
 MVN := mvn -B --no-transfer-progress -f jvm-shim/pom.xml
 
 # Spark's Python workers must see the packages of the virtual environment.
@@ -30,9 +34,16 @@ test-all: build ## all tests, slow ones included, and the mutations
 	$(BIN)/pytest
 	$(BIN)/python tests/mutations/run.py
 
-bench: build ## throughput against the built-in connector, and the cost of epochs
-	$(BIN)/eoskafka bench throughput
-	$(BIN)/eoskafka bench epoch
+bench: build ## every benchmark (an hour and a half), and the tables and plots made from them
+	mkdir -p $(RESULTS)
+	$(BENCH) throughput $(INTO)/throughput.json
+	$(BENCH) throughput $(FEW) --records 1000000 --record-bytes 1024 $(INTO)/throughput-1k.json
+	$(BENCH) throughput $(FEW) --records 200000 --record-bytes 10240 $(INTO)/throughput-10k.json
+	$(BENCH) throughput $(FEW) --records 2000000 --plan pandas $(INTO)/throughput-pandas.json
+	$(BENCH) latency $(INTO)/latency.json
+	$(BENCH) scale $(INTO)/scale.json
+	$(BENCH) epoch $(INTO)/epoch.json
+	$(BIN)/python docs/make_benchmarks.py
 
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py
@@ -60,6 +71,7 @@ check: $(VENV) ## format, lint and types
 
 docs: $(VENV) ## the pages that are made from tables
 	$(BIN)/python docs/make_errors.py
+	$(BIN)/python docs/make_benchmarks.py
 
 clean: ## remove what was built (not .venv)
 	rm -rf build dist python/*.egg-info python/eoskafka/jars jvm-shim/target jvm-shim/*/target

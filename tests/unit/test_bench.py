@@ -26,8 +26,9 @@ from eoskafka.bench.peers import (
     WRITE_ONLY,
     Peer,
 )
+from eoskafka.bench.plots import draw
 from eoskafka.bench.report import Report
-from eoskafka.bench.stage import Machine
+from eoskafka.bench.stage import Input, Machine
 from eoskafka.bench.throughput import Result, Run, Settings
 from eoskafka.bench.usage import Usage, measured
 from eoskafka.bench.values import numbers, values
@@ -139,7 +140,7 @@ def test_the_ratio_is_that_of_the_medians_without_the_warm_up() -> None:
     assert (cpu.median, cpu.least, cpu.greatest) == (0.25, 0.2, 0.5)
 
 
-def test_a_pipeline_can_be_no_faster_than_its_halves_after_one_another() -> None:
+def test_the_limit_is_reading_everything_and_then_writing_it() -> None:
     alone = (run(READ_ONLY, 1, 0.25), run(WRITE_ONLY, 1, 0.75), run(EOSKAFKA, 1, 2))
     assert report(*alone).limit() == [RECORDS]
     assert report(*alone).as_json()["limits"]["eoskafka_over_both"]["median"] == 0.5  # type: ignore[index]
@@ -230,8 +231,30 @@ def test_an_output_that_cannot_be_read_ends_the_command_with_3(
     assert "an open transaction" in capsys.readouterr().err
 
 
-def test_a_peer_that_is_not_known_is_named() -> None:
+def test_a_peer_that_is_not_known_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--peers", "flink") == 2
+    assert "'flink' is none of" in capsys.readouterr().err
+
+
+def test_a_plot_that_could_not_be_drawn_is_refused_before_anything_is_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(throughput, "measure", None)
+    assert command("--plot", "result.doc") == 2
+    assert command("--output", "no/such/folder/result.json") == 2
+    assert "there is no folder no/such/folder" in capsys.readouterr().err
+
+
+def test_every_partition_of_an_input_gets_records() -> None:
+    few = Input("few", partitions=2_000, records=1_000_000, record_bytes=100)
+    assert {n // few.run_records % few.partitions for n in range(few.records)} == {*range(2_000)}
+    assert Input("one", partitions=1, records=10, record_bytes=100).run_records == 10
+
+
+def test_the_picture_has_every_peer(tmp_path: Path) -> None:
+    picture = tmp_path / "throughput.svg"
+    draw(report(*ROUNDS).as_json(), picture)
+    assert "built-in" in picture.read_text(encoding="utf-8")
 
 
 def test_peers_that_an_installed_package_does_not_carry_are_named_and_left_out(

@@ -1,17 +1,22 @@
 """Benchmarks: the connector against its peers, in one run on one broker.
 
-They need `eoskafka[local,verify]`, and Maven for the peers' jars, which no wheel carries.
+They need `eoskafka[bench]`, and Maven for the peers' jars, which no wheel carries.
 
 | file            | holds                                                              |
 |-----------------|--------------------------------------------------------------------|
 | `throughput.py` | interleaved rounds of topic to topic, and what each of them took   |
+| `latency.py`    | from a record's way in to its way out, at a steady rate            |
+| `scale.py`      | thousands of partitions, small batches, requests per transaction   |
 | `epoch.py`      | batch times of plans that shuffle, and the commit of many writers  |
-| `stage.py`      | the broker and the session that peers share                        |
-| `peers.py`      | who takes part, and the jars of those that are not the connector   |
+| `stage.py`      | the brokers and the session that peers share                       |
+| `peers.py`      | who takes part, with which settings, and their jars                |
+| `programs.py`   | peers in JVMs of their own                                         |
+| `usage.py`      | CPU time and memory of a peer's processes                          |
 | `load.py`       | filling the input topic                                            |
 | `values.py`     | the records' values: every byte of one follows from its number     |
 | `count.py`      | what came out, counted by a reader that is no part of any peer     |
 | `report.py`     | medians, spreads and ratios, as a table and as JSON                |
-| `epoch_report.py` | the same, of epochs                                              |
+| `latency_report.py`, `scale_report.py`, `epoch_report.py` | the same, of the others  |
+| `plots.py`      | pictures of them                                                   |
 | `errors.py`     | what ends a benchmark without a result                             |
 """

@@ -20,10 +20,11 @@ from pyspark.sql import DataFrame, functions
 
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count, count, read
-from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
 from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
 
-PEERS = (BUILT_IN, EOSKAFKA)
+# Of Spark, each with its defaults and with our settings.
+TAKING_PART = tuple(peer for peer in PEERS if peer.format is not None)
 PARTITIONS = 8
 RECORD_BYTES = 100
 # Of one window, and so of its keys together.
@@ -159,7 +160,7 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
         there.spark.conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
         runs = []
         for number in range(settings.rounds + 1):
-            for plan, peer in [*(("windows", peer) for peer in PEERS), ("writers", EOSKAFKA)]:
+            for plan, peer in [*(("windows", peer) for peer in TAKING_PART), ("writers", EOSKAFKA)]:
                 runs.append(_run(there, settings, plan, peer, number))
                 watcher.ran(runs[-1])
         where = machine(there.spark)
@@ -178,9 +179,9 @@ def _run(there: Stage, settings: Settings, plan: str, peer: Peer, number: int) -
     name = f"{plan}-{peer.id}-{number}"
     with there.output(name, PARTITIONS) as topic:
         if plan == "windows":
-            query, _ = there.run(peer, _windows(there, settings, peer), name, "update")
+            query = there.run(peer, _windows(there, settings, peer), name, "update")
         else:
-            query, _ = there.run(peer, _writers(there, settings, peer), name)
+            query = there.run(peer, _writers(there, settings, peer), name)
         counted = _count(there, settings, plan, topic)
     timed = [p for p in query.recentProgress if p.numInputRows > 0][1:]
     latencies = [p.sink.metrics.get("commitLatencyMs") for p in timed]

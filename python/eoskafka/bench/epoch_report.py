@@ -9,8 +9,8 @@ from rich.table import Table
 
 from eoskafka import __version__
 from eoskafka.bench.epoch import Result, Run
-from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
-from eoskafka.bench.report import Spread, describe_faults
+from eoskafka.bench.peers import EOSKAFKA, Peer
+from eoskafka.bench.report import Spread, as_dict, describe_faults, ratio_of
 from eoskafka.cluster.jars import KAFKA_VERSION
 
 
@@ -34,20 +34,21 @@ class EpochReport:
         """Of every timed batch of eoskafka."""
         return Spread.of(ms for run in self._timed(plan, EOSKAFKA) for ms in run.commit_ms)
 
-    def ratio(self) -> Spread | None:
-        """eoskafka's batch time over the built-in's, of the plan `windows`.
+    def ratio(self, peer: Peer) -> Spread | None:
+        """eoskafka's batch time over another peer's, of the plan `windows`."""
+        ours, theirs = (
+            [
+                _median(run.batch_ms) if run.count.is_right else None
+                for run in self.result.runs
+                if (run.plan, run.peer) == ("windows", p) and run.round > 0
+            ]
+            for p in (EOSKAFKA, peer)
+        )
+        return ratio_of(ours, theirs)
 
-        The median is that of the medians; the spread is that of the rounds. None unless both peers
-        have a time in each round.
-        """
-        ours, theirs = self._timed("windows", EOSKAFKA), self._timed("windows", BUILT_IN)
-        if not ours or len(ours) != len(theirs):
-            return None
-        rounds = [
-            _median(a.batch_ms) / _median(b.batch_ms) for a, b in zip(ours, theirs, strict=True)
-        ]
-        medians = [statistics.median(_median(r.batch_ms) for r in runs) for runs in (ours, theirs)]
-        return Spread(medians[0] / medians[1], min(rounds), max(rounds))
+    def others(self) -> list[Peer]:
+        """Whom eoskafka is compared with."""
+        return [p for p in dict.fromkeys(run.peer for run in self.result.runs) if p != EOSKAFKA]
 
     def heading(self) -> str:
         """What was run."""
@@ -66,37 +67,36 @@ class EpochReport:
         for plan, peer in dict.fromkeys((run.plan, run.peer) for run in self.result.runs):
             commit = self.commit_ms(plan) if peer == EOSKAFKA else None
             cells = [*_cells(self.batch_ms(plan, peer)), *_cells(commit)]
-            table.add_row(f"{plan}, {peer.name}", *cells)
+            table.add_row(f"{plan}, {peer.label}", *cells)
         return table
 
     def lines(self) -> list[str]:
         """What follows the table."""
-        ratio = self.ratio()
-        wrong = [f"no time: {describe(run)}" for run in self.wrong]
-        if ratio is None:
-            return [*wrong, "ratio: none, since a peer has no time"]
-        return [
-            *wrong,
-            f"windows, eoskafka / built-in: {ratio.median:.2f} "
-            f"(in single rounds {ratio.least:.2f} to {ratio.greatest:.2f})",
-        ]
+        lines = [f"no time: {describe(run)}" for run in self.wrong]
+        for peer in self.others():
+            ratio = self.ratio(peer)
+            text = (
+                f"{ratio.median:.2f} (in single rounds {ratio.least:.2f} to {ratio.greatest:.2f})"
+                if ratio
+                else "none, since a peer has no time"
+            )
+            lines.append(f"windows, eoskafka / {peer.label}: {text}")
+        return lines
 
     def as_json(self) -> dict[str, object]:
         """Everything, for a file."""
-        ratio = self.ratio()
-        writers = self.commit_ms("writers")
         return {
             "benchmark": "epoch",
             "holds": self.holds,
             "settings": asdict(self.result.settings),
             "machine": asdict(self.result.machine),
             "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
-            "ratio": asdict(ratio) if ratio else None,
-            "commit_ms": asdict(writers) if writers else None,
+            "eoskafka_over": {peer.label: as_dict(self.ratio(peer)) for peer in self.others()},
+            "commit_ms": as_dict(self.commit_ms("writers")),
             "runs": [
                 {
                     "plan": run.plan,
-                    "peer": run.peer.name,
+                    "peer": run.peer.label,
                     "round": run.round,
                     "batch_ms": list(run.batch_ms),
                     "commit_ms": list(run.commit_ms),
@@ -119,7 +119,7 @@ class EpochReport:
 def describe(run: Run) -> str:
     """A run in one line."""
     name = f"round {run.round}" if run.round else "warm-up"
-    text = f"{name}, {run.plan}, {run.peer.name}: {run.count.records:,} out"
+    text = f"{name}, {run.plan}, {run.peer.label}: {run.count.records:,} out"
     if run.count.is_right:
         commit = f", commit {_median(run.commit_ms):,.0f} ms" if run.commit_ms else ""
         return f"{text}, batch {_median(run.batch_ms):,.0f} ms{commit}"

@@ -21,7 +21,7 @@ _PERCENTILES: dict[str, Callable[[Run], float]] = {
 
 
 class LatencyReport:
-    """The rounds of a result, summed up."""
+    """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -29,7 +29,7 @@ class LatencyReport:
 
     @property
     def holds(self) -> bool:
-        """True if no run lost, doubled or altered a record."""
+        """True if no run, the warm-ups included, lost, doubled or altered a record."""
         return not self.wrong
 
     def peers(self) -> list[Peer]:
@@ -99,7 +99,10 @@ class LatencyReport:
                 {
                     "peer": run.peer.label,
                     "round": run.round,
-                    **{f"{name}_ms": value(run) for name, value in _PERCENTILES.items()},
+                    **{
+                        f"{name}_ms": value(run) if run.count.is_right else None
+                        for name, value in _PERCENTILES.items()
+                    },
                     "batch_ms": run.batch_ms,
                     "durations_ms": run.durations_ms,
                     "out": run.count.records,
@@ -110,20 +113,20 @@ class LatencyReport:
         }
 
     def _right(self, peer: Peer) -> list[Run]:
-        return [run for run in self.result.runs if run.peer == peer and run.count.is_right]
+        return [run for run in self._timed(peer) if run.count.is_right]
 
     def _values(self, peer: Peer, percentile: str) -> list[float | None]:
         value = _PERCENTILES[percentile]
-        return [
-            value(run) if run.count.is_right else None
-            for run in self.result.runs
-            if run.peer == peer
-        ]
+        return [value(run) if run.count.is_right else None for run in self._timed(peer)]
+
+    def _timed(self, peer: Peer) -> list[Run]:
+        return [run for run in self.result.runs if run.peer == peer and run.round > 0]
 
 
 def describe(run: Run) -> str:
     """A run in one line."""
-    text = f"round {run.round}, {run.peer.label}: {run.count.records:,} out"
+    name = f"round {run.round}" if run.round else "warm-up"
+    text = f"{name}, {run.peer.label}: {run.count.records:,} out"
     if not run.count.is_right:
         return f"{text}, {describe_faults(run.count)}"
     batch = f", batch {run.batch_ms:,.0f} ms" if run.batch_ms is not None else ""

@@ -35,7 +35,7 @@ def load(
     run_records: int = RUN_RECORDS,
     first: int = 0,
 ) -> None:
-    """Write records `first` to `records` - 1, evenly over all partitions.
+    """Write records `first` to `records` - 1.
 
     Record `n` goes to partition `(n // run_records) % partitions`.
 
@@ -66,7 +66,7 @@ def load(
                 value = row.tobytes()
                 key = value[:FEWEST_BYTES] if keyed else None
                 partition = n // run_records % partitions
-                _produce(producer, topic, value, key, partition, delivered)
+                produce(producer, topic, value, key, partition, delivered)
             producer.poll(0)
             if failures:
                 break
@@ -78,7 +78,7 @@ def load(
         raise BenchError(f"the input was not written: {reason}")
 
 
-def _produce(
+def produce(
     producer: Producer,
     topic: str,
     value: bytes,
@@ -86,6 +86,7 @@ def _produce(
     partition: int,
     delivered: Callable[[KafkaError | None, Message], None],
 ) -> None:
+    """Hand a record to a producer, as soon as its queue has room."""
     while True:
         try:
             producer.produce(topic, value, key, partition, on_delivery=delivered)

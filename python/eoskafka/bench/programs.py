@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.peers import Peer, program_jars
 from eoskafka.cluster.broker import kafka_command
+
+# For one run, however large: a budget, not a measure.
+RUN_TIMEOUT_S = 1_800.0
 
 _MAIN = "io.eoskafka.bench.PeerProgram"
 # As a benchmark's Spark session has.
@@ -41,7 +45,9 @@ class Program:
         )
         command = [
             *kafka_command(program_jars()),
-            *(_HEAP, _MAIN, peer.program, bootstrap_servers, str(settings)),
+            *(_HEAP, f"-Djava.io.tmpdir={folder}"),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            *(_MAIN, peer.program, bootstrap_servers, str(settings)),
         ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -74,19 +80,23 @@ class Program:
         self._answer()
         yield
         self._tell("")
+        self._answer()
 
     def _tell(self, line: str) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
+        # One that has ended gives no answer, and that says why.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
-        answer = self._process.stdout.readline()
-        if not answer:
-            said = self._log.read_text(encoding="utf-8", errors="replace")[-3_000:]
-            raise BenchError(f"{self._peer.label} has ended:\n{said}")
-        return answer.strip()
+        there, _, _ = select.select([self._process.stdout], [], [], RUN_TIMEOUT_S)
+        if answer := self._process.stdout.readline() if there else "":
+            return answer.strip()
+        problem = "has ended" if there else f"has not answered within {RUN_TIMEOUT_S:g} s"
+        said = self._log.read_text(encoding="utf-8", errors="replace")[-3_000:]
+        raise BenchError(f"{self._peer.label} {problem}:\n{said}")
 
     def __enter__(self) -> Program:
         return self

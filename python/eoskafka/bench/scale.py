@@ -6,9 +6,10 @@ Four parts, each on one broker in one Spark session:
   slot (KIP-447), and, as it was before, with a producer for each input partition (as many slots as
   partitions). Rows per second, transactional ids, and producers that the broker keeps state of in
   the output's partitions.
-- *planning*: batches of one record for each of very many partitions, of eoskafka and the built-in
-  connector. What a batch takes besides reading and writing is the driver's.
-- *batches*: batches of 10, 1,000, ... records, of the same two.
+- *planning*: batches of one record for each of very many partitions. What a batch takes besides
+  reading and writing is the driver's. The built-in connector is not in it: with a task and a
+  consumer for each of 10,000 partitions its batch takes minutes.
+- *batches*: batches of 10, 1,000, ... records, of eoskafka and the built-in connector.
 - *requests*: what a producer sends per transaction of one record, from its own metrics.
 """
 
@@ -27,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from eoskafka.bench.count import Count, count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import load
-from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
 from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
 
 OUTPUT_PARTITIONS = 8
@@ -38,6 +39,7 @@ MOST_PRODUCERS = 1_000
 _BATCHES = 20
 # Of the part *requests*, before the count begins and in it.
 _WARM, _COUNTED = 20, 200
+# Without a batch.
 _IDLE_S = 60.0
 
 
@@ -71,11 +73,14 @@ class Run:
         size: input partitions, or records of a batch.
         round: 0 is the warm-up.
         batches: micro-batches with input.
-        ms: Spark's `durationMs.triggerExecution`, summed over them.
+        ms: Spark's `durationMs.triggerExecution`, summed over these.
         driver_ms: median over all batches but the first of what they took besides
             `durationMs.addBatch`; None with one batch.
-        transactional_ids: that the query has used; None for a peer that has none.
-        producer_states: producers that the broker knows in the output's partitions, added up.
+        planning_ms: the same without Spark's two log entries (`walCommit`, `commitOffsets`).
+        transactional_ids: that the query has used; None for a peer that has none, and where they
+            were not counted.
+        producer_states: producers that the broker knows in the output's partitions, added up; None
+            where they were not counted.
         requests: of the part *requests*, what a producer has sent per transaction, once it was
             warm: one Produce, and what the transaction asks for besides.
         count: what came out.
@@ -89,8 +94,9 @@ class Run:
     batches: int
     ms: float
     driver_ms: float | None
+    planning_ms: float | None
     transactional_ids: int | None
-    producer_states: int
+    producer_states: int | None
     requests: float | None
     count: Count
 
@@ -117,7 +123,14 @@ class Watcher(Phases, Protocol):
 
 
 @dataclass(frozen=True)
-class _Case:
+class Case:
+    """One query to be run; the fields are those of `Run`.
+
+    Attributes:
+        given: its input.
+        per_trigger: `maxOffsetsPerTrigger`.
+    """
+
     part: str
     peer: Peer
     size: int
@@ -136,12 +149,12 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
         ClusterError: the broker does not start.
         UndecidedError: an output topic cannot be read to its end.
     """
-    cases = list(_cases(settings))
-    inputs = dict.fromkeys(case.given for case in cases)
+    everything = list(cases(settings))
+    inputs = dict.fromkeys(case.given for case in everything)
     with stage(inputs, watcher) as there:
         runs = []
         for number in range(settings.rounds + 1):
-            for case in cases:
+            for case in everything:
                 runs.append(_run(there, case, number))
                 watcher.ran(runs[-1])
         runs.append(_requests(there))
@@ -150,22 +163,23 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
     return Result(settings, where, tuple(runs))
 
 
-def _cases(settings: Settings) -> Iterator[_Case]:
+def cases(settings: Settings) -> Iterator[Case]:
+    """What each round runs, in this order."""
     for partitions in settings.partitions:
         given = Input(f"partitions-{partitions}", partitions, settings.records, RECORD_BYTES)
-        yield _Case("partitions", EOSKAFKA, partitions, given)
+        yield Case("partitions", EOSKAFKA, partitions, given)
         if partitions <= MOST_PRODUCERS:
-            yield _Case("partitions", EOSKAFKA, partitions, given, producers=PER_PARTITION)
-    planned = Input("planned", settings.planned, 5 * settings.planned, RECORD_BYTES, run_records=1)
-    for peer in (BUILT_IN, EOSKAFKA):
-        yield _Case("planning", peer, settings.planned, planned, settings.planned)
+            yield Case("partitions", EOSKAFKA, partitions, given, producers=PER_PARTITION)
+    planned = Input("planned", settings.planned, 5 * settings.planned, RECORD_BYTES)
+    yield Case("planning", EOSKAFKA, settings.planned, planned, settings.planned)
+    in_spark = tuple(peer for peer in PEERS if peer.format is not None)
     for records in settings.batch_records:
-        few = Input(f"batches-{records}", 2, _BATCHES * records, RECORD_BYTES, run_records=1)
-        for peer in (BUILT_IN, EOSKAFKA):
-            yield _Case("batches", peer, records, few, records)
+        few = Input(f"batches-{records}", 2, _BATCHES * records, RECORD_BYTES)
+        for peer in in_spark:
+            yield Case("batches", peer, records, few, records)
 
 
-def _run(there: Stage, case: _Case, number: int) -> Run:
+def _run(there: Stage, case: Case, number: int) -> Run:
     name = f"{case.part}-{case.size}-{case.producers.replace(' ', '-')}-{case.peer.id}-{number}"
     options: dict[str, int | str] = {}
     if case.per_trigger is not None:
@@ -177,7 +191,7 @@ def _run(there: Stage, case: _Case, number: int) -> Run:
         options["kafka.group.id"] = group
     with there.output(name, OUTPUT_PARTITIONS) as topic:
         rows = there.source(case.peer, case.given.topic, **options).select("key", "value")
-        query, _ = there.run(case.peer, rows, name)
+        query = there.run(case.peer, rows, name)
         counted = count(
             there.bootstrap_servers,
             topic,
@@ -196,6 +210,7 @@ def _run(there: Stage, case: _Case, number: int) -> Run:
     ]
     batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
     driver = [batch["triggerExecution"] - batch["addBatch"] for batch in batches[1:]]
+    logs = [batch["walCommit"] + batch["commitOffsets"] for batch in batches[1:]]
     return Run(
         part=case.part,
         peer=case.peer,
@@ -204,12 +219,17 @@ def _run(there: Stage, case: _Case, number: int) -> Run:
         round=number,
         batches=len(batches),
         ms=float(sum(batch["triggerExecution"] for batch in batches)),
-        driver_ms=statistics.median(driver) if driver else None,
+        driver_ms=_median(driver),
+        planning_ms=_median([all_ - log for all_, log in zip(driver, logs, strict=True)]),
         transactional_ids=len(ids) if case.peer == EOSKAFKA else None,
         producer_states=sum(len(state.active_producers) for state in states.values()),
         requests=None,
         count=counted,
     )
+
+
+def _median(values: list[int]) -> float | None:
+    return float(statistics.median(values)) if values else None
 
 
 def _requests(there: Stage) -> Run:
@@ -243,6 +263,8 @@ def _requests(there: Stage) -> Run:
             keyed=False,
         )
     batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
+    if len(batches) != _WARM + _COUNTED:
+        raise BenchError(f"{_WARM + _COUNTED} batches were to run, and {len(batches)} did")
     return Run(
         part="requests",
         peer=EOSKAFKA,
@@ -252,8 +274,9 @@ def _requests(there: Stage) -> Run:
         batches=len(batches),
         ms=float(sum(batch["triggerExecution"] for batch in batches)),
         driver_ms=None,
-        transactional_ids=2,
-        producer_states=2,
+        planning_ms=None,
+        transactional_ids=None,
+        producer_states=None,
         requests=(sent[1] - sent[0]) / (2 * _COUNTED),
         count=counted,
     )
@@ -261,8 +284,10 @@ def _requests(there: Stage) -> Run:
 
 def _wait_idle(query: StreamingQuery, records: int) -> None:
     """Until a query has read so many records and waits for more."""
-    deadline = time.monotonic() + _IDLE_S
+    seen, deadline = -1, 0.0
     while (end := _read(query)) < records or not query.status["message"].startswith("Waiting"):
+        if end > seen:
+            seen, deadline = end, time.monotonic() + _IDLE_S
         if time.monotonic() > deadline or not query.isActive:
             raise BenchError(f"the query has read {end:,} of {records:,} records")
         time.sleep(0.05)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from rich.table import Table
 
 from eoskafka import __version__
-from eoskafka.bench.report import Spread, as_dict, describe_faults, median_text, ratio_of
+from eoskafka.bench.report import Spread, as_dict, describe_faults, median_text
 from eoskafka.bench.scale import PER_SLOT, Result, Run
 from eoskafka.cluster.jars import KAFKA_VERSION
 
@@ -44,21 +44,16 @@ class ScaleReport:
         """Input rows per second."""
         return Spread.of(run.rows_per_s for run in self.timed(key))
 
-    def over(self, key: _Key, base: _Key) -> Spread | None:
-        """Rows per second of one over those of another."""
-        ours, theirs = ([run.rows_per_s for run in self.timed(k)] for k in (key, base))
-        return ratio_of(ours, theirs)
-
     def heading(self) -> str:
         """What was run."""
         s = self.result.settings
-        return f"{s.records:,} records in 100 B a case, {s.rounds} rounds"
+        return f"{s.records:,} records of 100 B in each number of partitions, {s.rounds} rounds"
 
     def table(self) -> Table:
         """One row per case."""
         table = Table(box=None, pad_edge=False)
         table.add_column("part, peer, producers", no_wrap=True)
-        for heading in ("size", "rows/s", "driver", "ids", "states", "requests"):
+        for heading in ("size", "rows/s", "driver", "planning", "ids", "states", "requests"):
             table.add_column(heading, justify="right", no_wrap=True)
         for key in self.keys():
             part, peer, producers, size = key
@@ -68,6 +63,7 @@ class ScaleReport:
                 f"{size:,}",
                 median_text(self.rows_per_s(key), ",.0f"),
                 _ms(run.driver_ms for run in runs),
+                _ms(run.planning_ms for run in runs),
                 median_text(Spread.of(run.transactional_ids for run in runs), ",.0f"),
                 median_text(Spread.of(run.producer_states for run in runs), ",.0f"),
                 median_text(Spread.of(run.requests for run in runs), ".2f"),
@@ -91,6 +87,7 @@ class ScaleReport:
                     **dict(zip(("part", "peer", "producers", "size"), key, strict=True)),
                     "rows_per_s": as_dict(self.rows_per_s(key)),
                     "driver_ms": as_dict(Spread.of(run.driver_ms for run in self.timed(key))),
+                    "planning_ms": as_dict(Spread.of(run.planning_ms for run in self.timed(key))),
                     "transactional_ids": _last(run.transactional_ids for run in self.timed(key)),
                     "producer_states": _last(run.producer_states for run in self.timed(key)),
                     "requests": _last(run.requests for run in self.timed(key)),
@@ -104,6 +101,7 @@ class ScaleReport:
                     "batches": run.batches,
                     "ms": run.ms,
                     "driver_ms": run.driver_ms,
+                    "planning_ms": run.planning_ms,
                     "out": run.count.records,
                     **{fault.value: number for fault, number in run.count.faults.items()},
                 }

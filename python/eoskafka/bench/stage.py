@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,17 +21,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import eoskafka
+from eoskafka.audit import UndecidedError
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import RUN_RECORDS, load
 from eoskafka.bench.peers import Peer, peer_jars
-from eoskafka.bench.programs import Program
+from eoskafka.bench.programs import RUN_TIMEOUT_S, Program
 from eoskafka.cluster import LocalCluster
 
-# A query that has ended, and its time in milliseconds.
-Query = tuple[StreamingQuery, int]
+_BROKER_PROPERTIES = {
+    # Deleted output would stay on the disk for a minute more, and a round is over sooner.
+    "log.segment.delete.delay.ms": "1000",
+    # Kafka's default is 3 s; without any, the threads of one program join one after another, and
+    # partitions move while it is timed.
+    "group.initial.rebalance.delay.ms": "100",
+}
 
-# Deleted output would stay on the disk for a minute more, and a round is over sooner.
-_BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}
+# A controller takes no more than 10,000 records in one request.
+_MOST_AT_ONCE = 4_000
+# For thousands of partitions on one busy machine: a budget, not a measure.
+_TOPIC_S = 120.0
 
 _SESSION = {
     "spark.app.name": "eoskafka-bench",
@@ -39,6 +48,11 @@ _SESSION = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # All batches of a run, not the last hundred.
+    "spark.sql.streaming.numRecentProgressUpdates": "100000",
+    # For the clients' own metrics, which are asked for by reflection.
+    "spark.driver.extraJavaOptions": "--add-exports="
+    "java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",
 }
 _MASTER = "local[2]"
 
@@ -74,7 +88,11 @@ class Input:
     records: int
     record_bytes: int
     keyed: bool = False
-    run_records: int = RUN_RECORDS
+
+    @property
+    def run_records(self) -> int:
+        """Records in a row that go to one partition: few enough that each partition gets some."""
+        return max(1, min(RUN_RECORDS, self.records // self.partitions))
 
 
 @dataclass(frozen=True)
@@ -127,28 +145,33 @@ class Stage:
             .load()
         )
 
-    def run(self, peer: Peer, rows: DataFrame, topic: str, mode: str = "append") -> Query:
-        """Run one query over the whole input, to this topic; its time in milliseconds too.
+    def run(self, peer: Peer, rows: DataFrame, topic: str, mode: str = "append") -> StreamingQuery:
+        """Run one query over the whole input, to this topic.
 
         Raises:
             BenchError: the query failed.
         """
         writer = self.writer(peer, rows, topic).outputMode(mode).trigger(availableNow=True)
-        began = time.monotonic()
         query = writer.start()
         try:
-            query.awaitTermination()
+            if not query.awaitTermination(int(RUN_TIMEOUT_S)):
+                raise BenchError(
+                    f"the query of {peer.label} has not ended within {RUN_TIMEOUT_S:g} s"
+                )
         except StreamingQueryException as error:
             raise BenchError(f"the query of {peer.label} failed: {error}") from error
         finally:
             query.stop()
-        return query, round((time.monotonic() - began) * 1_000)
+            self.clear_heap()
+        return query
+
+    def clear_heap(self) -> None:
+        """What a run has left in the heap is not the next one's to clear away."""
+        self.spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
 
     def writer(self, peer: Peer, rows: DataFrame, topic: str) -> DataStreamWriter:
-        """A query to this topic, to be started at once."""
+        """A query to this topic."""
         assert peer.format is not None
-        # What the run before has left in the heap is not this one's to clear away.
-        self.spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
         return (
             rows.writeStream.format(peer.format)
             .option("kafka.bootstrap.servers", self.bootstrap_servers)
@@ -162,10 +185,9 @@ class Stage:
         """A new topic for one run, and its whole name; deleted afterwards."""
         topic = self.prefix + name
         create_topic(self.admin, topic, partitions)
-        try:
-            yield topic
-        finally:
-            self.admin.delete_topics([topic])
+        yield topic
+        # After a failure everything is removed together.
+        self.admin.delete_topics([topic])
 
 
 def _prefixed(settings: dict[str, str]) -> dict[str, str]:
@@ -190,7 +212,9 @@ def stage(
 
     Raises:
         JarError: the connector's jar is missing or stale.
-        BenchError: a peer cannot be built, or an input cannot be written.
+        BenchError: a peer cannot be built, the brokers refuse something, or an input cannot be
+            written.
+        UndecidedError: the brokers do not answer.
         ConfigurationError: a Spark session runs already in this process.
         ClusterError: the broker does not start.
     """
@@ -207,9 +231,7 @@ def stage(
                 LocalCluster(heap_mb=1024, properties=_BROKER_PROPERTIES)
             )
             bootstrap_servers, broker_pid = cluster.bootstrap_servers, cluster.brokers[0].pid
-        admin = closing_all.enter_context(
-            closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers))
-        )
+        admin = closing_all.enter_context(closing(_admin(bootstrap_servers)))
         prefix = f"eoskafka-bench-{uuid.uuid4().hex[:8]}-"
         closing_all.callback(_remove, admin, prefix)
         folder = Path(
@@ -234,14 +256,31 @@ def stage(
         yield there
 
 
+def _admin(bootstrap_servers: str) -> KafkaAdminClient:
+    try:
+        return KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    except KafkaError as error:
+        raise UndecidedError(f"no broker answers at {bootstrap_servers}: {error}") from error
+
+
 def _remove(admin: KafkaAdminClient, prefix: str) -> None:
     """Every topic and group of a benchmark: a user's cluster keeps nothing of it."""
-    with suppress(KafkaError):
-        if topics := [topic for topic in admin.list_topics() if topic.startswith(prefix)]:
+    left = []
+    try:
+        topics = [topic for topic in admin.list_topics() if topic.startswith(prefix)]
+        if topics:
             admin.delete_topics(topics)
+    except KafkaError as error:
+        left.append(f"topics ({error})")
+    try:
         groups = [group["group_id"] for group in admin.list_groups()]
-        if own := [group for group in groups if group.startswith(prefix)]:
-            admin.delete_groups(own)
+        own = [group for group in groups if group.startswith(prefix)]
+        answers = admin.delete_groups(own) if own else {}
+        left += [f"group {group} ({answers[group]})" for group in own if answers[group] != "OK"]
+    except KafkaError as error:
+        left.append(f"groups ({error})")
+    if left:
+        print(f"not removed, of {prefix}...: {'; '.join(left)}", file=sys.stderr)
 
 
 @contextmanager
@@ -265,8 +304,23 @@ def _session(folder: Path, jars: list[Path]) -> Iterator[SparkSession]:
 
 def create_topic(admin: KafkaAdminClient, name: str, partitions: int) -> None:
     """One that is ready to be written to, replicated as the cluster does it."""
-    admin.create_topics([NewTopic(name, partitions, -1)])
-    admin.wait_for_topics([name])
+    admin.create_topics([NewTopic(name, min(partitions, _MOST_AT_ONCE), -1)])
+    for total in range(2 * _MOST_AT_ONCE, partitions + _MOST_AT_ONCE, _MOST_AT_ONCE):
+        admin.create_partitions({name: min(total, partitions)})
+    deadline = time.monotonic() + _TOPIC_S
+    while len(_led(admin, name)) < partitions:
+        if time.monotonic() > deadline:
+            raise BenchError(f"topic {name} has not got its {partitions:,} partitions")
+        time.sleep(0.1)
+
+
+def _led(admin: KafkaAdminClient, name: str) -> list[int]:
+    """The partitions of a topic that can be written to."""
+    try:
+        (found,) = admin.describe_topics([name])
+    except KafkaError:
+        return []
+    return [each["partition_index"] for each in found["partitions"] if each["leader_id"] >= 0]
 
 
 def machine(spark: SparkSession) -> Machine:

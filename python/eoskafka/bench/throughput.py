@@ -63,10 +63,11 @@ class Run:
         round: 0 is the warm-up.
         batches: micro-batches with input; 0 for a peer without such.
         ms: what rows per second are computed from. In Spark `durationMs.triggerExecution`, summed
-            over the query's micro-batches: planning, reading, writing and both of Spark's log
-            entries. Else from where the peer's clients were ready to the end of its last
-            transaction.
-        usage: of the peer's JVM and its children, from the start of the run to its end.
+            over the query's micro-batches with input: planning, reading, writing and both of
+            Spark's log entries. Else from where the peer's clients were ready to the end of its
+            last transaction.
+        usage: of the peer's JVM and its children, from the start of the run to its end and, after
+            it, a full garbage collection.
         broker_cpu_s: of the broker meanwhile; None on a user's cluster.
         count: what the output topic holds.
     """
@@ -141,7 +142,7 @@ def _run(there: Stage, settings: Settings, peer: Peer, number: int) -> Run:
         if peer.format is not None:
             rows = _plan(there, settings, peer)
             with _used(there, there.spark_pid) as (own, broker):
-                query, _ = there.run(peer, rows, name)
+                query = there.run(peer, rows, name)
             batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
             ms = float(sum(batch["triggerExecution"] for batch in batches))
         else:

@@ -1,4 +1,4 @@
-"""The values of a benchmark's records, as `InputLoader` (jvm-shim/bench-peers) writes them.
+"""The values of a benchmark's records, as `load.py` writes them.
 
 A value is a chain of 64-bit words in network byte order, cut off at the wanted length: its number
 `n`, then `mix(n)`, `mix(n + STEP)`, `mix(n + 2*STEP)` and so on, modulo 2**64. So a reader knows

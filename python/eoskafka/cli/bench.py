@@ -36,7 +36,12 @@ OutputFile = Annotated[
 ]
 
 Servers = Annotated[
-    str | None, typer.Option(help="Brokers, host:port,...; without, one is started.")
+    str | None,
+    typer.Option(help="Brokers, host:port,..., without authentication; by default one is started."),
+]
+
+PlotFile = Annotated[
+    Path | None, typer.Option("--plot", help="Draw the result, .png or .svg.", dir_okay=False)
 ]
 
 # Wide enough for the table, whatever the terminal.
@@ -66,12 +71,19 @@ def throughput(
         Plan, typer.Option(help="Between source and sink: a select, or mapInPandas.")
     ] = Plan.IDENTITY,
     peers: Annotated[
-        str, typer.Option(help="Of built-in, streams, loop and limits, with commas between them.")
+        str,
+        typer.Option(
+            help="Of built-in, streams, loop and limits, with commas between them; "
+            "eoskafka always takes part."
+        ),
     ] = "built-in,streams,loop,limits",
-    slots: Annotated[int | None, typer.Option(help="Of eoskafka's source.", min=1)] = None,
+    slots: Annotated[
+        int | None, typer.Option(help="Of eoskafka's source; by default as many as cores.", min=1)
+    ] = None,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Rows per second, CPU and memory from topic to topic, against Spark's built-in connector,
     Kafka Streams and a Java program.
@@ -86,7 +98,12 @@ def throughput(
     settings = Settings(
         records, record_bytes, partitions, rounds, keyed, plan.value, chosen, limits, slots
     )
-    _report(lambda: Report(measure(settings, _Messages(describe), bootstrap_servers)), output, file)
+    _report(
+        lambda: Report(measure(settings, _Messages(describe), bootstrap_servers)),
+        output,
+        file,
+        plot,
+    )
 
 
 def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
@@ -102,6 +119,7 @@ def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
             )
     chosen = {known[name] for name in given}
     if plan is Plan.PANDAS:
+        # Only Spark has it.
         chosen &= {BUILT_IN.name}
     peers = _available((*(peer for peer in PEERS if peer.name in chosen), EOSKAFKA))
     return peers, "limits" in given and plan is Plan.IDENTITY and missing() is None
@@ -129,6 +147,7 @@ def latency(
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Milliseconds from a record's way in to its way out at a steady rate, against Spark's built-in
     connector and Kafka Streams.
@@ -145,6 +164,7 @@ def latency(
         lambda: LatencyReport(measure(settings, _Messages(describe), bootstrap_servers)),
         output,
         file,
+        plot,
     )
 
 
@@ -161,6 +181,7 @@ def scale(
     rounds: Annotated[int, typer.Option(help="Timed runs.", min=1)] = 3,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
+    plot: PlotFile = None,
 ) -> None:
     """Producers, planning and batches as an input grows in partitions and batches shrink.
 
@@ -177,7 +198,7 @@ def scale(
         _numbers(batch_records, "--batch-records"),
         rounds,
     )
-    _report(lambda: ScaleReport(measure(settings, _Messages(describe))), output, file)
+    _report(lambda: ScaleReport(measure(settings, _Messages(describe))), output, file, plot)
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:
@@ -221,9 +242,17 @@ def epoch(
     _report(lambda: EpochReport(measure(settings, _Messages(describe))), output, file)
 
 
-def _report(measured: Callable[[], _Report], output: Format, file: Path | None) -> None:
+def _report(
+    measured: Callable[[], _Report], output: Format, file: Path | None, plot: Path | None = None
+) -> None:
     """Print what a benchmark says, and end as it says."""
     signal.signal(signal.SIGTERM, _interrupt)
+    for path in filter(None, (file, plot)):
+        # Before, not after an hour.
+        if not path.parent.is_dir():
+            raise typer.BadParameter(f"there is no folder {path.parent}")
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise typer.BadParameter(f"'{plot}' ends in none of .png, .svg, .pdf", param_hint="--plot")
     try:
         report = measured()
     except UndecidedError as error:
@@ -235,6 +264,10 @@ def _report(measured: Callable[[], _Report], output: Format, file: Path | None) 
         _print_text(report, data)
     if file is not None:
         _write(report, output, file)
+    if plot is not None:
+        from eoskafka.bench.plots import draw
+
+        draw(report.as_json(), plot)
     if not report.holds:
         raise typer.Exit(Exit.REFUSED)
 
@@ -282,6 +315,7 @@ def _write(report: _Report, output: Format, file: Path) -> None:
 def _require_extras() -> None:
     try:
         import confluent_kafka  # noqa: F401
+        import matplotlib  # noqa: F401
         import numpy  # noqa: F401
         import psutil  # noqa: F401
         import pyspark  # noqa: F401

@@ -20,8 +20,8 @@ import org.apache.kafka.clients.CommonClientConfigs;
  * input topic, output topic, and a name that is new to the cluster. The answer is one line with the
  * nanoseconds that the run took, from where its clients were ready to the end of its last
  * transaction. What JVM, network and group need to start is not in it. With a fourth word, {@code
- * follow}, it goes on copying what comes, says so with an empty line once it runs, and ends at the
- * next line.
+ * follow}, it goes on copying what comes, says so with an empty line once it runs, ends at the next
+ * line, and says so with another.
  */
 public final class PeerProgram {
   /** Threads of every peer, as many as a benchmark's Spark session has cores. */
@@ -81,16 +81,17 @@ public final class PeerProgram {
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = runs.readLine(); line != null; line = runs.readLine()) {
       String[] run = line.split(" ");
-      // What the run before has left in the heap is not this one's to clear away.
-      System.gc();
       if (run.length == 3) {
         System.out.println(peer.run(run[0], run[1], run[2]));
-        continue;
+      } else {
+        AutoCloseable following = peer.follow(run[0], run[1], run[2]);
+        System.out.println();
+        runs.readLine();
+        following.close();
+        System.out.println();
       }
-      AutoCloseable following = peer.follow(run[0], run[1], run[2]);
-      System.out.println();
-      runs.readLine();
-      following.close();
+      // What this run has left in the heap is not the next one's to clear away.
+      System.gc();
     }
   }
 }

@@ -27,8 +27,10 @@ final class ReadOnly implements PeerProgram.Peer {
       long nanos = Threads.run(workers);
       long read = workers.stream().mapToLong(worker -> worker.records).sum();
       long expected = ends.values().stream().mapToLong(end -> end).sum();
-      if (read != expected) {
-        throw new IllegalStateException("read " + read + " of " + expected + " records");
+      long bytes = workers.stream().mapToLong(worker -> worker.bytes).sum();
+      if (read != expected || bytes == 0) {
+        throw new IllegalStateException(
+            "read " + read + " of " + expected + " records, " + bytes + " bytes");
       }
       return nanos;
     }
@@ -55,9 +57,6 @@ final class ReadOnly implements PeerProgram.Peer {
           records++;
           bytes += record.value().length;
         }
-      }
-      if (bytes == 0) {
-        throw new IllegalStateException("the values are empty");
       }
     }
 

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
@@ -14,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -27,6 +29,7 @@ import org.apache.kafka.streams.kstream.Produced;
  */
 final class StreamsCopy implements PeerProgram.Peer {
   private static final Duration CLOSE = Duration.ofSeconds(30);
+  private static final long START_S = 60;
   private static final long LOOK_MS = 20;
 
   private final PeerProgram.Clients clients;
@@ -55,8 +58,7 @@ final class StreamsCopy implements PeerProgram.Peer {
         Thread.sleep(LOOK_MS);
       }
       long nanos = System.nanoTime() - first.await();
-      streams.close(CLOSE);
-      streams.cleanUp();
+      end(streams);
       return nanos;
     }
   }
@@ -72,11 +74,19 @@ final class StreamsCopy implements PeerProgram.Peer {
           }
         });
     streams.start();
-    running.await();
-    return () -> {
+    if (!running.await(START_S, TimeUnit.SECONDS)) {
       streams.close(CLOSE);
-      streams.cleanUp();
-    };
+      throw new IllegalStateException("Kafka Streams does not run, it is " + streams.state());
+    }
+    return () -> end(streams);
+  }
+
+  /** It leaves its group, which can be deleted then. */
+  private static void end(KafkaStreams streams) {
+    streams.close(
+        CloseOptions.timeout(CLOSE)
+            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
+    streams.cleanUp();
   }
 
   private KafkaStreams streams(String input, String output, String name, FirstRecords.Moment first)

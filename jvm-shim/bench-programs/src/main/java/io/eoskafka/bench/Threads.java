@@ -8,6 +8,7 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -16,6 +17,9 @@ import org.apache.kafka.common.TopicPartitionInfo;
 
 /** What peers with threads of their own have in common. */
 final class Threads {
+  /** If one of them fails, the others do not wait for it for ever. */
+  private static final long READY_S = 60;
+
   private Threads() {}
 
   /** One thread of a peer: gets ready, waits for the others, and works. */
@@ -44,7 +48,7 @@ final class Threads {
                     () -> {
                       try (worker) {
                         worker.prepare();
-                        ready.await();
+                        ready.await(READY_S, TimeUnit.SECONDS);
                         worker.work();
                         return System.nanoTime();
                       }

@@ -16,6 +16,7 @@ import org.apache.kafka.common.TopicPartition;
  */
 final class WriteOnly implements PeerProgram.Peer {
   private static final int SAMPLE = 10_000;
+  private static final long SAMPLE_BYTES = 64L << 20;
 
   private final PeerProgram.Clients clients;
 
@@ -55,8 +56,12 @@ final class WriteOnly implements PeerProgram.Peer {
       producer.partitionsFor(output);
       try (Reader reader = new Reader(clients, ends)) {
         reader.prepare();
-        while (reader.hasMore() && sample.size() < SAMPLE) {
-          reader.poll(new HashMap<>()).forEach(sample::add);
+        long bytes = 0;
+        while (reader.hasMore() && sample.size() < SAMPLE && bytes < SAMPLE_BYTES) {
+          for (ConsumerRecord<byte[], byte[]> record : reader.poll(new HashMap<>())) {
+            sample.add(record);
+            bytes += record.value().length;
+          }
         }
       }
     }

@@ -1,0 +1,238 @@
+"""Writes the benchmarks' tables and plots from `reports/bench`: `make docs`, and `make bench`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "reports" / "bench"
+# A part of each between two comments is replaced.
+PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
+
+_BUILT_IN = ("built-in", "built-in, eoskafka's settings")
+_PART = "<!-- {name}: made by make docs -->"
+
+
+def result(name: str) -> dict[str, Any]:
+    """What `eoskafka bench --format json` has written."""
+    found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def summary() -> str:
+    """For the README: what matters to most users."""
+    rows = [
+        ("4 M records of 100 B, rows/s", "throughput", _BUILT_IN),
+        ("the same, Kafka Streams `exactly_once_v2`", "throughput", _twice("Kafka Streams")),
+        ("the same, a Java loop with transactions", "throughput", _twice("Java loop")),
+        ("1 M records of 1 KiB, rows/s", "throughput-1k", _BUILT_IN),
+        ("200,000 records of 10 KiB, rows/s", "throughput-10k", _BUILT_IN),
+        ("2 M records through `mapInPandas`, rows/s", "throughput-pandas", _BUILT_IN),
+    ]
+    lines = [
+        "| | eoskafka | built-in (or as named), its defaults | with eoskafka's settings |",
+        "|---|---|---|---|",
+    ]
+    for text, name, labels in rows:
+        peers = result(name)["peers"]
+        lines.append(
+            f"| {text} | {_number(peers['eoskafka']['rows_per_s'])} | "
+            + " | ".join(
+                f"{_number(peers[label]['rows_per_s'])} "
+                f"(x {peers[label]['eoskafka_over_it']['median']:.2f})"
+                for label in labels
+            )
+            + " |"
+        )
+    peers = result("throughput")["peers"]
+    ours = _number(peers["eoskafka"]["cpu_s_per_million"], 2)
+    lines.append(
+        f"| CPU seconds per million records | {ours} | "
+        + " | ".join(
+            f"{_number(peers[label]['cpu_s_per_million'], 2)} "
+            f"(x {peers[label]['eoskafka_cpu_over_its']['median']:.2f})"
+            for label in _BUILT_IN
+        )
+        + " |"
+    )
+    latency = result("latency")["peers"]
+    for name in ("p50", "p99"):
+        ours = _number(latency["eoskafka"][f"{name}_ms"])
+        lines.append(
+            f"| latency at 2,000 records/s, {name} | {ours} ms | "
+            + " | ".join(
+                f"{_number(latency[label][f'{name}_ms'])} ms "
+                f"(x {latency[label][f'eoskafka_over_its_{name}']['median']:.2f})"
+                for label in _BUILT_IN
+            )
+            + " |"
+        )
+    where = result("throughput")
+    machine, versions = where["machine"], where["versions"]
+    lines += [
+        "",
+        f"{machine['cores']} cores with the broker on them; Spark {machine['spark']}, Kafka "
+        f"{versions['broker']}, Java {machine['java'].split('.')[0]}; medians, and in brackets "
+        "eoskafka's over the peer's. Every output was counted right.",
+    ]
+    return "\n".join(lines)
+
+
+def details() -> str:
+    """For docs/benchmarks.md: a table for each benchmark."""
+    parts = [_throughput(), _latency(), _scale(), _epoch()]
+    return "\n\n".join(parts)
+
+
+def _throughput() -> str:
+    found = result("throughput")
+    lines = [
+        f"**Throughput**: {_settings(found)}",
+        "",
+        "| peer | guarantee | rows/s | least | greatest | CPU s/M | broker's | MiB "
+        "| eoskafka / it |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for label, peer in found["peers"].items():
+        rows, ratio = peer["rows_per_s"], peer["eoskafka_over_it"]
+        lines.append(
+            f"| {label} | {peer['guarantee']} | {_number(rows)} | {rows['least']:,.0f} | "
+            f"{rows['greatest']:,.0f} | {_number(peer['cpu_s_per_million'], 2)} | "
+            f"{_number(peer['broker_cpu_s_per_million'], 2)} | {_number(peer['peak_mib'])} | "
+            + (f"{ratio['median']:.2f} |" if label != "eoskafka" else "|")
+        )
+    limits = found["limits"]
+    lines += [
+        "",
+        f"Reading alone: {_number(limits['read only'])} rows/s; writing alone: "
+        f"{_number(limits['write only'])}; after one another: {_number(limits['both'])}. "
+        f"eoskafka / that: {limits['eoskafka_over_both']['median']:.2f}.",
+        "",
+        "| records | peer | rows/s | eoskafka | eoskafka / it |",
+        "|---|---|---|---|---|",
+    ]
+    for name in ("throughput-1k", "throughput-10k", "throughput-pandas"):
+        other = result(name)
+        for label in _BUILT_IN:
+            peer = other["peers"][label]
+            lines.append(
+                f"| {_settings(other)} | {label} | {_number(peer['rows_per_s'])} | "
+                f"{_number(other['peers']['eoskafka']['rows_per_s'])} | "
+                f"{peer['eoskafka_over_it']['median']:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def _latency() -> str:
+    found = result("latency")
+    given = found["settings"]
+    lines = [
+        f"**Latency**: {given['rate']:,} records/s of {given['record_bytes']} B, {given['rounds']} "
+        f"rounds of {given['seconds']} s",
+        "",
+        "| peer | p50 | p99 | a batch | of it Spark's two log entries | reading and writing |",
+        "|---|---|---|---|---|---|",
+    ]
+    for label, peer in found["peers"].items():
+        runs = [run for run in found["runs"] if run["peer"] == label]
+        batch = "| | | |"
+        if runs[-1]["batch_ms"] is not None:
+            parts = [
+                (
+                    run["batch_ms"],
+                    run["durations_ms"]["walCommit"] + run["durations_ms"]["commitOffsets"],
+                    run["durations_ms"]["addBatch"],
+                )
+                for run in runs
+            ]
+            middle = [sorted(each)[len(each) // 2] for each in zip(*parts, strict=True)]
+            batch = "| " + " | ".join(f"{ms:,.0f} ms" for ms in middle) + " |"
+        lines.append(
+            f"| {label} | {_number(peer['p50_ms'])} ms | {_number(peer['p99_ms'])} ms {batch}"
+        )
+    return "\n".join(lines)
+
+
+def _scale() -> str:
+    found = result("scale")
+    lines = [
+        f"**Scale**: {found['settings']['records']:,} records in each number of partitions",
+        "",
+        "| part | peer | a producer | size | rows/s | planning a batch | transactional ids "
+        "| in the broker | requests a transaction |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case in found["cases"]:
+        planning = case["planning_ms"]
+        lines.append(
+            f"| {case['part']} | {case['peer']} | "
+            f"{case['producers'] if case['peer'] == 'eoskafka' else ''} | {case['size']:,} | "
+            f"{_number(case['rows_per_s'])} | {f'{_number(planning)} ms' if planning else ''} | "
+            f"{_text(case['transactional_ids'])} | {_text(case['producer_states'])} | "
+            f"{case['requests'] if case['requests'] is not None else ''} |"
+        )
+    return "\n".join(lines)
+
+
+def _epoch() -> str:
+    found = result("epoch")
+    commit = found["commit_ms"]
+    ratios = ", ".join(
+        f"eoskafka / {label}: {ratio['median']:.2f} (in single rounds {ratio['least']:.2f} to "
+        f"{ratio['greatest']:.2f})"
+        for label, ratio in found["eoskafka_over"].items()
+    )
+    return (
+        f"**Epochs**: the time of a batch of windows, {ratios}; the commit of "
+        f"{found['settings']['writers']} writers: {_number(commit)} ms ({commit['least']:,.0f} to "
+        f"{commit['greatest']:,.0f})."
+    )
+
+
+def _twice(name: str) -> tuple[str, str]:
+    return name, f"{name}, eoskafka's settings"
+
+
+def _settings(found: dict[str, Any]) -> str:
+    given = found["settings"]
+    plan = ", `mapInPandas`" if given["plan"] == "pandas" else ""
+    return f"{given['records']:,} of {given['record_bytes']:,} B{plan}, {given['rounds']} rounds"
+
+
+def _number(spread: dict[str, float] | None, digits: int = 0) -> str:
+    return f"{spread['median']:,.{digits}f}" if spread else "-"
+
+
+def _text(value: float | None) -> str:
+    return f"{value:,.0f}" if value is not None else ""
+
+
+def filled(page: str) -> str:
+    """A page with its part replaced."""
+    for name, part in (("summary", summary), ("details", details)):
+        begin, end = _PART.format(name=name), _PART.format(name=f"end of {name}")
+        if begin in page:
+            pattern = re.escape(begin) + ".*" + re.escape(end)
+            new = f"{begin}\n\n{part()}\n\n{end}"
+            page = re.sub(pattern, lambda _, text=new: text, page, flags=re.DOTALL)
+    return page
+
+
+def main() -> None:
+    """Write the pages and the plots; nothing where `make bench` has not run yet."""
+    if not RESULTS.is_dir():
+        return
+    from eoskafka.bench.plots import draw
+
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in ("throughput", "latency", "scale"):
+        draw(result(name), RESULTS / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""A picture of a benchmark's result, from its JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
+# Text as text, which a reader of an .svg can search.
+mpl.rcParams["svg.fonttype"] = "none"
+
+_OURS, _OTHERS = "#1f5fa8", "#9aa5b1"
+_DPI = 130
+
+
+def draw(result: dict[str, Any], file: Path) -> None:
+    """Draw the result of `throughput`, `latency` or `scale`.
+
+    Args:
+        result: what `as_json` of its report gives.
+        file: its suffix says in what form, `.png` or `.svg` for instance.
+    """
+    kind = {"throughput": _throughput, "latency": _latency, "scale": _scale}[result["benchmark"]]
+    figure = kind(result)
+    figure.tight_layout()
+    figure.savefig(file, dpi=_DPI)
+    plt.close(figure)
+
+
+def _throughput(result: dict[str, Any]) -> Any:
+    peers = {label: of for label, of in result["peers"].items() if of["rows_per_s"]}
+    figure, (rows, cpu) = plt.subplots(1, 2, figsize=(10, 0.5 * len(peers) + 1.5), sharey=True)
+    colours = [_colour(label) for label in peers]
+    medians = [of["rows_per_s"]["median"] / 1e3 for of in peers.values()]
+    spread = [
+        [abs(of["rows_per_s"][end] - of["rows_per_s"]["median"]) / 1e3 for of in peers.values()]
+        for end in ("least", "greatest")
+    ]
+    rows.barh(list(peers), medians, xerr=spread, color=colours, ecolor="#555555")
+    rows.set_xlabel("thousand rows per second (median, least, greatest)")
+    limit = (result["limits"] or {}).get("both")
+    if limit:
+        rows.axvline(limit["median"] / 1e3, color="#b04040", linestyle="--")
+        rows.set_title("dashed: reading alone, then writing alone", fontsize=9)
+    cpu.barh(
+        list(peers), [of["cpu_s_per_million"]["median"] for of in peers.values()], color=colours
+    )
+    cpu.set_xlabel("CPU seconds per million rows")
+    rows.invert_yaxis()
+    return figure
+
+
+def _latency(result: dict[str, Any]) -> Any:
+    peers = {label: of for label, of in result["peers"].items() if of["p50_ms"]}
+    figure, axes = plt.subplots(figsize=(8, 0.6 * len(peers) + 1.5))
+    colours = [_colour(label) for label in peers]
+    axes.barh(
+        list(peers), [of["p99_ms"]["median"] for of in peers.values()], color=colours, alpha=0.4
+    )
+    axes.barh(list(peers), [of["p50_ms"]["median"] for of in peers.values()], color=colours)
+    axes.set_xlabel("milliseconds: p50 dark, p99 light")
+    axes.invert_yaxis()
+    return figure
+
+
+def _scale(result: dict[str, Any]) -> Any:
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4))
+    for producers, colour in (("per slot", _OURS), ("per partition", _OTHERS)):
+        cases = [
+            case
+            for case in result["cases"]
+            if (case["part"], case["producers"]) == ("partitions", producers) and case["rows_per_s"]
+        ]
+        sizes = [case["size"] for case in cases]
+        name = f"a producer {producers}"
+        rows = [case["rows_per_s"]["median"] / 1e3 for case in cases]
+        axes[0].plot(sizes, rows, "o-", color=colour, label=name)
+        for axis, field in ((axes[1], "transactional_ids"), (axes[2], "producer_states")):
+            axis.plot(sizes, [case[field] for case in cases], "o-", color=colour, label=name)
+            axis.set_yscale("log")
+    for axis, title in zip(
+        axes,
+        ("thousand rows per second", "producers", "producers in the broker's memory"),
+        strict=True,
+    ):
+        axis.set_xscale("log")
+        axis.set_xlabel("input partitions")
+        axis.set_title(title, fontsize=10)
+    axes[0].set_ylim(bottom=0)
+    axes[0].legend(fontsize=8)
+    return figure
+
+
+def _colour(label: str) -> str:
+    return _OURS if label == "eoskafka" else _OTHERS

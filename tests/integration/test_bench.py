@@ -1,0 +1,96 @@
+"""Benchmarks on a user's cluster: they end as they should, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from eoskafka.cluster import LocalCluster
+from kafka.admin import KafkaAdminClient
+
+TIMEOUT_S = 280
+
+pytestmark = pytest.mark.slow
+
+
+def bench(*arguments: str) -> dict[str, object]:
+    """What a benchmark prints, run in a process of its own."""
+    command = [sys.executable, "-m", "eoskafka", "bench", *arguments, "--format", "json"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env={**os.environ}
+    )
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert "not removed" not in done.stderr
+    printed = json.loads(done.stdout)
+    assert printed["holds"]
+    assert all(run["lost"] == run["duplicated"] == 0 for run in printed["runs"])
+    return dict(printed)
+
+
+def left(cluster: LocalCluster) -> list[str]:
+    """Topics and groups of benchmarks that a cluster still has."""
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+        names = [*admin.list_topics(), *(group["group_id"] for group in admin.list_groups())]
+    return [name for name in names if name.startswith("eoskafka-bench-")]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_throughput_of_every_peer(cluster: LocalCluster, partitions: int) -> None:
+    printed = bench(
+        *("throughput", "--bootstrap-servers", cluster.bootstrap_servers, "--rounds", "1"),
+        *("--records", "3000", "--record-bytes", "50", "--partitions", str(partitions), "--keyed"),
+    )
+    peers = printed["peers"]
+    assert isinstance(peers, dict)
+    assert len(peers) == 7
+    assert all(peer["rows_per_s"]["median"] > 0 for peer in peers.values())
+    assert left(cluster) == []
+
+
+def test_latency_of_every_peer(cluster: LocalCluster) -> None:
+    printed = bench(
+        *("latency", "--bootstrap-servers", cluster.bootstrap_servers, "--rounds", "1"),
+        *("--rate", "100", "--seconds", "3", "--warm-up", "2", "--partitions", "2"),
+    )
+    peers = printed["peers"]
+    assert isinstance(peers, dict)
+    assert all(0 < peer["p50_ms"]["median"] <= peer["p99_ms"]["median"] for peer in peers.values())
+    assert left(cluster) == []
+
+
+def test_scale_with_a_plot(tmp_path: Path) -> None:
+    plot = tmp_path / "scale.png"
+    printed = bench(
+        *("scale", "--records", "2000", "--partitions", "2,20", "--planned", "30"),
+        *("--batch-records", "10", "--rounds", "1", "--plot", str(plot)),
+    )
+    cases = printed["cases"]
+    assert isinstance(cases, list)
+    # One Produce, the offsets, the end.
+    assert [case["requests"] for case in cases if case["part"] == "requests"] == [3.0]
+    ids = {(c["producers"], c["size"]): c["transactional_ids"] for c in cases[:4]}
+    assert ids == {
+        ("per slot", 2): 2,
+        ("per partition", 2): 2,
+        ("per slot", 20): 2,
+        ("per partition", 20): 20,
+    }
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_brokers_that_are_not_there_are_named() -> None:
+    command = [sys.executable, "-m", "eoskafka", "bench", "throughput", "--peers", "built-in"]
+    done = subprocess.run(
+        [*command, "--bootstrap-servers", "127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "no broker answers at 127.0.0.1:1" in done.stderr
