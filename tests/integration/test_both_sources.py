@@ -757,7 +757,7 @@ def test_a_stop_between_batches_while_no_broker_answers(either: Streams, tmp_pat
     with own, closing(Streams(either.spark, own.bootstrap_servers, tmp_path, either.form)) as there:
         topic, output = there.topic(partitions=4, records=40), there.topic()
         rows = there.source(topic, {"slots": 4} if either.form == "eoskafka" else None)
-        query = running(there, rows, output)
+        query = running(there, kv(rows), output)
         reaches(there, output, [*range(40)], query)
         own.brokers[0].pause()
         before = time.monotonic()
