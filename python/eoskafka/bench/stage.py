@@ -304,9 +304,12 @@ def _session(folder: Path, jars: list[Path]) -> Iterator[SparkSession]:
 
 def create_topic(admin: KafkaAdminClient, name: str, partitions: int) -> None:
     """One that is ready to be written to, replicated as the cluster does it."""
-    admin.create_topics([NewTopic(name, min(partitions, _MOST_AT_ONCE), -1)])
-    for total in range(2 * _MOST_AT_ONCE, partitions + _MOST_AT_ONCE, _MOST_AT_ONCE):
-        admin.create_partitions({name: min(total, partitions)})
+    try:
+        admin.create_topics([NewTopic(name, min(partitions, _MOST_AT_ONCE), -1)])
+        for total in range(2 * _MOST_AT_ONCE, partitions + _MOST_AT_ONCE, _MOST_AT_ONCE):
+            admin.create_partitions({name: min(total, partitions)})
+    except KafkaError as error:
+        raise BenchError(f"topic {name} cannot be made: {error}") from error
     deadline = time.monotonic() + _TOPIC_S
     while len(_led(admin, name)) < partitions:
         if time.monotonic() > deadline:
