@@ -15,8 +15,8 @@ They need `eoskafka[bench]`, and Maven for the peers' jars, which no wheel carri
 | `load.py`       | filling the input topic                                            |
 | `values.py`     | the records' values: every byte of one follows from its number     |
 | `count.py`      | what came out, counted by a reader that is no part of any peer     |
-| `report.py`     | medians, spreads and ratios, as a table and as JSON                |
-| `latency_report.py`, `scale_report.py`, `epoch_report.py` | the same, of the others  |
+| `summary.py`    | what all reports have in common: medians, spreads and ratios       |
+| `report.py`, `latency_report.py`, `scale_report.py`, `epoch_report.py` | as tables and as JSON |
 | `plots.py`      | pictures of them                                                   |
 | `errors.py`     | what ends a benchmark without a result                             |
 """

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict
 
 from rich.table import Table
 
-from eoskafka import __version__
-from eoskafka.bench.epoch import Result, Run
+from eoskafka.bench.epoch import Run
 from eoskafka.bench.peers import EOSKAFKA, Peer
-from eoskafka.bench.report import Spread, as_dict, describe_faults, ratio_of
-from eoskafka.cluster.jars import KAFKA_VERSION
+from eoskafka.bench.summary import (
+    Spread,
+    Summary,
+    as_dict,
+    count_as_json,
+    describe_faults,
+    new_table,
+    ratio_of,
+    round_name,
+)
 
 
-class EpochReport:
+class EpochReport(Summary[Run]):
     """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
-
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.wrong = [run for run in result.runs if not run.count.is_right]
-
-    @property
-    def holds(self) -> bool:
-        """True if no run, the warm-ups included, lost, doubled or altered anything."""
-        return not self.wrong
 
     def batch_ms(self, plan: str, peer: Peer) -> Spread | None:
         """Of the medians of a peer's timed runs that were right."""
@@ -39,8 +36,8 @@ class EpochReport:
         ours, theirs = (
             [
                 _median(run.batch_ms) if run.count.is_right else None
-                for run in self.result.runs
-                if (run.plan, run.peer) == ("windows", p) and run.round > 0
+                for run in self.timed()
+                if (run.plan, run.peer) == ("windows", p)
             ]
             for p in (EOSKAFKA, peer)
         )
@@ -60,10 +57,7 @@ class EpochReport:
 
     def table(self) -> Table:
         """One row per plan and peer."""
-        table = Table(box=None, pad_edge=False)
-        table.add_column("plan, peer", no_wrap=True)
-        for heading in ("batch", "least", "greatest", "commit", "least", "greatest"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        table = new_table("plan, peer", "batch", "least", "greatest", "commit", "least", "greatest")
         for plan, peer in dict.fromkeys((run.plan, run.peer) for run in self.result.runs):
             commit = self.commit_ms(plan) if peer == EOSKAFKA else None
             cells = [*_cells(self.batch_ms(plan, peer)), *_cells(commit)]
@@ -86,11 +80,7 @@ class EpochReport:
     def as_json(self) -> dict[str, object]:
         """Everything, for a file."""
         return {
-            "benchmark": "epoch",
-            "holds": self.holds,
-            "settings": asdict(self.result.settings),
-            "machine": asdict(self.result.machine),
-            "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
+            **self.json_head("epoch"),
             "eoskafka_over": {peer.label: as_dict(self.ratio(peer)) for peer in self.others()},
             "commit_ms": as_dict(self.commit_ms("writers")),
             "runs": [
@@ -100,9 +90,7 @@ class EpochReport:
                     "round": run.round,
                     "batch_ms": list(run.batch_ms),
                     "commit_ms": list(run.commit_ms),
-                    "out": run.count.records,
-                    **{fault.value: number for fault, number in run.count.faults.items()},
-                    "examples": list(run.count.examples),
+                    **count_as_json(run.count),
                 }
                 for run in self.result.runs
             ],
@@ -111,15 +99,14 @@ class EpochReport:
     def _timed(self, plan: str, peer: Peer) -> list[Run]:
         return [
             run
-            for run in self.result.runs
-            if (run.plan, run.peer) == (plan, peer) and run.round > 0 and run.count.is_right
+            for run in self.timed()
+            if (run.plan, run.peer) == (plan, peer) and run.count.is_right
         ]
 
 
 def describe(run: Run) -> str:
     """A run in one line."""
-    name = f"round {run.round}" if run.round else "warm-up"
-    text = f"{name}, {run.plan}, {run.peer.label}: {run.count.records:,} out"
+    text = f"{round_name(run.round)}, {run.plan}, {run.peer.label}: {run.count.records:,} out"
     if run.count.is_right:
         commit = f", commit {_median(run.commit_ms):,.0f} ms" if run.commit_ms else ""
         return f"{text}, batch {_median(run.batch_ms):,.0f} ms{commit}"

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 
 from rich.table import Table
 
-from eoskafka import __version__
-from eoskafka.bench.latency import Result, Run
+from eoskafka.bench.latency import Run
 from eoskafka.bench.peers import EOSKAFKA, Peer
-from eoskafka.bench.report import Spread, as_dict, describe_faults, median_text, ratio_of
-from eoskafka.cluster.jars import KAFKA_VERSION
+from eoskafka.bench.summary import (
+    Spread,
+    Summary,
+    as_dict,
+    count_as_json,
+    describe_faults,
+    median_text,
+    new_table,
+    ratio_of,
+    round_name,
+)
 
 _PERCENTILES: dict[str, Callable[[Run], float]] = {
     "p50": lambda run: run.p50_ms,
@@ -20,17 +27,8 @@ _PERCENTILES: dict[str, Callable[[Run], float]] = {
 }
 
 
-class LatencyReport:
+class LatencyReport(Summary[Run]):
     """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
-
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.wrong = [run for run in result.runs if not run.count.is_right]
-
-    @property
-    def holds(self) -> bool:
-        """True if no run, the warm-ups included, lost, doubled or altered a record."""
-        return not self.wrong
 
     def peers(self) -> list[Peer]:
         """Those that took part."""
@@ -54,10 +52,7 @@ class LatencyReport:
 
     def table(self) -> Table:
         """One row per peer."""
-        table = Table(box=None, pad_edge=False)
-        table.add_column("peer", no_wrap=True)
-        for heading in ("p50", "p99", "greatest", "batch", "ours/its p50", "p99"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        table = new_table("peer", "p50", "p99", "greatest", "batch", "ours/its p50", "p99")
         for peer in self.peers():
             batch = Spread.of(run.batch_ms for run in self._right(peer))
             table.add_row(
@@ -77,14 +72,8 @@ class LatencyReport:
 
     def as_json(self) -> dict[str, object]:
         """Everything, for a file."""
-        settings = asdict(self.result.settings)
-        settings["peers"] = [peer.label for peer in self.result.settings.peers]
         return {
-            "benchmark": "latency",
-            "holds": self.holds,
-            "settings": settings,
-            "machine": asdict(self.result.machine),
-            "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
+            **self.json_head("latency"),
             "peers": {
                 peer.label: {
                     **{f"{name}_ms": as_dict(self.ms(peer, name)) for name in _PERCENTILES},
@@ -105,8 +94,7 @@ class LatencyReport:
                     },
                     "batch_ms": run.batch_ms,
                     "durations_ms": run.durations_ms,
-                    "out": run.count.records,
-                    **{fault.value: number for fault, number in run.count.faults.items()},
+                    **count_as_json(run.count),
                 }
                 for run in self.result.runs
             ],
@@ -120,13 +108,12 @@ class LatencyReport:
         return [value(run) if run.count.is_right else None for run in self._timed(peer)]
 
     def _timed(self, peer: Peer) -> list[Run]:
-        return [run for run in self.result.runs if run.peer == peer and run.round > 0]
+        return [run for run in self.timed() if run.peer == peer]
 
 
 def describe(run: Run) -> str:
     """A run in one line."""
-    name = f"round {run.round}" if run.round else "warm-up"
-    text = f"{name}, {run.peer.label}: {run.count.records:,} out"
+    text = f"{round_name(run.round)}, {run.peer.label}: {run.count.records:,} out"
     if not run.count.is_right:
         return f"{text}, {describe_faults(run.count)}"
     batch = f", batch {run.batch_ms:,.0f} ms" if run.batch_ms is not None else ""

@@ -1,49 +1,28 @@
-"""What a benchmark says in the end: medians with their spread, and the ratio between peers."""
+"""What the benchmark of throughput says in the end."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-
 from rich.table import Table
 
-from eoskafka import __version__
-from eoskafka.audit import Fault
-from eoskafka.bench.count import Count
 from eoskafka.bench.peers import EOSKAFKA, LIMITS, READ_ONLY, WRITE_ONLY, Peer
-from eoskafka.bench.throughput import Result, Run
-from eoskafka.cluster.jars import KAFKA_VERSION
+from eoskafka.bench.summary import (
+    Spread,
+    Summary,
+    as_dict,
+    count_as_json,
+    describe_faults,
+    median_text,
+    new_table,
+    ratio_of,
+    round_name,
+)
+from eoskafka.bench.throughput import Run
 
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Median, least and greatest of some runs."""
-
-    median: float
-    least: float
-    greatest: float
-
-    @classmethod
-    def of(cls, values: Iterable[float | None]) -> Spread | None:
-        """Of those that are known; None if there are none."""
-        known = [value for value in values if value is not None]
-        return cls(statistics.median(known), min(known), max(known)) if known else None
-
-
-class Report:
+class Report(Summary[Run]):
     """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
-
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.wrong = [run for run in result.runs if not run.count.is_right]
-
-    @property
-    def holds(self) -> bool:
-        """True if no run, the warm-ups included, lost, doubled or altered a record."""
-        return not self.wrong
 
     def peers(self) -> list[Peer]:
         """Those that took part, without the two limits."""
@@ -105,10 +84,7 @@ class Report:
 
     def table(self) -> Table:
         """One row per peer, narrow enough for 80 columns."""
-        table = Table(box=None, pad_edge=False)
-        table.add_column("peer", no_wrap=True)
-        for heading in ("rows/s", "least", "greatest", "CPU s/M", "MiB", "ours/its"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        table = new_table("peer", "rows/s", "least", "greatest", "CPU s/M", "MiB", "ours/its")
         for peer in self.peers():
             table.add_row(
                 peer.label,
@@ -142,14 +118,8 @@ class Report:
 
     def as_json(self) -> dict[str, object]:
         """Everything, for a file."""
-        settings = {**asdict(self.result.settings)}
-        settings["peers"] = [peer.label for peer in self.result.settings.peers]
         return {
-            "benchmark": "throughput",
-            "holds": self.holds,
-            "settings": settings,
-            "machine": asdict(self.result.machine),
-            "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
+            **self.json_head("throughput"),
             "peers": {
                 peer.label: {
                     "guarantee": peer.guarantee,
@@ -171,7 +141,7 @@ class Report:
         }
 
     def _timed(self, peer: Peer) -> list[Run]:
-        return [run for run in self.result.runs if run.peer == peer and run.round > 0]
+        return [run for run in self.timed() if run.peer == peer]
 
     def _right(self, peer: Peer) -> list[Run]:
         return [run for run in self._timed(peer) if run.count.is_right]
@@ -186,28 +156,9 @@ class Report:
         )
 
 
-def ratio_of(ours: list[float | None], theirs: list[float | None]) -> Spread | None:
-    """The ratio of the medians, and its spread over the rounds in which both have a value."""
-    our, their = Spread.of(ours), Spread.of(theirs)
-    rounds = Spread.of(a / b for a, b in zip(ours, theirs, strict=False) if a and b)
-    if our is None or their is None or rounds is None:
-        return None
-    return Spread(our.median / their.median, rounds.least, rounds.greatest)
-
-
-def median_text(spread: Spread | None, form: str) -> str:
-    """The median as text; `-` without one."""
-    return format(spread.median, form) if spread else "-"
-
-
-def as_dict(spread: Spread | None) -> dict[str, float] | None:
-    """For JSON."""
-    return asdict(spread) if spread else None
-
-
 def describe(run: Run) -> str:
     """A run in one line."""
-    name = f"round {run.round}" if run.round else "warm-up"
+    name = round_name(run.round)
     if run.rows_per_s is not None:
         batches = f" in {run.batches} batch(es)" if run.batches else ""
         return (
@@ -215,12 +166,6 @@ def describe(run: Run) -> str:
             f"({run.ms:,.0f} ms{batches}), {run.usage.cpu_s:.1f} CPU s, {run.count.records:,} out"
         )
     return f"{name}, {run.peer.label}: {run.count.records:,} out, {describe_faults(run.count)}"
-
-
-def describe_faults(counted: Count) -> str:
-    """What is wrong with an output."""
-    faults = ", ".join(f"{number:,} {fault.value}" for fault, number in counted.faults.items())
-    return "; ".join((faults, *counted.examples))
 
 
 def _run_as_json(run: Run) -> dict[str, object]:
@@ -234,7 +179,5 @@ def _run_as_json(run: Run) -> dict[str, object]:
         "cpu_s": run.usage.cpu_s,
         "peak_bytes": run.usage.peak_bytes,
         "broker_cpu_s": run.broker_cpu_s,
-        "out": run.count.records,
-        **{fault.value: run.count.faults[fault] for fault in Fault},
-        "examples": list(run.count.examples),
+        **count_as_json(run.count),
     }

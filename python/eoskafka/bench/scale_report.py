@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from rich.table import Table
 
-from eoskafka import __version__
-from eoskafka.bench.report import Spread, as_dict, describe_faults, median_text
-from eoskafka.bench.scale import PER_SLOT, Result, Run
-from eoskafka.cluster.jars import KAFKA_VERSION
+from eoskafka.bench.scale import PER_SLOT, Run
+from eoskafka.bench.summary import (
+    Spread,
+    Summary,
+    as_dict,
+    count_as_json,
+    describe_faults,
+    median_text,
+    new_table,
+    round_name,
+)
 
 # Part, peer's label, producers, size.
 _Key = tuple[str, str, str, int]
 
 
-class ScaleReport:
+class ScaleReport(Summary[Run]):
     """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
-
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.wrong = [run for run in result.runs if not run.count.is_right]
-
-    @property
-    def holds(self) -> bool:
-        """True if no run, the warm-ups included, lost, doubled or altered a record."""
-        return not self.wrong
 
     def keys(self) -> list[_Key]:
         """What was run, in its order."""
         return list(dict.fromkeys(_key(run) for run in self.result.runs))
 
-    def timed(self, key: _Key) -> list[Run]:
+    def right(self, key: _Key) -> list[Run]:
         """The timed runs of it that were right."""
-        return [
-            run
-            for run in self.result.runs
-            if _key(run) == key and run.round > 0 and run.count.is_right
-        ]
+        return [run for run in self.timed() if _key(run) == key and run.count.is_right]
 
     def rows_per_s(self, key: _Key) -> Spread | None:
         """Input rows per second."""
-        return Spread.of(run.rows_per_s for run in self.timed(key))
+        return Spread.of(run.rows_per_s for run in self.right(key))
 
     def heading(self) -> str:
         """What was run."""
@@ -51,13 +44,13 @@ class ScaleReport:
 
     def table(self) -> Table:
         """One row per case."""
-        table = Table(box=None, pad_edge=False)
-        table.add_column("part, peer, producers", no_wrap=True)
-        for heading in ("size", "rows/s", "driver", "planning", "ids", "states", "requests"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        table = new_table(
+            *("part, peer, producers", "size", "rows/s", "driver", "planning", "ids", "states"),
+            "requests",
+        )
         for key in self.keys():
             part, peer, producers, size = key
-            runs = self.timed(key)
+            runs = self.right(key)
             table.add_row(
                 f"{part}, {peer}" + ("" if producers == PER_SLOT else f", {producers}"),
                 f"{size:,}",
@@ -77,20 +70,16 @@ class ScaleReport:
     def as_json(self) -> dict[str, object]:
         """Everything, for a file."""
         return {
-            "benchmark": "scale",
-            "holds": self.holds,
-            "settings": asdict(self.result.settings),
-            "machine": asdict(self.result.machine),
-            "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
+            **self.json_head("scale"),
             "cases": [
                 {
                     **dict(zip(("part", "peer", "producers", "size"), key, strict=True)),
                     "rows_per_s": as_dict(self.rows_per_s(key)),
-                    "driver_ms": as_dict(Spread.of(run.driver_ms for run in self.timed(key))),
-                    "planning_ms": as_dict(Spread.of(run.planning_ms for run in self.timed(key))),
-                    "transactional_ids": _last(run.transactional_ids for run in self.timed(key)),
-                    "producer_states": _last(run.producer_states for run in self.timed(key)),
-                    "requests": _last(run.requests for run in self.timed(key)),
+                    "driver_ms": as_dict(Spread.of(run.driver_ms for run in self.right(key))),
+                    "planning_ms": as_dict(Spread.of(run.planning_ms for run in self.right(key))),
+                    "transactional_ids": _last(run.transactional_ids for run in self.right(key)),
+                    "producer_states": _last(run.producer_states for run in self.right(key)),
+                    "requests": _last(run.requests for run in self.right(key)),
                 }
                 for key in self.keys()
             ],
@@ -102,8 +91,7 @@ class ScaleReport:
                     "ms": run.ms,
                     "driver_ms": run.driver_ms,
                     "planning_ms": run.planning_ms,
-                    "out": run.count.records,
-                    **{fault.value: number for fault, number in run.count.faults.items()},
+                    **count_as_json(run.count),
                 }
                 for run in self.result.runs
             ],
@@ -112,7 +100,7 @@ class ScaleReport:
 
 def describe(run: Run) -> str:
     """A run in one line."""
-    name = f"round {run.round}" if run.round else "warm-up"
+    name = round_name(run.round)
     text = f"{name}, {run.part}, {run.peer.label}, producers {run.producers}, {run.size:,}"
     if run.rows_per_s is None:
         return f"{text}: {run.count.records:,} out, {describe_faults(run.count)}"

@@ -23,7 +23,6 @@ from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
 from eoskafka.bench.usage import Usage, measured
 
 INPUT_TOPIC = "input"
-PLANS = ("identity", "pandas")
 
 
 @dataclass(frozen=True)
