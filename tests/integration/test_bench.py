@@ -67,18 +67,20 @@ def test_scale_with_a_plot(tmp_path: Path) -> None:
     plot = tmp_path / "scale.png"
     printed = bench(
         *("scale", "--records", "2000", "--partitions", "2,20", "--planned", "30"),
-        *("--batch-records", "10", "--rounds", "1", "--plot", str(plot)),
+        *("--slots", "1,4", "--batch-records", "10", "--rounds", "1", "--plot", str(plot)),
     )
     cases = printed["cases"]
     assert isinstance(cases, list)
     # One Produce, the offsets, the end.
     assert [case["requests"] for case in cases if case["part"] == "requests"] == [3.0]
-    ids = {(c["producers"], c["size"]): c["transactional_ids"] for c in cases[:4]}
+    ids = {(c["part"], c["producers"], c["size"]): c["transactional_ids"] for c in cases[:6]}
     assert ids == {
-        ("per slot", 2): 2,
-        ("per partition", 2): 2,
-        ("per slot", 20): 2,
-        ("per partition", 20): 20,
+        ("partitions", "per slot", 2): 2,
+        ("partitions", "per partition", 2): 2,
+        ("partitions", "per slot", 20): 2,
+        ("partitions", "per partition", 20): 20,
+        ("slots", "per slot", 1): 1,
+        ("slots", "per slot", 4): 4,
     }
     assert plot.read_bytes().startswith(b"\x89PNG")
 

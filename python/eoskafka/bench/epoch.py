@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, functions
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count, count, read
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
-from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
+from eoskafka.bench.stage import Input, Machine, Phases, Stage, batches, machine, stage
 
 # Of Spark, each with its defaults and with our settings.
 TAKING_PART = tuple(peer for peer in PEERS if peer.format is not None)
@@ -183,7 +183,7 @@ def _run(there: Stage, settings: Settings, plan: str, peer: Peer, number: int) -
         else:
             query = there.run(peer, _writers(there, settings, peer), name)
         counted = _count(there, settings, plan, topic)
-    timed = [p for p in query.recentProgress if p.numInputRows > 0][1:]
+    timed = batches(query)[1:]
     latencies = [p.sink.metrics.get("commitLatencyMs") for p in timed]
     return Run(
         plan=plan,

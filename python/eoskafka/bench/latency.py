@@ -27,7 +27,7 @@ from eoskafka.bench.count import Count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import produce
 from eoskafka.bench.peers import EOSKAFKA, LOOP, PEERS, Peer
-from eoskafka.bench.stage import Machine, Phases, Stage, machine, stage
+from eoskafka.bench.stage import Machine, Phases, Stage, batches, machine, stage
 
 # The plain loop commits when it likes: its latency is a setting, not a property.
 TAKING_PART = tuple(peer for peer in PEERS if peer.name != LOOP.name)
@@ -174,10 +174,10 @@ def _running(
         timed_from = datetime.now(timezone.utc) + timedelta(seconds=warm_up_s)
         yield
         _require_alive(peer, query)
-        for progress in query.recentProgress:
-            began = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00"))
-            if progress.numInputRows > 0 and began >= timed_from:
-                for part, ms in progress.durationMs.items():
+        for batch in batches(query):
+            began = datetime.fromisoformat(batch.timestamp.replace("Z", "+00:00"))
+            if began >= timed_from:
+                for part, ms in batch.durationMs.items():
                     durations.setdefault(part, []).append(ms)
     finally:
         query.stop()

@@ -1,11 +1,12 @@
 """What a query costs as its input grows in partitions, and as its batches shrink.
 
-Four parts, each on one broker in one Spark session:
+Five parts, each on one broker in one Spark session:
 
 - *partitions*: the same records in 10, 100, ... input partitions. eoskafka with a producer for each
   slot (KIP-447), and, as it was before, with a producer for each input partition (as many slots as
   partitions). Rows per second, transactional ids, and producers that the broker keeps state of in
   the output's partitions.
+- *slots*: the same records in 8 input partitions, read and written by 1, 2, ... slots.
 - *planning*: batches of one record for each of very many partitions. What a batch takes besides
   reading and writing is the driver's. The built-in connector is not in it: with a task and a
   consumer for each of 10,000 partitions its batch takes minutes.
@@ -29,9 +30,10 @@ from eoskafka.bench.count import Count, count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import load
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
-from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
+from eoskafka.bench.stage import Input, Machine, Phases, Stage, batches, machine, stage
 
 OUTPUT_PARTITIONS = 8
+SLOTS_PARTITIONS = 8
 RECORD_BYTES = 100
 PER_SLOT, PER_PARTITION = "per slot", "per partition"
 # More producers than this on one machine measure its threads and sockets.
@@ -50,6 +52,7 @@ class Settings:
     Attributes:
         records: of each input of the part *partitions*.
         partitions: numbers of input partitions of that part.
+        slots: numbers of slots of the part *slots*.
         planned: input partitions of the part *planning*.
         batch_records: sizes of a batch in the part *batches*.
         rounds: timed runs, after one untimed run each.
@@ -57,6 +60,7 @@ class Settings:
 
     records: int
     partitions: tuple[int, ...]
+    slots: tuple[int, ...]
     planned: int
     batch_records: tuple[int, ...]
     rounds: int
@@ -67,10 +71,10 @@ class Run:
     """One query.
 
     Attributes:
-        part: `partitions`, `planning`, `batches` or `requests`.
+        part: `partitions`, `slots`, `planning`, `batches` or `requests`.
         peer: whose.
         producers: `per slot` or `per partition`.
-        size: input partitions, or records of a batch.
+        size: input partitions, slots, or records of a batch.
         round: 0 is the warm-up.
         batches: micro-batches with input.
         ms: Spark's `durationMs.triggerExecution`, summed over these.
@@ -129,6 +133,7 @@ class Case:
     Attributes:
         given: its input.
         per_trigger: `maxOffsetsPerTrigger`.
+        slots: of the source; None for its default.
     """
 
     part: str
@@ -137,6 +142,7 @@ class Case:
     given: Input
     per_trigger: int | None = None
     producers: str = PER_SLOT
+    slots: int | None = None
 
 
 def measure(settings: Settings, watcher: Watcher) -> Result:
@@ -169,7 +175,16 @@ def cases(settings: Settings) -> Iterator[Case]:
         given = Input(f"partitions-{partitions}", partitions, settings.records, RECORD_BYTES)
         yield Case("partitions", EOSKAFKA, partitions, given)
         if partitions <= MOST_PRODUCERS:
-            yield Case("partitions", EOSKAFKA, partitions, given, producers=PER_PARTITION)
+            yield Case(
+                *("partitions", EOSKAFKA, partitions, given),
+                producers=PER_PARTITION,
+                slots=partitions,
+            )
+    given = Input(
+        f"partitions-{SLOTS_PARTITIONS}", SLOTS_PARTITIONS, settings.records, RECORD_BYTES
+    )
+    for slots in settings.slots:
+        yield Case("slots", EOSKAFKA, slots, given, slots=slots)
     planned = Input("planned", settings.planned, 5 * settings.planned, RECORD_BYTES)
     yield Case("planning", EOSKAFKA, settings.planned, planned, settings.planned)
     in_spark = tuple(peer for peer in PEERS if peer.format is not None)
@@ -184,8 +199,8 @@ def _run(there: Stage, case: Case, number: int) -> Run:
     options: dict[str, int | str] = {}
     if case.per_trigger is not None:
         options["maxOffsetsPerTrigger"] = case.per_trigger
-    if case.producers == PER_PARTITION:
-        options["slots"] = case.given.partitions
+    if case.slots is not None:
+        options["slots"] = case.slots
     group = there.prefix + name
     if case.peer == EOSKAFKA:
         options["kafka.group.id"] = group
@@ -208,17 +223,17 @@ def _run(there: Stage, case: Case, number: int) -> Run:
         for listed in each
         if f"-{group}-" in listed.transactional_id
     ]
-    batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
-    driver = [batch["triggerExecution"] - batch["addBatch"] for batch in batches[1:]]
-    logs = [batch["walCommit"] + batch["commitOffsets"] for batch in batches[1:]]
+    durations = [batch.durationMs for batch in batches(query)]
+    driver = [batch["triggerExecution"] - batch["addBatch"] for batch in durations[1:]]
+    logs = [batch["walCommit"] + batch["commitOffsets"] for batch in durations[1:]]
     return Run(
         part=case.part,
         peer=case.peer,
         producers=case.producers,
         size=case.size,
         round=number,
-        batches=len(batches),
-        ms=float(sum(batch["triggerExecution"] for batch in batches)),
+        batches=len(durations),
+        ms=float(sum(batch["triggerExecution"] for batch in durations)),
         driver_ms=_median(driver),
         planning_ms=_median([all_ - log for all_, log in zip(driver, logs, strict=True)]),
         transactional_ids=len(ids) if case.peer == EOSKAFKA else None,
@@ -262,17 +277,17 @@ def _requests(there: Stage) -> Run:
             record_bytes=RECORD_BYTES,
             keyed=False,
         )
-    batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
-    if len(batches) != _WARM + _COUNTED:
-        raise BenchError(f"{_WARM + _COUNTED} batches were to run, and {len(batches)} did")
+    durations = [batch.durationMs for batch in batches(query)]
+    if len(durations) != _WARM + _COUNTED:
+        raise BenchError(f"{_WARM + _COUNTED} batches were to run, and {len(durations)} did")
     return Run(
         part="requests",
         peer=EOSKAFKA,
         producers=PER_SLOT,
         size=2,
         round=1,
-        batches=len(batches),
-        ms=float(sum(batch["triggerExecution"] for batch in batches)),
+        batches=len(durations),
+        ms=float(sum(batch["triggerExecution"] for batch in durations)),
         driver_ms=None,
         planning_ms=None,
         transactional_ids=None,

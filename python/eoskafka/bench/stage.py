@@ -17,6 +17,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -188,6 +189,11 @@ class Stage:
         yield topic
         # After a failure everything is removed together.
         self.admin.delete_topics([topic])
+
+
+def batches(query: StreamingQuery) -> list[StreamingQueryProgress]:
+    """The micro-batches of a query that had input, in their order."""
+    return [progress for progress in query.recentProgress if progress.numInputRows > 0]
 
 
 def _prefixed(settings: dict[str, str]) -> dict[str, str]:

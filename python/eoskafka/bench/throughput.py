@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count, count, number_of_records
 from eoskafka.bench.peers import EOSKAFKA, LIMITS, PEERS, READ_ONLY, Peer
-from eoskafka.bench.stage import Input, Machine, Phases, Stage, machine, stage
+from eoskafka.bench.stage import Input, Machine, Phases, Stage, batches, machine, stage
 from eoskafka.bench.usage import Usage, measured
 
 INPUT_TOPIC = "input"
@@ -142,18 +142,18 @@ def _run(there: Stage, settings: Settings, peer: Peer, number: int) -> Run:
             rows = _plan(there, settings, peer)
             with _used(there, there.spark_pid) as (own, broker):
                 query = there.run(peer, rows, name)
-            batches = [p.durationMs for p in query.recentProgress if p.numInputRows > 0]
-            ms = float(sum(batch["triggerExecution"] for batch in batches))
+            durations = [batch.durationMs for batch in batches(query)]
+            ms = float(sum(each["triggerExecution"] for each in durations))
         else:
             program = there.program(peer)
-            batches = []
+            durations = []
             with _used(there, program.pid) as (own, broker):
                 ms = program.run(there.prefix + INPUT_TOPIC, topic, topic)
         counted = _count(there, settings, peer, topic)
     return Run(
         peer=peer,
         round=number,
-        batches=len(batches),
+        batches=len(durations),
         ms=ms,
         usage=own,
         broker_cpu_s=broker.cpu_s if broker else None,

@@ -174,6 +174,9 @@ def scale(
     partitions: Annotated[
         str, typer.Option(help="Numbers of input partitions, with commas between them.")
     ] = "8,10,100,1000,2000,5000",
+    slots: Annotated[
+        str, typer.Option(help="Numbers of slots, with commas between them.")
+    ] = "1,2,4",
     planned: Annotated[int, typer.Option(help="Partitions to plan.", min=1)] = 10_000,
     batch_records: Annotated[
         str, typer.Option(help="Sizes of a batch, with commas between them.")
@@ -183,7 +186,7 @@ def scale(
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Producers, planning and batches as an input grows in partitions and batches shrink.
+    """Producers, planning and batches as partitions and slots grow and batches shrink.
 
     Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
     """
@@ -194,6 +197,7 @@ def scale(
     settings = Settings(
         records,
         _numbers(partitions, "--partitions"),
+        _numbers(slots, "--slots"),
         planned,
         _numbers(batch_records, "--batch-records"),
         rounds,

@@ -1,10 +1,8 @@
 package io.eoskafka.bench;
 
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 
@@ -18,31 +16,28 @@ final class ReadOnly implements PeerProgram.Peer {
 
   @Override
   public long run(String input, String output, String name) throws Exception {
-    try (Admin admin = Admin.create(clients.admin())) {
-      Map<TopicPartition, Long> ends = Threads.ends(admin, input);
-      List<Worker> workers = new ArrayList<>();
-      for (int thread = 0; thread < PeerProgram.THREADS; thread++) {
-        workers.add(new Worker(new Reader(clients, Threads.share(ends, thread))));
-      }
-      long nanos = Threads.run(workers);
-      long read = workers.stream().mapToLong(worker -> worker.records).sum();
-      long expected = ends.values().stream().mapToLong(end -> end).sum();
-      long bytes = workers.stream().mapToLong(worker -> worker.bytes).sum();
-      if (read != expected || bytes == 0) {
-        throw new IllegalStateException(
-            "read " + read + " of " + expected + " records, " + bytes + " bytes");
-      }
-      return nanos;
+    List<Worker> workers =
+        Threads.workers(clients, input, (share, thread) -> new Worker(clients, share));
+    long nanos = Threads.run(workers);
+    long read = workers.stream().mapToLong(worker -> worker.records).sum();
+    long expected = workers.stream().mapToLong(worker -> worker.expected).sum();
+    long bytes = workers.stream().mapToLong(worker -> worker.bytes).sum();
+    if (read != expected || bytes == 0) {
+      throw new IllegalStateException(
+          "read " + read + " of " + expected + " records, " + bytes + " bytes");
     }
+    return nanos;
   }
 
   private static final class Worker implements Threads.Worker {
     private final Reader reader;
+    private final long expected;
     private long records;
     private long bytes;
 
-    Worker(Reader reader) {
-      this.reader = reader;
+    Worker(PeerProgram.Clients clients, Map<TopicPartition, Long> ends) {
+      this.reader = new Reader(clients, ends);
+      this.expected = ends.values().stream().mapToLong(end -> end).sum();
     }
 
     @Override

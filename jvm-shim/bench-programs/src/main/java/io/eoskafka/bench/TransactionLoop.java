@@ -1,11 +1,8 @@
 package io.eoskafka.bench;
 
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -31,14 +28,9 @@ final class TransactionLoop implements PeerProgram.Peer {
 
   @Override
   public long run(String input, String output, String name) throws Exception {
-    try (Admin admin = Admin.create(clients.admin())) {
-      Map<TopicPartition, Long> ends = Threads.ends(admin, input);
-      List<Worker> workers = new ArrayList<>();
-      for (int thread = 0; thread < PeerProgram.THREADS; thread++) {
-        workers.add(new Worker(clients, Threads.share(ends, thread), output, name, thread));
-      }
-      return Threads.run(workers);
-    }
+    return Threads.run(
+        Threads.workers(
+            clients, input, (share, thread) -> new Worker(clients, share, output, name, thread)));
   }
 
   /** A transactional producer of bytes. */

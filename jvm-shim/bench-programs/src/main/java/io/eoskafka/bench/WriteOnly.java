@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -26,14 +25,11 @@ final class WriteOnly implements PeerProgram.Peer {
 
   @Override
   public long run(String input, String output, String name) throws Exception {
-    try (Admin admin = Admin.create(clients.admin())) {
-      Map<TopicPartition, Long> ends = Threads.ends(admin, input);
-      List<Worker> workers = new ArrayList<>();
-      for (int thread = 0; thread < PeerProgram.THREADS; thread++) {
-        workers.add(new Worker(clients, Threads.share(ends, thread), output, name + "-" + thread));
-      }
-      return Threads.run(workers);
-    }
+    return Threads.run(
+        Threads.workers(
+            clients,
+            input,
+            (share, thread) -> new Worker(clients, share, output, name + "-" + thread)));
   }
 
   private static final class Worker implements Threads.Worker {
