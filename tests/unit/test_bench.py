@@ -28,8 +28,9 @@ from eoskafka.bench.peers import (
 )
 from eoskafka.bench.plots import draw
 from eoskafka.bench.report import Report
+from eoskafka.bench.rounds import Result
 from eoskafka.bench.stage import Input, Machine
-from eoskafka.bench.throughput import Result, Run, Settings
+from eoskafka.bench.throughput import Run, Settings
 from eoskafka.bench.usage import Usage, measured
 from eoskafka.bench.values import numbers, values
 from eoskafka.cli import app
@@ -223,7 +224,7 @@ def test_a_wrong_run_ends_the_command_with_1(
 def test_an_output_that_cannot_be_read_ends_the_command_with_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def undecided(*_: object) -> Result:
+    def undecided(*_: object) -> Result[Run]:
         raise UndecidedError("an open transaction hides records")
 
     monkeypatch.setattr(throughput, "measure", undecided)
@@ -262,7 +263,7 @@ def test_peers_that_an_installed_package_does_not_carry_are_named_and_left_out(
 ) -> None:
     chosen: list[Settings] = []
 
-    def measure(settings: Settings, *_: object) -> Result:
+    def measure(settings: Settings, *_: object) -> Result[Run]:
         chosen.append(settings)
         return report(*ROUNDS).result
 

@@ -8,9 +8,10 @@ import pytest
 from eoskafka.audit import Fault
 from eoskafka.bench import epoch
 from eoskafka.bench.count import Count
-from eoskafka.bench.epoch import KEYS, WINDOW_RECORDS, Result, Run, Settings, WindowTally
+from eoskafka.bench.epoch import KEYS, WINDOW_RECORDS, Run, Settings, WindowTally
 from eoskafka.bench.epoch_report import EpochReport
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.rounds import Result
 from eoskafka.bench.stage import Machine
 from eoskafka.cli import app
 
@@ -60,7 +61,7 @@ def run(plan: str, peer: Peer, number: int, *batch_ms: int, count: Count = RIGHT
     return Run(plan, peer, number, batch_ms, commit, count)
 
 
-def result(*runs: Run) -> Result:
+def result(*runs: Run) -> Result[Run]:
     return Result(Settings(240_000, 4, 8, 200, 2), Machine(2, "17", "4.2.0"), runs)
 
 

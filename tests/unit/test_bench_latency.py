@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count
-from eoskafka.bench.latency import Arrivals, Result, Run, Settings
+from eoskafka.bench.latency import Arrivals, Run, Settings
 from eoskafka.bench.latency_report import LatencyReport, describe
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, STREAMS, Peer
 from eoskafka.bench.plots import draw
+from eoskafka.bench.rounds import Result
 from eoskafka.bench.stage import Machine
 
 SETTINGS = Settings(rate=2, seconds=1, warm_up_s=1, record_bytes=16, partitions=1, rounds=2)

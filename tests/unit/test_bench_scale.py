@@ -11,7 +11,8 @@ from eoskafka.bench import scale
 from eoskafka.bench.count import Count
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, OURS
 from eoskafka.bench.plots import draw
-from eoskafka.bench.scale import PER_PARTITION, PER_SLOT, Result, Run, Settings, cases
+from eoskafka.bench.rounds import Result
+from eoskafka.bench.scale import PER_PARTITION, PER_SLOT, Run, Settings, cases
 from eoskafka.bench.scale_report import ScaleReport
 from eoskafka.bench.stage import Machine
 from eoskafka.cli import app

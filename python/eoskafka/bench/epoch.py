@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
 from pyspark.sql import DataFrame, functions
 
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count, count, read
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
-from eoskafka.bench.stage import Input, Machine, Phases, Stage, batches, machine, stage
+from eoskafka.bench.rounds import Result, Watcher, in_rounds
+from eoskafka.bench.stage import Input, Stage, batches, stage
 
 # Of Spark, each with its defaults and with our settings.
 TAKING_PART = tuple(peer for peer in PEERS if peer.format is not None)
@@ -82,22 +83,6 @@ class Run:
     count: Count
 
 
-@dataclass(frozen=True)
-class Result:
-    """All runs, in their order, and what they were made with."""
-
-    settings: Settings
-    machine: Machine
-    runs: tuple[Run, ...]
-
-
-class Watcher(Phases, Protocol):
-    """Hears what happens."""
-
-    def ran(self, run: Run) -> None:
-        """A run has ended and its output is compared."""
-
-
 class WindowTally:
     """Takes results of the plan `windows`: text of window, key and count."""
 
@@ -142,7 +127,7 @@ class WindowTally:
         )
 
 
-def measure(settings: Settings, watcher: Watcher) -> Result:
+def measure(settings: Settings, watcher: Watcher[Run]) -> Result[Run]:
     """Run the benchmark; whatever happens, nothing that it started is left running.
 
     Raises:
@@ -158,13 +143,8 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
     ]
     with stage(inputs, watcher) as there:
         there.spark.conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
-        runs = []
-        for number in range(settings.rounds + 1):
-            for plan, peer in [*(("windows", peer) for peer in TAKING_PART), ("writers", EOSKAFKA)]:
-                runs.append(_run(there, settings, plan, peer, number))
-                watcher.ran(runs[-1])
-        where = machine(there.spark)
-    return Result(settings, where, tuple(runs))
+        cases = [*((_WINDOWS, peer) for peer in TAKING_PART), (_WRITERS, EOSKAFKA)]
+        return in_rounds(there, settings, cases, partial(_run, there, settings), watcher)
 
 
 def _inputs(settings: Settings) -> dict[str, int]:
@@ -175,10 +155,11 @@ def _inputs(settings: Settings) -> dict[str, int]:
     }
 
 
-def _run(there: Stage, settings: Settings, plan: str, peer: Peer, number: int) -> Run:
+def _run(there: Stage, settings: Settings, case: tuple[str, Peer], number: int) -> Run:
+    plan, peer = case
     name = f"{plan}-{peer.id}-{number}"
     with there.output(name, PARTITIONS) as topic:
-        if plan == "windows":
+        if plan == _WINDOWS:
             query = there.run(peer, _windows(there, settings, peer), name, "update")
         else:
             query = there.run(peer, _writers(there, settings, peer), name)
@@ -214,7 +195,7 @@ def _writers(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
 
 
 def _count(there: Stage, settings: Settings, plan: str, topic: str) -> Count:
-    if plan == "windows":
+    if plan == _WINDOWS:
         tally = WindowTally()
         read(there.bootstrap_servers, topic, tally)
         return tally.against(_inputs(settings)[_WINDOWS])

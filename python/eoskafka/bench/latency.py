@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -27,7 +27,8 @@ from eoskafka.bench.count import Count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import produce
 from eoskafka.bench.peers import EOSKAFKA, LOOP, PEERS, Peer
-from eoskafka.bench.stage import Machine, Phases, Stage, batches, machine, stage
+from eoskafka.bench.rounds import Result, Watcher, in_rounds
+from eoskafka.bench.stage import Stage, batches, stage
 
 # The plain loop commits when it likes: its latency is a setting, not a property.
 TAKING_PART = tuple(peer for peer in PEERS if peer.name != LOOP.name)
@@ -90,33 +91,13 @@ class Run:
     count: Count
 
 
-@dataclass(frozen=True)
-class Result:
-    """All runs, in their order, and what they were made with."""
-
-    settings: Settings
-    machine: Machine
-    runs: tuple[Run, ...]
-
-
-class Watcher(Phases, Protocol):
-    """Hears what happens."""
-
-    def ran(self, run: Run) -> None:
-        """A run has ended and its output is compared."""
-
-
-def measure(settings: Settings, watcher: Watcher, bootstrap_servers: str | None = None) -> Result:
+def measure(
+    settings: Settings, watcher: Watcher[Run], bootstrap_servers: str | None = None
+) -> Result[Run]:
     """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
     with_peers = set(settings.peers) != {EOSKAFKA}
     with stage([], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers) as there:
-        runs = []
-        for number in range(settings.rounds + 1):
-            for peer in settings.peers:
-                runs.append(_run(there, settings, peer, number))
-                watcher.ran(runs[-1])
-        where = machine(there.spark)
-    return Result(settings, where, tuple(runs))
+        return in_rounds(there, settings, settings.peers, partial(_run, there, settings), watcher)
 
 
 def _run(there: Stage, settings: Settings, peer: Peer, number: int) -> Run:

@@ -20,8 +20,8 @@ import json
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import partial
 
 from kafka import TopicPartition
 from pyspark.sql.streaming.query import StreamingQuery
@@ -30,7 +30,8 @@ from eoskafka.bench.count import Count, count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import load
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
-from eoskafka.bench.stage import Input, Machine, Phases, Stage, batches, machine, stage
+from eoskafka.bench.rounds import Result, Watcher, in_rounds
+from eoskafka.bench.stage import Input, Stage, batches, stage
 
 OUTPUT_PARTITIONS = 8
 SLOTS_PARTITIONS = 8
@@ -111,22 +112,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Result:
-    """All runs, in their order, and what they were made with."""
-
-    settings: Settings
-    machine: Machine
-    runs: tuple[Run, ...]
-
-
-class Watcher(Phases, Protocol):
-    """Hears what happens."""
-
-    def ran(self, run: Run) -> None:
-        """A run has ended and its output is compared."""
-
-
-@dataclass(frozen=True)
 class Case:
     """One query to be run; the fields are those of `Run`.
 
@@ -145,7 +130,7 @@ class Case:
     slots: int | None = None
 
 
-def measure(settings: Settings, watcher: Watcher) -> Result:
+def measure(settings: Settings, watcher: Watcher[Run]) -> Result[Run]:
     """Run the benchmark; whatever happens, nothing that it started is left running.
 
     Raises:
@@ -158,15 +143,10 @@ def measure(settings: Settings, watcher: Watcher) -> Result:
     everything = list(cases(settings))
     inputs = dict.fromkeys(case.given for case in everything)
     with stage(inputs, watcher) as there:
-        runs = []
-        for number in range(settings.rounds + 1):
-            for case in everything:
-                runs.append(_run(there, case, number))
-                watcher.ran(runs[-1])
-        runs.append(_requests(there))
-        watcher.ran(runs[-1])
-        where = machine(there.spark)
-    return Result(settings, where, tuple(runs))
+        result = in_rounds(there, settings, everything, partial(_run, there), watcher)
+        requests = _requests(there)
+        watcher.ran(requests)
+    return replace(result, runs=(*result.runs, requests))
 
 
 def cases(settings: Settings) -> Iterator[Case]:

@@ -5,34 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic
 
 from rich.table import Table
 
 from eoskafka import __version__
 from eoskafka.bench.count import Count
-from eoskafka.bench.stage import Machine
+from eoskafka.bench.rounds import Result, Run
 from eoskafka.cluster.jars import KAFKA_VERSION
-
-
-class _Run(Protocol):
-    @property
-    def round(self) -> int: ...
-    @property
-    def count(self) -> Count: ...
-
-
-Run = TypeVar("Run", bound=_Run)
-_AnyRun = TypeVar("_AnyRun", bound=_Run, covariant=True)
-
-
-class _Result(Protocol[_AnyRun]):
-    @property
-    def settings(self) -> Any: ...
-    @property
-    def machine(self) -> Machine: ...
-    @property
-    def runs(self) -> tuple[_AnyRun, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +33,7 @@ class Spread:
 class Summary(Generic[Run]):
     """The runs of a result. Warm-ups (round 0) count only if they were wrong."""
 
-    def __init__(self, result: _Result[Run]) -> None:
+    def __init__(self, result: Result[Run]) -> None:
         self.result = result
         self.wrong = [run for run in result.runs if not run.count.is_right]
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count, count, number_of_records
 from eoskafka.bench.peers import EOSKAFKA, LIMITS, PEERS, READ_ONLY, Peer
-from eoskafka.bench.stage import Input, Machine, Phases, Stage, batches, machine, stage
+from eoskafka.bench.rounds import Result, Watcher, in_rounds
+from eoskafka.bench.stage import Input, Stage, batches, stage
 from eoskafka.bench.usage import Usage, measured
 
 INPUT_TOPIC = "input"
@@ -87,23 +89,9 @@ class Run:
         return self.count.records * 1_000 / self.ms
 
 
-@dataclass(frozen=True)
-class Result:
-    """All runs, in their order, and what they were made with."""
-
-    settings: Settings
-    machine: Machine
-    runs: tuple[Run, ...]
-
-
-class Watcher(Phases, Protocol):
-    """Hears what happens."""
-
-    def ran(self, run: Run) -> None:
-        """A run has ended and its output is counted."""
-
-
-def measure(settings: Settings, watcher: Watcher, bootstrap_servers: str | None = None) -> Result:
+def measure(
+    settings: Settings, watcher: Watcher[Run], bootstrap_servers: str | None = None
+) -> Result[Run]:
     """Run the benchmark; whatever happens, nothing that it started is left running.
 
     Args:
@@ -126,13 +114,7 @@ def measure(settings: Settings, watcher: Watcher, bootstrap_servers: str | None 
     with stage(
         [given], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers
     ) as there:
-        runs = []
-        for number in range(settings.rounds + 1):
-            for peer in everyone:
-                runs.append(_run(there, settings, peer, number))
-                watcher.ran(runs[-1])
-        where = machine(there.spark)
-    return Result(settings, where, tuple(runs))
+        return in_rounds(there, settings, everyone, partial(_run, there, settings), watcher)
 
 
 def _run(there: Stage, settings: Settings, peer: Peer, number: int) -> Run:

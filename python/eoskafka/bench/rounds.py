@@ -1,0 +1,72 @@
+"""What every benchmark does: one run of each case, then rounds of one run each, in turn.
+
+So whatever else the machine does meets all cases alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from eoskafka.bench.count import Count
+from eoskafka.bench.stage import Machine, Phases, Stage, machine
+
+
+class _Run(Protocol):
+    @property
+    def round(self) -> int: ...
+    @property
+    def count(self) -> Count: ...
+
+
+Case = TypeVar("Case")
+Run = TypeVar("Run", bound=_Run)
+_RunTold = TypeVar("_RunTold", bound=_Run, contravariant=True)
+
+
+@dataclass(frozen=True)
+class Result(Generic[Run]):
+    """All runs, in their order, and what they were made with.
+
+    Attributes:
+        settings: the benchmark's.
+        machine: where it ran.
+        runs: those of round 0 are warm-ups.
+    """
+
+    settings: Any
+    machine: Machine
+    runs: tuple[Run, ...]
+
+
+class Watcher(Phases, Protocol[_RunTold]):
+    """Hears what happens."""
+
+    def ran(self, run: _RunTold) -> None:
+        """A run has ended and its output is compared."""
+
+
+def in_rounds(
+    there: Stage,
+    settings: Any,
+    cases: Iterable[Case],
+    run: Callable[[Case, int], Run],
+    watcher: Watcher[Run],
+) -> Result[Run]:
+    """Run each case once untimed, and then `settings.rounds` times.
+
+    Args:
+        there: where they run.
+        settings: the benchmark's.
+        cases: what each round runs, in this order.
+        run: runs a case in a round.
+        watcher: told of each run.
+    """
+    everything = tuple(cases)
+    runs = []
+    for number in range(settings.rounds + 1):
+        for case in everything:
+            runs.append(run(case, number))
+            watcher.ran(runs[-1])
+    return Result(settings, machine(there.spark), tuple(runs))
