@@ -53,7 +53,10 @@ final class SlotConsumer {
 
   private static final class Cursor {
     final TopicPartition partition;
-    List<ConsumerRecord<byte[], byte[]>> buffer = List.of();
+
+    /** Not the client's list: each record would be got through two wrappers. */
+    ConsumerRecord<byte[], byte[]>[] buffer = none();
+
     int index;
 
     /** The consumer's position: after everything in the buffer, control records included. */
@@ -80,13 +83,18 @@ final class SlotConsumer {
     }
 
     boolean bufferEmpty() {
-      return index == buffer.size();
+      return index == buffer.length;
     }
 
     void moveTo(long offset) {
-      buffer = List.of();
+      buffer = none();
       index = 0;
       position = offset;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static ConsumerRecord<byte[], byte[]>[] none() {
+      return new ConsumerRecord[0];
     }
   }
 
@@ -232,7 +240,7 @@ final class SlotConsumer {
     while (true) {
       if (current != null) {
         if (!current.bufferEmpty()) {
-          ConsumerRecord<byte[], byte[]> record = current.buffer.get(current.index);
+          ConsumerRecord<byte[], byte[]> record = current.buffer[current.index];
           if (record.offset() < current.end) {
             current.index++;
             current.hasGiven = true;
@@ -258,7 +266,7 @@ final class SlotConsumer {
     boolean drained =
         cursor.bufferEmpty()
             ? cursor.position >= cursor.end
-            : cursor.buffer.get(cursor.index).offset() >= cursor.end;
+            : cursor.buffer[cursor.index].offset() >= cursor.end;
     if (drained && cursor.reading) {
       cursor.reading = false;
       reading--;
@@ -369,7 +377,7 @@ final class SlotConsumer {
       Map<String, Uuid> ids) {
     Cursor cursor = cursors.get(partition);
     cursor.isReplaced |= isOther(cursor, ids);
-    cursor.buffer = records;
+    cursor.buffer = records.toArray(Cursor.none());
     cursor.index = 0;
     cursor.position = next.offset();
     cursor.leaderEpoch = next.leaderEpoch();
