@@ -10,6 +10,7 @@ import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.wire.BrokerVersions;
 import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.OutputTopics;
 import io.eoskafka.wire.TransactionEnds;
 import java.time.Duration;
 import java.util.HashMap;
@@ -57,6 +58,7 @@ public final class EpochSession {
   private final SinkIdentity identity;
   private final DecisionTopic topic;
   private final DecisionLog log;
+  private final ClientSettings writers;
   private final int transactionTimeoutMs;
   private final long timeoutCheckMs;
   private long generation;
@@ -84,6 +86,7 @@ public final class EpochSession {
             () ->
                 new SinkIdentity(owner.id(), cluster, options.decisionTopic(), topic.partitions()));
     timeoutCheckMs = topic.timeoutCheckMs();
+    writers = OutputTopics.settings(options, admin);
     transactionTimeoutMs = chooseTimeout(topic.maxTransactionTimeoutMs());
     log =
         DecisionLog.open(
@@ -291,7 +294,7 @@ public final class EpochSession {
             log.run(),
             generation,
             epoch,
-            options.client(),
+            writers,
             transactionTimeoutMs,
             topic.name(),
             topic.markerPartitions(),

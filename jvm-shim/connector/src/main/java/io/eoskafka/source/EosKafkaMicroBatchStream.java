@@ -17,6 +17,7 @@ import io.eoskafka.task.TaskScope;
 import io.eoskafka.task.TaskTransaction;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.OutputTopics;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -97,6 +98,9 @@ public final class EosKafkaMicroBatchStream
   private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
 
   private boolean isHandedOver;
+
+  /** Of the producers of task scope; known with the first batch. */
+  private ClientSettings sinkClient;
 
   /** For stable offsets, in this run. */
   private long tasksWaitedMs;
@@ -522,6 +526,9 @@ public final class EosKafkaMicroBatchStream
           "EOSKAFKA_SCOPE_BROKEN",
           Map.of("detail", "the query's sink was not known to be eoskafka when it was planned"));
     }
+    if (sinkClient == null) {
+      sinkClient = OutputTopics.settings(sink, admin);
+    }
     progress.batchBegins();
     return new TaskScope(
         token,
@@ -534,7 +541,7 @@ public final class EosKafkaMicroBatchStream
         sink.taskTransactionTimeoutMs(),
         client,
         !options.failOnDataLoss(),
-        sink.client(),
+        sinkClient,
         sink.registerTopics());
   }
 

@@ -66,7 +66,28 @@ class ClientSettingsTest {
   }
 
   @Test
+  void anOpenBatchForEachPartitionLeavesHalfOfTheBuffer() {
+    assertThat(batchBytes(settings().forPartitions(8))).isEqualTo(512 << 10);
+    assertThat(batchBytes(settings().forPartitions(64))).isEqualTo(512 << 10);
+    assertThat(batchBytes(settings().forPartitions(1_024))).isEqualTo(32 << 10);
+    assertThat(batchBytes(settings().forPartitions(100_000))).isEqualTo(4 << 10);
+    assertThat(batchBytes(settings())).isEqualTo(64 << 10);
+    assertThat(batchBytes(settings().forPartitions(0))).isEqualTo(64 << 10);
+    assertThat(batchBytes(settings("kafka.buffer.memory", "1048576").forPartitions(8)))
+        .isEqualTo(64 << 10);
+    assertThat(batchBytes(settings("kafka.buffer.memory", "1000").forPartitions(8)))
+        .isEqualTo(1_000);
+    assertThat(settings("kafka.batch.size", "7").forPartitions(8).producer("tx", 1))
+        .containsEntry(ProducerConfig.BATCH_SIZE_CONFIG, "7");
+  }
+
+  private static Object batchBytes(ClientSettings settings) {
+    return settings.producer("tx", 1_000).get(ProducerConfig.BATCH_SIZE_CONFIG);
+  }
+
+  @Test
   void equalSettingsAreEqual() {
+    assertThat(settings().forPartitions(8)).isEqualTo(settings().forPartitions(500));
     assertThat(settings("kafka.linger.ms", "1")).isEqualTo(settings("kafka.linger.ms", "1"));
     assertThat(settings("kafka.linger.ms", "1")).isNotEqualTo(settings("kafka.linger.ms", "2"));
   }
