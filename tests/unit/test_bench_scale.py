@@ -91,11 +91,14 @@ def test_a_run_that_was_wrong_has_no_time() -> None:
     assert rows.greatest == 1_000
 
 
-@pytest.mark.parametrize("given", ["8,many", "0", ""])
-def test_numbers_that_are_none_are_a_usage_error(
-    given: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [("--partitions", "8,many"), ("--partitions", "0"), ("--partitions", ""), ("--slots", "1,16")],
+)
+def test_numbers_that_cannot_be_run_are_a_usage_error(
+    option: str, given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scale, "measure", None)
     with pytest.raises(SystemExit) as ended:
-        raise SystemExit(app.run(["bench", "scale", "--partitions", given]))
+        raise SystemExit(app.run(["bench", "scale", option, given]))
     assert ended.value.code == 2

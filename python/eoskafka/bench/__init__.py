@@ -9,6 +9,7 @@ They need `eoskafka[bench]`, and Maven for the peers' jars, which no wheel carri
 | `scale.py`      | thousands of partitions, small batches, requests per transaction   |
 | `epoch.py`      | batch times of plans that shuffle, and the commit of many writers  |
 | `stage.py`      | the brokers and the session that peers share                       |
+| `rounds.py`     | rounds of one run of each case, and their result                   |
 | `peers.py`      | who takes part, with which settings, and their jars                |
 | `programs.py`   | peers in JVMs of their own                                         |
 | `usage.py`      | CPU time and memory of a peer's processes                          |

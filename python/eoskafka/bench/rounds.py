@@ -1,4 +1,4 @@
-"""What every benchmark does: one run of each case, then rounds of one run each, in turn.
+"""What every benchmark does: rounds of one run of each case, in turn; the first ones are warm-ups.
 
 So whatever else the machine does meets all cases alike.
 """
@@ -32,7 +32,7 @@ class Result(Generic[Run]):
     Attributes:
         settings: the benchmark's.
         machine: where it ran.
-        runs: those of round 0 are warm-ups.
+        runs: those of round 0 and below are warm-ups.
     """
 
     settings: Any
@@ -53,8 +53,9 @@ def in_rounds(
     cases: Iterable[Case],
     run: Callable[[Case, int], Run],
     watcher: Watcher[Run],
+    warm_ups: int = 1,
 ) -> Result[Run]:
-    """Run each case once untimed, and then `settings.rounds` times.
+    """Run each case so many times untimed, and then `settings.rounds` times.
 
     Args:
         there: where they run.
@@ -62,10 +63,11 @@ def in_rounds(
         cases: what each round runs, in this order.
         run: runs a case in a round.
         watcher: told of each run.
+        warm_ups: rounds that are not timed.
     """
     everything = tuple(cases)
     runs = []
-    for number in range(settings.rounds + 1):
+    for number in range(1 - warm_ups, settings.rounds + 1):
         for case in everything:
             runs.append(run(case, number))
             watcher.ran(runs[-1])

@@ -31,7 +31,7 @@ class Spread:
 
 
 class Summary(Generic[Run]):
-    """The runs of a result. Warm-ups (round 0) count only if they were wrong."""
+    """The runs of a result. Warm-ups (round 0 and below) count only if they were wrong."""
 
     def __init__(self, result: Result[Run]) -> None:
         self.result = result
@@ -90,7 +90,7 @@ def as_dict(spread: Spread | None) -> dict[str, float] | None:
 
 def round_name(number: int) -> str:
     """A round in words."""
-    return f"round {number}" if number else "warm-up"
+    return f"round {number}" if number > 0 else "warm-up"
 
 
 def describe_faults(counted: Count) -> str:

@@ -35,7 +35,8 @@ class Settings:
         records: in the input topic.
         record_bytes: length of each value, in bytes.
         partitions: of the input topic and of every output topic.
-        rounds: timed runs of each peer, after one untimed run each.
+        rounds: timed runs of each peer.
+        warm_ups: untimed runs of each before: Java compiles in the first few.
         keyed: whether records have keys (8 bytes, all different).
         plan: between source and sink: `identity` (a select of key and value), or `pandas`
             (`mapInPandas` of a function that returns what it is given).
@@ -48,6 +49,7 @@ class Settings:
     record_bytes: int
     partitions: int
     rounds: int
+    warm_ups: int = 1
     keyed: bool = False
     plan: str = "identity"
     peers: tuple[Peer, ...] = PEERS
@@ -61,7 +63,7 @@ class Run:
 
     Attributes:
         peer: whose; or one of the two limits.
-        round: 0 is the warm-up.
+        round: 0 and below are warm-ups.
         batches: micro-batches with input; 0 for a peer without such.
         ms: what rows per second are computed from. In Spark `durationMs.triggerExecution`, summed
             over the query's micro-batches with input: planning, reading, writing and both of
@@ -114,7 +116,10 @@ def measure(
     with stage(
         [given], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers
     ) as there:
-        return in_rounds(there, settings, everyone, partial(_run, there, settings), watcher)
+        return in_rounds(
+            *(there, settings, everyone, partial(_run, there, settings), watcher),
+            warm_ups=settings.warm_ups,
+        )
 
 
 def _run(there: Stage, settings: Settings, peer: Peer, number: int) -> Run:

@@ -66,6 +66,9 @@ def throughput(
     record_bytes: Annotated[int, typer.Option(help="Bytes of each value.", min=8)] = 100,
     partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
     rounds: Annotated[int, typer.Option(help="Timed runs of each peer.", min=1)] = 5,
+    warm_ups: Annotated[
+        int, typer.Option(help="Untimed runs of each before, in which Java compiles.", min=1)
+    ] = 3,
     keyed: Annotated[bool, typer.Option("--keyed", help="Give records keys of 8 bytes.")] = False,
     plan: Annotated[
         Plan, typer.Option(help="Between source and sink: a select, or mapInPandas.")
@@ -96,7 +99,8 @@ def throughput(
 
     chosen, limits = _peers(peers, plan)
     settings = Settings(
-        records, record_bytes, partitions, rounds, keyed, plan.value, chosen, limits, slots
+        *(records, record_bytes, partitions, rounds, warm_ups),
+        *(keyed, plan.value, chosen, limits, slots),
     )
     _report(
         lambda: Report(measure(settings, _Messages(describe), bootstrap_servers)),
@@ -191,13 +195,18 @@ def scale(
     Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
     """
     _require_extras()
-    from eoskafka.bench.scale import Settings, measure
+    from eoskafka.bench.scale import SLOTS_PARTITIONS, Settings, measure
     from eoskafka.bench.scale_report import ScaleReport, describe
 
+    wanted_slots = _numbers(slots, "--slots")
+    if max(wanted_slots) > SLOTS_PARTITIONS:
+        raise typer.BadParameter(
+            f"the input has {SLOTS_PARTITIONS} partitions, and no more slots", param_hint="--slots"
+        )
     settings = Settings(
         records,
         _numbers(partitions, "--partitions"),
-        _numbers(slots, "--slots"),
+        wanted_slots,
         planned,
         _numbers(batch_records, "--batch-records"),
         rounds,

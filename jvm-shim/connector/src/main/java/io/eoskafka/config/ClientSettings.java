@@ -46,13 +46,13 @@ public final class ClientSettings implements Serializable {
   private static final int BUFFER_BYTES = ofProducer(ProducerConfig.BUFFER_MEMORY_CONFIG);
   private static final int LEAST_BATCH_BYTES = 4_096;
 
-  /** Where a row names its topic, and nobody says how many there are. */
-  private static final int UNKNOWN_PARTITIONS = 512;
+  /** Of a topic that a row names, of one that is not there yet, or that nobody tells of. */
+  private static final int UNKNOWN_PARTITIONS = 128;
 
   private final TreeMap<String, String> given = new TreeMap<>();
 
-  /** A hint, and so no part of what makes two settings equal. */
-  private int outputPartitions = UNKNOWN_PARTITIONS;
+  /** 0 if not known; a hint, and so no part of what makes two settings equal. */
+  private int outputPartitions;
 
   /**
    * @param options the options of a source or sink as Spark hands them over; keys in any case
@@ -83,13 +83,13 @@ public final class ClientSettings implements Serializable {
    */
   public ClientSettings forPartitions(int number) {
     ClientSettings other = new ClientSettings(given);
-    other.outputPartitions = number == 0 ? UNKNOWN_PARTITIONS : number;
+    other.outputPartitions = number;
     return other;
   }
 
   /** The same for records that clients without any codec have to read. */
   public ClientSettings uncompressed() {
-    ClientSettings other = new ClientSettings(given);
+    ClientSettings other = forPartitions(outputPartitions);
     other.given.put(ProducerConfig.COMPRESSION_TYPE_CONFIG, "none");
     return other;
   }
@@ -114,7 +114,7 @@ public final class ClientSettings implements Serializable {
     return DEFAULTS.get("producer").get(setting).asInt();
   }
 
-  /** For the data path: assigned partitions, no group, big fetches. */
+  /** For the data path: assigned partitions, no group, large polls. */
   public Map<String, Object> dataConsumer(String clientId) {
     Map<String, Object> config = defaults("consumer");
     config.putAll(given);
@@ -201,13 +201,15 @@ public final class ClientSettings implements Serializable {
   }
 
   /**
-   * One open batch for each partition may take half of the buffer. In one that is full every batch
-   * is sent with the few records that it has: three to six times slower, as measured.
+   * One open batch for each partition is to take no more than half of the buffer. In one that is
+   * full every batch is sent with the few records that it has, which is several times slower.
    */
   private int batchBytes() {
     long buffer = number(ProducerConfig.BUFFER_MEMORY_CONFIG, BUFFER_BYTES);
-    long share = Math.max(LEAST_BATCH_BYTES, buffer / 2 / outputPartitions);
-    return (int) Math.min(buffer, Math.min(BATCH_BYTES, share));
+    int partitions = outputPartitions == 0 ? UNKNOWN_PARTITIONS : outputPartitions;
+    long share = Math.max(LEAST_BATCH_BYTES, buffer / 2 / partitions);
+    long request = number(ProducerConfig.MAX_REQUEST_SIZE_CONFIG, BATCH_BYTES);
+    return (int) Math.min(Math.min(buffer, request), Math.min(BATCH_BYTES, share));
   }
 
   /** As long as batches may fill within the time that a user has given for a delivery. */

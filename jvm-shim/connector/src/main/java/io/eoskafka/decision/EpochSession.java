@@ -58,7 +58,7 @@ public final class EpochSession {
   private final SinkIdentity identity;
   private final DecisionTopic topic;
   private final DecisionLog log;
-  private final ClientSettings writers;
+  private final OutputTopics outputs;
   private final int transactionTimeoutMs;
   private final long timeoutCheckMs;
   private long generation;
@@ -86,7 +86,7 @@ public final class EpochSession {
             () ->
                 new SinkIdentity(owner.id(), cluster, options.decisionTopic(), topic.partitions()));
     timeoutCheckMs = topic.timeoutCheckMs();
-    writers = OutputTopics.settings(options, admin);
+    outputs = new OutputTopics(admin);
     transactionTimeoutMs = chooseTimeout(topic.maxTransactionTimeoutMs());
     log =
         DecisionLog.open(
@@ -264,11 +264,11 @@ public final class EpochSession {
   /**
    * Begins to write an epoch.
    *
-   * @param registerTopics of this write: the session may be another one's of the same run
+   * @param sink of this write: the session may be another one's of the same run
    * @throws EosKafkaException {@code EOSKAFKA_SECOND_WRITE} if this run has written it before,
    *     {@code EOSKAFKA_RUN_ENDED} if it could not finish one, {@code EOSKAFKA_EPOCH_TAKEN}
    */
-  public EpochBatch begin(long epoch, List<String> registerTopics) {
+  public EpochBatch begin(long epoch, SinkOptions sink) {
     if (finished == epoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
@@ -294,12 +294,12 @@ public final class EpochSession {
             log.run(),
             generation,
             epoch,
-            writers,
+            outputs.settings(sink),
             transactionTimeoutMs,
             topic.name(),
             topic.markerPartitions(),
             again ? lost : null,
-            registerTopics);
+            sink.registerTopics());
     return new EpochBatch(this, scope, owner.plan(epoch), again ? unlogged : null, lost);
   }
 

@@ -48,13 +48,7 @@ public final class BatchWrite {
     Optional<RunningQuery> query = RunningQuery.onThisThread();
     if (query.isPresent()) {
       EpochOwner owner = EpochOwner.ofForeachBatch(query.get(), options.writeId().orElse(""));
-      write(
-          rows,
-          columns,
-          EpochSession.of(owner, options),
-          query.get().batch(),
-          options.registerTopics(),
-          false);
+      write(rows, columns, EpochSession.of(owner, options), query.get().batch(), options, false);
       return;
     }
     RunningQuery.checkpointOf(rows)
@@ -69,7 +63,7 @@ public final class BatchWrite {
     EpochSession session =
         EpochSession.of(EpochOwner.ofJob(name, options.decisionTopic()), options);
     try {
-      write(rows, columns, session, 0, options.registerTopics(), !comesAgain);
+      write(rows, columns, session, 0, options, !comesAgain);
       if (!comesAgain) {
         forget(session, name);
       }
@@ -94,9 +88,9 @@ public final class BatchWrite {
       OutputColumns columns,
       EpochSession session,
       long epoch,
-      List<String> registerTopics,
+      SinkOptions options,
       boolean onlyOnce) {
-    EpochBatch batch = session.begin(epoch, registerTopics);
+    EpochBatch batch = session.begin(epoch, options);
     boolean done = false;
     try {
       List<ReportMessage> reports =

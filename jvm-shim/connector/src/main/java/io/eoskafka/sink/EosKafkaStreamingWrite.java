@@ -82,9 +82,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (plan.isStateful()) {
       sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
     }
-    epoch =
-        EpochSession.of(EpochOwner.ofSink(query), options)
-            .begin(plan.epoch(), options.registerTopics());
+    epoch = EpochSession.of(EpochOwner.ofSink(query), options).begin(plan.epoch(), options);
     return new EpochScopeWriterFactory(epoch.scope(), columns);
   }
 

@@ -71,6 +71,7 @@ public final class EosKafkaMicroBatchStream
   // stops them.
   private Admin admin;
   private Topics topics;
+  private OutputTopics outputs;
   private GroupProgress progress;
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
   private boolean isAvailableNow;
@@ -99,9 +100,6 @@ public final class EosKafkaMicroBatchStream
 
   private boolean isHandedOver;
 
-  /** Of the producers of task scope; known with the first batch. */
-  private ClientSettings sinkClient;
-
   /** For stable offsets, in this run. */
   private long tasksWaitedMs;
 
@@ -126,6 +124,7 @@ public final class EosKafkaMicroBatchStream
       Set<String> hidden = decisionTopics();
       admin = Admin.create(client.admin("eoskafka-driver-" + run));
       topics = new Topics(admin, options, hidden);
+      outputs = new OutputTopics(admin);
       progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
     }
   }
@@ -526,9 +525,6 @@ public final class EosKafkaMicroBatchStream
           "EOSKAFKA_SCOPE_BROKEN",
           Map.of("detail", "the query's sink was not known to be eoskafka when it was planned"));
     }
-    if (sinkClient == null) {
-      sinkClient = OutputTopics.settings(sink, admin);
-    }
     progress.batchBegins();
     return new TaskScope(
         token,
@@ -541,7 +537,7 @@ public final class EosKafkaMicroBatchStream
         sink.taskTransactionTimeoutMs(),
         client,
         !options.failOnDataLoss(),
-        sinkClient,
+        outputs.settings(sink),
         sink.registerTopics());
   }
 

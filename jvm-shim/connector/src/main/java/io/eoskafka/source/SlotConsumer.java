@@ -52,10 +52,13 @@ final class SlotConsumer {
       new IdlePool<>(resting -> resting.closeNow());
 
   private static final class Cursor {
+    @SuppressWarnings("unchecked")
+    private static final ConsumerRecord<byte[], byte[]>[] NONE = new ConsumerRecord[0];
+
     final TopicPartition partition;
 
     /** Not the client's list: each record would be got through two wrappers. */
-    ConsumerRecord<byte[], byte[]>[] buffer = none();
+    ConsumerRecord<byte[], byte[]>[] buffer = NONE;
 
     int index;
 
@@ -87,14 +90,9 @@ final class SlotConsumer {
     }
 
     void moveTo(long offset) {
-      buffer = none();
+      buffer = NONE;
       index = 0;
       position = offset;
-    }
-
-    @SuppressWarnings("unchecked")
-    private static ConsumerRecord<byte[], byte[]>[] none() {
-      return new ConsumerRecord[0];
     }
   }
 
@@ -377,7 +375,7 @@ final class SlotConsumer {
       Map<String, Uuid> ids) {
     Cursor cursor = cursors.get(partition);
     cursor.isReplaced |= isOther(cursor, ids);
-    cursor.buffer = records.toArray(Cursor.none());
+    cursor.buffer = records.toArray(Cursor.NONE);
     cursor.index = 0;
     cursor.position = next.offset();
     cursor.leaderEpoch = next.leaderEpoch();

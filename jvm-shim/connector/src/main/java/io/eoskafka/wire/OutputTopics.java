@@ -1,35 +1,60 @@
 package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
-import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
-import java.util.Collection;
+import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.List;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.clients.admin.DescribeTopicsOptions;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The topics that a sink writes to, as far as its options say. */
+/** The topics that a query writes to, as far as a sink's options say; asked for now and then. */
 public final class OutputTopics {
   private static final Logger LOG = LoggerFactory.getLogger(OutputTopics.class);
+  private static final long ASK_AGAIN_NANOS = Duration.ofMinutes(1).toNanos();
 
-  private OutputTopics() {}
+  /** Nobody is to wait for a hint as long as for an answer. */
+  private static final int PATIENCE_MS = 2_000;
+
+  private final Admin admin;
+  private List<String> topics = List.of();
+  private int partitions;
+  private long askedNanos;
+
+  public OutputTopics(Admin admin) {
+    this.admin = admin;
+  }
 
   /**
    * The settings of a sink's producers, which depend on how many partitions they write to. Where
    * that cannot be found out, those for an unknown number: whatever is wrong with a topic, its
    * producer says it better.
    */
-  public static ClientSettings settings(SinkOptions sink, Admin admin) {
-    Collection<String> topics =
-        sink.topic() == null ? sink.registerTopics() : List.of(sink.topic());
-    int partitions = 0;
-    try {
-      partitions = TopicIds.present(admin, topics, sink.client()).size();
-    } catch (EosKafkaException | KafkaException e) {
-      LOG.info("The partitions of {} could not be found out: {}", topics, e.toString());
+  public ClientSettings settings(SinkOptions sink) {
+    List<String> wanted = sink.topic() == null ? sink.registerTopics() : List.of(sink.topic());
+    if (wanted.isEmpty() || sink.client().given(ProducerConfig.BATCH_SIZE_CONFIG) != null) {
+      return sink.client();
+    }
+    if (!wanted.equals(topics) || System.nanoTime() - askedNanos > ASK_AGAIN_NANOS) {
+      partitions = count(wanted, sink.client());
+      topics = wanted;
+      askedNanos = System.nanoTime();
     }
     return sink.client().forPartitions(partitions);
+  }
+
+  private int count(List<String> wanted, ClientSettings client) {
+    try {
+      DescribeTopicsOptions soon = new DescribeTopicsOptions().timeoutMs(PATIENCE_MS);
+      return TopicIds.present(admin, wanted, client, soon).size();
+    } catch (UncheckedIOException e) {
+      throw e; // The query is being stopped.
+    } catch (RuntimeException e) {
+      LOG.info("The partitions of {} could not be found out: {}", wanted, e.toString());
+      return 0;
+    }
   }
 }

@@ -67,12 +67,14 @@ class ClientSettingsTest {
 
   @Test
   void anOpenBatchForEachPartitionLeavesHalfOfTheBuffer() {
-    assertThat(batchBytes(settings().forPartitions(8))).isEqualTo(512 << 10);
-    assertThat(batchBytes(settings().forPartitions(64))).isEqualTo(512 << 10);
+    assertThat(batchBytes(settings().forPartitions(8))).isEqualTo(511 << 10);
+    assertThat(batchBytes(settings().forPartitions(64))).isEqualTo(511 << 10);
     assertThat(batchBytes(settings().forPartitions(1_024))).isEqualTo(32 << 10);
     assertThat(batchBytes(settings().forPartitions(100_000))).isEqualTo(4 << 10);
-    assertThat(batchBytes(settings())).isEqualTo(64 << 10);
-    assertThat(batchBytes(settings().forPartitions(0))).isEqualTo(64 << 10);
+    assertThat(batchBytes(settings())).isEqualTo(256 << 10);
+    assertThat(batchBytes(settings().forPartitions(0))).isEqualTo(256 << 10);
+    assertThat(batchBytes(settings("kafka.max.request.size", "200000").forPartitions(8)))
+        .isEqualTo(200_000);
     assertThat(batchBytes(settings("kafka.buffer.memory", "1048576").forPartitions(8)))
         .isEqualTo(64 << 10);
     assertThat(batchBytes(settings("kafka.buffer.memory", "1000").forPartitions(8)))
