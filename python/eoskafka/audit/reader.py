@@ -134,7 +134,7 @@ def stable_ends(bootstrap_servers: str, topic: str, timeout_s: float) -> dict[To
             if not hidden:
                 return stable
             if time.monotonic() > deadline:
-                raise UndecidedError(_describe_hidden(admin, hidden, timeout_s))
+                raise UndecidedError(describe_hidden(admin, hidden, timeout_s))
             time.sleep(0.1)
 
 
@@ -157,9 +157,10 @@ def _latest(
     return {partition: found[partition].offset for partition in partitions}
 
 
-def _describe_hidden(
+def describe_hidden(
     admin: KafkaAdminClient, hidden: Mapping[TopicPartition, tuple[int, int]], waited_s: float
 ) -> str:
+    """Which records are hidden, from the stable offset to the end, and by whom."""
     places = "; ".join(
         f"{p.topic}-{p.partition} from offset {stable} to {end - 1}"
         for p, (stable, end) in sorted(hidden.items())
