@@ -16,6 +16,11 @@ _BUILT_IN = ("built-in", "built-in, eoskafka's settings")
 _PART = "<!-- {name}: made by make docs -->"
 
 
+def has(name: str) -> bool:
+    """Whether there is such a result."""
+    return (RESULTS / f"{name}.json").is_file()
+
+
 def result(name: str) -> dict[str, Any]:
     """What `eoskafka bench --format json` has written."""
     found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
@@ -38,6 +43,8 @@ def summary() -> str:
         "|---|---|---|---|",
     ]
     for text, name, labels in rows:
+        if not has(name):
+            continue
         peers = result(name)["peers"]
         lines.append(
             f"| {text} | {_number(peers['eoskafka']['rows_per_s'])} | "
@@ -59,8 +66,8 @@ def summary() -> str:
         )
         + " |"
     )
-    latency = result("latency")["peers"]
-    for name in ("p50", "p99"):
+    latency = result("latency")["peers"] if has("latency") else {}
+    for name in ("p50", "p99") if latency else ():
         ours = _number(latency["eoskafka"][f"{name}_ms"])
         lines.append(
             f"| latency at 2,000 records/s, {name} | {ours} ms | "
@@ -76,16 +83,16 @@ def summary() -> str:
     lines += [
         "",
         f"{machine['cores']} cores with the broker on them; Spark {machine['spark']}, Kafka "
-        f"{versions['broker']}, Java {machine['java'].split('.')[0]}; medians, and in brackets "
-        "eoskafka's over the peer's. Every output was counted right.",
+        f"{versions['broker']}, Java {machine['java'].split('.')[0]}; medians. Every output was "
+        "counted, and right.",
     ]
     return "\n".join(lines)
 
 
 def details() -> str:
-    """For docs/benchmarks.md: a table for each benchmark."""
-    parts = [_throughput(), _latency(), _scale(), _epoch()]
-    return "\n\n".join(parts)
+    """For docs/benchmarks.md: a table for each benchmark that has been run."""
+    parts = {"throughput": _throughput, "latency": _latency, "scale": _scale, "epoch": _epoch}
+    return "\n\n".join(part() for name, part in parts.items() if has(name))
 
 
 def _throughput() -> str:
@@ -115,7 +122,7 @@ def _throughput() -> str:
         "| records | peer | rows/s | eoskafka | eoskafka / it |",
         "|---|---|---|---|---|",
     ]
-    for name in ("throughput-1k", "throughput-10k", "throughput-pandas"):
+    for name in filter(has, ("throughput-1k", "throughput-10k", "throughput-pandas")):
         other = result(name)
         for label in _BUILT_IN:
             peer = other["peers"][label]
@@ -175,6 +182,14 @@ def _scale() -> str:
             f"{_text(case['transactional_ids'])} | {_text(case['producer_states'])} | "
             f"{case['requests'] if case['requests'] is not None else ''} |"
         )
+    by_partitions = {
+        case["size"]: case["rows_per_s"]["median"]
+        for case in found["cases"]
+        if (case["part"], case["producers"]) == ("partitions", "per slot") and case["rows_per_s"]
+    }
+    if {8, 2_000} <= by_partitions.keys():
+        ratio = by_partitions[2_000] / by_partitions[8]
+        lines += ["", f"Rows per second of 2,000 input partitions over those of 8: {ratio:.2f}."]
     return "\n".join(lines)
 
 
@@ -230,7 +245,7 @@ def main() -> None:
 
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
-    for name in ("throughput", "latency", "scale"):
+    for name in filter(has, ("throughput", "latency", "scale")):
         draw(result(name), RESULTS / f"{name}.png")
 
 

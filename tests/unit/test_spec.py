@@ -154,3 +154,11 @@ def test_the_page_of_errors_is_made_from_the_table() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "make_errors.py"))
     assert made["TARGET"].read_text(encoding="utf-8") == made["text"](), "run make docs"
     assert all(f"`{name}`" in made["text"]() for name in conditions())
+
+
+def test_the_tables_of_benchmarks_are_made_from_the_results() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_benchmarks.py"))
+    for page in made["PAGES"]:
+        text = page.read_text(encoding="utf-8")
+        assert "made by make docs" in text
+        assert made["filled"](text) == text, "run make docs"
