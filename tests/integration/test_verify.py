@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
-import sys
+import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
 import pytest
+from eoskafka.cli import app
 from eoskafka.cluster import LocalCluster
+from harness import until
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
+from streams import QUERY_S, Streams, kv
 
 PARTITIONS, RECORDS = 3, 300
 
@@ -73,18 +76,18 @@ def reached(topics: Topics, records: int) -> None:
 
 
 def run(topics: Topics, *more: str) -> tuple[int, dict[str, object], str]:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "eoskafka", "verify", "--format", "json", "--wait", "1"),
-            *("--bootstrap-servers", topics.servers),
-            *("--input", topics.input, "--output", topics.output, *more),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+    """The exit code, what it says as JSON, and its messages."""
+    command = [
+        *("verify", "--format", "json", "--wait", "1"),
+        *("--bootstrap-servers", topics.servers),
+        *("--input", topics.input, "--output", topics.output, *more),
+    ]
+    out, messages = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(messages), pytest.raises(SystemExit) as ended:
+        raise SystemExit(app.run(command))
+    assert isinstance(ended.value.code, int)
+    verdict = json.loads(out.getvalue()) if out.getvalue() else {}
+    return ended.value.code, verdict, messages.getvalue()
 
 
 def test_a_right_copy_with_aborted_attempts_is_exactly_once(
@@ -101,7 +104,9 @@ def test_a_right_copy_with_aborted_attempts_is_exactly_once(
         assert (code, said) == (0, "")
         assert (verdict["inputs"], verdict["outputs"]) == (RECORDS, RECORDS)
         assert verdict["ordered"] == RECORDS
-    assert run(topics, "--by", "key")[0] == 0
+    code, _, said = run(topics, "--by", "key")
+    assert (code, f"{RECORDS} of {RECORDS} input records share their id" in said) == (3, True)
+    assert run(topics, "--by", "key", "--count-alike")[0] == 0
 
 
 def test_planted_faults_are_found(topics: Topics, copier: KafkaProducer) -> None:
@@ -122,7 +127,7 @@ def test_planted_faults_are_found(topics: Topics, copier: KafkaProducer) -> None
 def test_an_open_transaction_is_undecided_and_named(topics: Topics, copier: KafkaProducer) -> None:
     copy(copier, topics, range(RECORDS))
     code, verdict, said = run(topics, "--by", "value")
-    assert (code, verdict) == (3, {})
+    assert (code, verdict["holds"]) == (3, None)
     assert f"t-{topics.output}" in said
     copier.abort_transaction()
     assert run(topics, "--by", "value")[1]["faults"]["lost"] == RECORDS
@@ -132,12 +137,12 @@ def test_what_the_group_has_not_reached_need_not_be_there(
     topics: Topics, copier: KafkaProducer
 ) -> None:
     code, _, said = run(topics, "--by", "value", "--group", topics.group)
-    assert (code, "has no offsets of" in said) == (3, True)
+    assert (code, "has no offset of" in said) == (3, True)
     reached(topics, 240)
     copy(copier, topics, range(270))
     copier.commit_transaction()
     code, verdict, _ = run(topics, "--by", "value", "--group", topics.group)
-    assert (code, verdict["inputs"], verdict["later"], verdict["outputs"]) == (0, 240, 60, 270)
+    assert (code, verdict["inputs"], verdict["optional"], verdict["outputs"]) == (0, 240, 60, 270)
     assert run(topics, "--by", "value")[1]["faults"]["lost"] == 30
     reached(topics, 270)
     start = json.dumps({topics.input: dict.fromkeys("012", 80)})
@@ -150,10 +155,45 @@ def test_what_the_group_has_not_reached_need_not_be_there(
 def test_what_is_gone_or_was_never_there_is_undecided(topics: Topics) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=topics.servers)) as admin:
         admin.delete_records({TopicPartition(topics.input, 0): 50})
-    start = json.dumps({topics.input: {"0": 10}})
+    code, _, said = run(topics, "--by", "value")
+    assert (code, "begins at 50: what was before is gone" in said) == (3, True)
+    start = json.dumps({topics.input: {"0": 10, "1": -2, "2": -2}})
     code, _, said = run(topics, "--by", "value", "--input-from", start)
-    assert (code, "are gone: the logs begin at" in said) == (3, True)
+    assert (code, "are gone: its log begins at 50" in said) == (3, True)
+    with closing(KafkaAdminClient(bootstrap_servers=topics.servers)) as admin:
+        name = f"compacted-{topics.output}"
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs={"cleanup.policy": "compact"})])
+    start = json.dumps({topics.input: dict.fromkeys("012", -2)})
+    code, _, said = run(topics._replace(output=name), "--by", "value", "--input-from", start)
+    assert (code, "is compacted" in said) == (3, True)
     code, _, said = run(topics._replace(output="none"), "--by", "value")
     assert (code, "there is no topic none" in said) == (3, True)
     code, _, said = run(topics._replace(servers="127.0.0.1:1"), "--by", "value")
     assert code == 3
+
+
+@pytest.mark.parametrize("scope", ["task", "epoch"])
+def test_a_query_that_goes_on_is_exactly_once_all_the_time(streams: Streams, scope: str) -> None:
+    topic, output, group = streams.topic(records=200), streams.topic(), streams.group()
+    source = streams.source(topic, {"kafka.group.id": group})
+    sink = streams.sink(kv(source), output, streams.checkpoint(), {"transactionScope": scope})
+    streams.start(sink)
+    running = Topics(streams.servers, topic, output, group)
+    until(lambda: streams.numbers(output), "the first batch", QUERY_S)
+    sent = threading.Event()
+
+    def feed() -> None:
+        for first in range(200, 100_000, 20):
+            streams.send(topic, *range(first, first + 20))
+            if sent.wait(0.05):
+                return
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        for _ in range(5):
+            code, verdict, said = run(running, "--by", "digest", "--group", group, "--wait", "20")
+            assert (code, said) == (0, ""), verdict
+    finally:
+        sent.set()
+        feeder.join()

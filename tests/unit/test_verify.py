@@ -5,28 +5,32 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from eoskafka.audit import UndecidedError, verify
-from eoskafka.audit.slices import Slice
+from eoskafka.audit import UndecidedError, slices, verify
+from eoskafka.audit.slices import Slice, Slices
 from eoskafka.audit.spill import Spill
+from eoskafka.audit.tables import Table
 from eoskafka.audit.verify import By, Request, Verdict, Wrong
 from eoskafka.cli import app
 from eoskafka.errors import ConfigurationError
 from eoskafka.groups import Connection
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
+from kafka.admin import OffsetSpec
 
 CLUSTER = Connection("b:9092", {})
 IN, LATER, OUT = "in", "later", "out"
-# So little that a dozen records need several buckets.
-TINY = 6 * 37 * 8
+# So little that eight records fill a bucket.
+TINY = 2 * 6 * 37 * 8
 
 
 @dataclass(frozen=True)
@@ -90,10 +94,12 @@ def judge(
             for first in range(0, len(messages), 5):
                 take(messages[first : first + 5])
 
-    monkeypatch.setattr(verify, "input_slices", lambda *_: (parts[IN], parts[LATER]))
-    monkeypatch.setattr(verify, "output_slices", lambda *_: parts[OUT])
+    slices = Slices(parts[IN], parts[LATER], [], parts[OUT], {})
+    monkeypatch.setattr(verify, "look", lambda *_, **__: slices)
+    monkeypatch.setattr(verify, "require_same_topics", lambda *_: None)
     monkeypatch.setattr(verify, "read", read)
-    return verify.verify(CLUSTER, Request([OUT], [IN], **request), Quiet())
+    wanted = {"by": By.KEY, "inputs": [IN], **request}
+    return verify.verify(CLUSTER, Request([OUT], **wanted), Quiet())  # type: ignore[arg-type]
 
 
 def wrong(verdict: Verdict) -> dict[str, int]:
@@ -107,7 +113,8 @@ def numbered(numbers: Sequence[int], value: bytes = b"v") -> list[tuple[bytes, b
 def test_every_record_once_is_right_in_any_order(verdict_of: Callable[..., Verdict]) -> None:
     found = verdict_of(numbered(range(30)), numbered(range(29, -1, -1), b"other"))
     assert found.holds
-    assert (found.inputs, found.later, found.outputs, found.ordered) == (30, 0, 30, 30)
+    assert (found.inputs, found.optional, found.outputs, found.ordered) == (30, 0, 30, 30)
+    assert found.alike == 0
 
 
 def test_what_is_wrong_is_counted_and_named(verdict_of: Callable[..., Verdict]) -> None:
@@ -135,6 +142,7 @@ def test_a_change_of_order_within_a_key_is_found(verdict_of: Callable[..., Verdi
     made = [given[n] for n in (5, 1, 0, 3, 2, 4)]
     found = verdict_of(given, made, by=By.DIGEST)
     assert wrong(found) == {"reordered": 1}
+    assert found.is_exactly_once
     assert str(found.examples[0]) == "reordered: out-0, offset 4"
     assert found.ordered == 4
     assert verdict_of(given, made, by=By.DIGEST, ordered=False).holds
@@ -143,6 +151,8 @@ def test_a_change_of_order_within_a_key_is_found(verdict_of: Callable[..., Verdi
 def test_records_of_the_same_value_are_counted(verdict_of: Callable[..., Verdict]) -> None:
     same = [(None, b"x")] * 3
     assert verdict_of(same, same, by=By.VALUE).holds
+    assert verdict_of(same, same, by=By.VALUE).alike == 3
+    assert verdict_of(same, same, by=By.DIGEST).alike == 0
     assert wrong(verdict_of(same, same[:1], by=By.VALUE)) == {"lost": 2}
     assert wrong(verdict_of(same, [*same, *same[:1]], by=By.VALUE)) == {"duplicated": 1}
     assert wrong(verdict_of(same, [*same, (None, None)], by=By.VALUE)) == {"unexpected": 1}
@@ -155,6 +165,10 @@ def test_a_field_of_the_json_tells_records_apart(verdict_of: Callable[..., Verdi
     assert wrong(found) == {"lost": 1, "duplicated": 1}
     with pytest.raises(UndecidedError, match=r"in-0, offset 0: its value has no field order\.no"):
         verdict_of(given, made, id_field="order.no")
+    with pytest.raises(UndecidedError, match=r"in-0, offset 0: its field id is null"):
+        verdict_of([(None, b'{"id":null}')], made, id_field="id")
+    with pytest.raises(UndecidedError, match=r"in-0, offset 0: its value has no field id"):
+        verdict_of([(None, b"[" * 100_000)], made, id_field="id")
 
 
 def test_a_record_without_a_key_has_no_id(verdict_of: Callable[..., Verdict]) -> None:
@@ -171,6 +185,7 @@ def test_a_record_without_a_key_has_no_id(verdict_of: Callable[..., Verdict]) ->
 def test_counts_are_those_of_a_comparison_in_memory(
     inputs: list[int], later: list[int], outputs: list[int]
 ) -> None:
+    assume(inputs or outputs)
     must, may, out = Counter(inputs), Counter(later), Counter(outputs)
     expected = Counter[Wrong]()
     for n in {*must, *may, *out}:
@@ -184,30 +199,59 @@ def test_counts_are_those_of_a_comparison_in_memory(
             numbered(outputs),
             numbered(later),
             ordered=False,
-            memory=1 << 16,
+            # Some need a second split, and no id has so many records.
+            memory=2 * 6 * 37 * 160,
         )
     assert found.faults == {fault: expected[fault] for fault in Wrong}
 
 
 def test_records_need_not_fit_into_memory(tmp_path: Path) -> None:
     dtype = np.dtype([("id", "<u8"), ("n", "<i8")])
-    with Spill(
-        tmp_path, "s", dtype, "id", expected=10_000, memory=6 * dtype.itemsize * 1_000
-    ) as spill:
-        rng = np.random.default_rng(7)
-        for first in range(0, 10_000, 500):
-            entries = np.zeros(500, dtype=dtype)
-            entries["id"] = rng.integers(0, 2**63, 500)
-            entries["n"] = np.arange(first, first + 500)
-            spill.add(entries)
-        found = list(spill)
-    assert len(found) == spill.buckets == 21
-    assert sorted(np.concatenate(found)["n"]) == list(range(10_000))
+    memory = 6 * dtype.itemsize * 1_000
+    # Expecting fewer, it has too few buckets, and splits them again.
+    for expected in (10_000, 100):
+        with Spill(tmp_path, dtype, "id", memory, "", expected=expected) as spill:
+            rng = np.random.default_rng(7)
+            for first in range(0, 10_000, 500):
+                entries = np.zeros(500, dtype=dtype)
+                entries["id"] = rng.integers(0, 2**63, 500)
+                entries["n"] = np.arange(first, first + 500)
+                spill.add(entries)
+            assert list(tmp_path.iterdir()) == []
+            found = list(spill)
+        assert len(found) > 10
+        assert max(map(len, found)) <= 1_000
+        assert sorted(np.concatenate(found)["n"]) == list(range(10_000))
 
 
 def test_too_many_records_of_one_id_are_undecided(verdict_of: Callable[..., Verdict]) -> None:
-    with pytest.raises(UndecidedError, match="give --memory, or tell them apart by something else"):
+    with pytest.raises(UndecidedError, match="give --memory, or tell records apart by something"):
         verdict_of(numbered([1] * 50), [], memory=TINY)
+    same_key = [(b"k", b"%d" % n) for n in range(50)]
+    with pytest.raises(UndecidedError, match="they have one key; give --memory, or --no-order"):
+        verdict_of(same_key, same_key, by=By.DIGEST, memory=TINY)
+    assert verdict_of(same_key, same_key, by=By.DIGEST, memory=TINY, ordered=False).holds
+
+
+def test_what_cannot_be_compared_is_undecided(
+    verdict_of: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(UndecidedError, match="there is nothing to compare"):
+        verdict_of([], [], later=numbered(range(3)))
+    with pytest.raises(ConfigurationError, match="there is no folder"):
+        verdict_of(numbered(range(3)), [], folder=tmp_path / "none")
+    usage = SimpleNamespace(free=10)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    with pytest.raises(UndecidedError, match="give another --folder"):
+        verdict_of(numbered(range(3)), [])
+    usage.free = 1 << 40
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Spill, "add", full)
+    with pytest.raises(UndecidedError, match="No space left on device"):
+        verdict_of(numbered(range(3)), [])
 
 
 def test_a_table_says_what_should_come_out(
@@ -222,10 +266,21 @@ def test_a_table_says_what_should_come_out(
     assert "lost: expected row 1" in map(str, found.examples)
 
 
+def test_a_large_table_is_read_in_portions(tmp_path: Path) -> None:
+    file = tmp_path / "expected.parquet"
+    pq.write_table(pa.table({"value": [b"x" * 2_000] * 50_000}), file, compression="zstd")
+    before = pa.total_allocated_bytes()
+    portions = Table(file, ["value"]).portions()
+    keys, values = next(portions)
+    assert (set(keys), len(values)) == ({None}, 5_000)
+    assert pa.total_allocated_bytes() - before < 60 << 20
+    assert sum(len(each) for _, each in portions) == 45_000
+
+
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"amount": [1]}, "has neither a column key nor a column value, but amount"),
+        ({"amount": [1]}, "has no column value, but amount"),
         ({"value": [1]}, "column value of .* is int64: cast it as the query does"),
     ],
     ids=str,
@@ -239,17 +294,31 @@ def test_a_table_that_cannot_be_compared_is_refused(
         verdict_of([], [], expected=table, by=By.VALUE)
     with pytest.raises(ConfigurationError, match="cannot be read as Parquet"):
         verdict_of([], [], expected=tmp_path / "none.parquet", by=By.VALUE)
+    (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match="is a Delta table"):
+        verdict_of([], [], expected=tmp_path / "delta", by=By.VALUE)
+
+
+INPUT, BY = ["--input", "i"], ["--by", "key"]
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--output", "o"],
-        ["--output", "o", "--input", "i", "--expected", "t"],
-        ["--output", "o", "--input", "i", "--by", "name"],
-        ["--output", "o", "--input", "i", "--input-from", "7"],
-        ["--output", "o", "--input", "i", "--input-from", '{"i":{"0":"x"}}'],
-        ["--input", "i"],
+        ["--output", "o", *BY],
+        ["--output", "o", *INPUT],
+        ["--output", "o", *INPUT, "--by", "name"],
+        ["--output", "o", *INPUT, *BY, "--id-field", "id"],
+        ["--output", "o", *INPUT, *BY, "--expected", "t"],
+        ["--output", "o", *BY, "--expected", "t", "--group", "g"],
+        ["--output", "o", *BY, "--expected", "nowhere"],
+        ["--output", "o", *INPUT, *BY, "--input-from", "7"],
+        ["--output", "o", *INPUT, *BY, "--input-from", '{"i":{"0":"x"}}'],
+        ["--output", "o", *INPUT, *BY, "--input-from", '{"i":{"0":Infinity}}'],
+        ["--output", "o", *INPUT, *BY, "-X", "ssl.truststore.location=/ca.jks"],
+        ["--output", "o,i", *INPUT, *BY],
+        ["--output", ",", *INPUT, *BY],
+        [*INPUT, *BY],
     ],
     ids=json.dumps,
 )
@@ -257,3 +326,90 @@ def test_what_does_not_fit_together_is_a_usage_error(arguments: list[str]) -> No
     with pytest.raises(SystemExit) as ended:
         raise SystemExit(app.run(["verify", "--bootstrap-servers", "b:9092", *arguments]))
     assert ended.value.code == 2
+
+
+PARTITION = TopicPartition("in", 0)
+
+
+@dataclass
+class Log:
+    """One partition as brokers tell of it, growing with every look."""
+
+    first: int = 0
+    stable: int = 100
+    reached: int | None = 100
+    grows: int = 10
+
+    def offsets(
+        self, _: object, partitions: Collection[TopicPartition], spec: object, *how: str
+    ) -> dict[TopicPartition, int]:
+        if spec is OffsetSpec.EARLIEST:
+            return dict.fromkeys(partitions, self.first)
+        self.stable += self.grows
+        return dict.fromkeys(partitions, self.stable)
+
+    def committed(self, *_: object) -> dict[TopicPartition, SimpleNamespace]:
+        return {} if self.reached is None else {PARTITION: SimpleNamespace(offset=self.reached)}
+
+
+def looked(
+    monkeypatch: pytest.MonkeyPatch, log: Log, group: str = "g", starts: int | None = None
+) -> Slices:
+    """What is looked at in a topic whose output is itself."""
+    monkeypatch.setattr(Connection, "admin", lambda _: nullcontext())
+    monkeypatch.setattr(slices, "topic_ids", lambda *_: {PARTITION: "id"})
+    monkeypatch.setattr(slices, "log_offsets", log.offsets)
+    monkeypatch.setattr(slices, "committed", log.committed)
+    monkeypatch.setattr(slices, "_refuse_compacted", lambda *_: None)
+    given = {} if starts is None else {PARTITION: starts}
+    return slices.look(
+        CLUSTER,
+        inputs=["in"],
+        outputs=["in"],
+        group=group,
+        input_starts=given,
+        output_starts={PARTITION: -2},
+        wait_s=0,
+    )
+
+
+def spans(found: list[Slice]) -> list[tuple[int, int]]:
+    return [(each.start, each.end) for each in found]
+
+
+def test_what_comes_between_two_looks_is_optional_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = looked(monkeypatch, Log())
+    (_, made), (_, given) = spans(found.outputs)[0], spans(found.later)[0]
+    assert spans(found.must) == [(0, 100)]
+    # Each look at an end finds ten records more: what had come out by then was there to be read.
+    assert 100 < made < given
+    found = looked(monkeypatch, Log(), group="")
+    assert spans(found.must) == [(0, 110)]
+    assert spans(found.later)[0][1] > spans(found.outputs)[0][1]
+
+
+def test_input_before_the_start_is_optional_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = looked(monkeypatch, Log(first=5, grows=0), starts=40)
+    assert (spans(found.earlier), spans(found.must)) == ([(5, 40)], [(40, 100)])
+
+
+@pytest.mark.parametrize(
+    ("log", "starts", "said"),
+    [
+        (Log(reached=None), None, "group g has no offset of in-0, which has records"),
+        (Log(reached=500), None, "group g stands at 500 in in-0, whose log has 0 to"),
+        (Log(first=7), None, "the log of in-0 begins at 7: what was before is gone"),
+        (Log(first=7), 3, "records of in-0 from 3 on are gone: its log begins at 7"),
+    ],
+)
+def test_what_is_gone_or_of_another_group_is_undecided(
+    log: Log, starts: int | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UndecidedError, match=said):
+        looked(monkeypatch, log, starts=starts)
+
+
+@pytest.mark.parametrize("starts", [10_000, -1])
+def test_a_start_outside_the_log_is_refused(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match=f"--input-from has {starts} for in-0, which ends"):
+        looked(monkeypatch, Log(), starts=starts)

@@ -1,7 +1,13 @@
-"""Which records of a topic a proof is about, and a fast reader of them (librdkafka)."""
+"""Which records of a topic a proof is about, and a fast reader of them (librdkafka).
+
+The order of the looks matters where a query runs on: how far it has got, then what has come out,
+then what was there to read. What has come out by the second look was made of input before the
+third, and input before the first has come out by the second.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,26 +16,17 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 
+from eoskafka import properties
 from eoskafka.audit.reader import STALL_TIMEOUT_S, UndecidedError, describe_hidden
 from eoskafka.errors import ConfigurationError
-from eoskafka.groups import Connection, committed, log_offsets, offset_json, topic_ids
+from eoskafka.groups import Connection, committed, log_offsets, topic_ids
 
-_PORTION = 20_000
+_PORTION = 5_000
 _POLL_S = 0.5
-# What kafka-python and librdkafka call by other names.
-_NAMES = {
-    "sasl_mechanism": "sasl.mechanism",
-    "sasl_plain_username": "sasl.username",
-    "sasl_plain_password": "sasl.password",
-    "security_protocol": "security.protocol",
-    "ssl_cafile": "ssl.ca.location",
-    "ssl_certfile": "ssl.certificate.location",
-    "ssl_keyfile": "ssl.key.location",
-    "ssl_password": "ssl.key.password",
-    "client_id": "client.id",
-}
+_EARLIEST = -2
+Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True)
@@ -47,96 +44,182 @@ class Slice:
     end: int
 
 
-def input_slices(
-    cluster: Connection, topics: Collection[str], group: str, starts: Mapping[TopicPartition, int]
-) -> tuple[list[Slice], list[Slice]]:
-    """What a query must have done, and what it may have done since.
+@dataclass(frozen=True)
+class Slices:
+    """What a proof is about.
+
+    Attributes:
+        must: input that must have come out.
+        later: input after the group's offsets, which may have.
+        earlier: input before the query's start, of which a former query's output may be.
+        outputs: what came out.
+        ids: of all their topics, by partition.
+    """
+
+    must: list[Slice]
+    later: list[Slice]
+    earlier: list[Slice]
+    outputs: list[Slice]
+    ids: Mapping[TopicPartition, str]
+
+    @property
+    def everything(self) -> list[Slice]:
+        """All of them."""
+        return [*self.must, *self.later, *self.earlier, *self.outputs]
+
+
+def look(
+    cluster: Connection,
+    *,
+    inputs: Collection[str],
+    outputs: Collection[str],
+    group: str,
+    input_starts: Offsets,
+    output_starts: Offsets,
+    wait_s: float,
+) -> Slices:
+    """Look how far a query has got and what has come out.
 
     Args:
-        cluster: of the topics.
-        topics: the query's input.
-        group: whose offsets say how far it has got; empty where it must have done everything.
-        starts: where it has begun; else where the log begins.
-
-    Returns:
-        the part before the group's offsets, and the part from there to the last stable offset,
-        which is empty without a group.
-
-    Raises:
-        UndecidedError: a topic or a start is gone, or the group has no offsets there.
-        UnreachableError: the brokers do not answer.
-    """
-    with cluster.looking_at("the input"):
-        with cluster.admin() as admin:
-            partitions = _partitions(admin, topics)
-            stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
-            begins = _begins(admin, partitions, starts)
-        if not group:
-            return [Slice(p, begins[p], stable[p]) for p in partitions], []
-        # Those of open transactions are not among them: their input may come out, or not.
-        reached = {p: each.offset for p, each in committed(cluster, group).items()}
-    if not reached.keys() & set(partitions):
-        raise UndecidedError(f"group {group} has no offsets of {', '.join(sorted(topics))}")
-    must, may = [], []
-    for partition in partitions:
-        begin = begins[partition]
-        upto = max(begin, reached.get(partition, begin))
-        must.append(Slice(partition, begin, upto))
-        may.append(Slice(partition, upto, max(upto, stable[partition])))
-    return must, may
-
-
-def output_slices(
-    cluster: Connection,
-    topics: Collection[str],
-    starts: Mapping[TopicPartition, int],
-    wait_s: float,
-) -> list[Slice]:
-    """What `read_committed` consumers see, once nothing that is there now is hidden from them.
+        cluster: of all the topics.
+        inputs: topics that it reads; empty where a table says what should come out.
+        outputs: topics that it writes to.
+        group: whose offsets say how far it has got; empty where it must have read everything.
+        input_starts: where it has begun; a topic that is not in it began at offset 0.
+        output_starts: where its output begins, likewise.
+        wait_s: how long open transactions may hide output, in seconds.
 
     Raises:
-        UndecidedError: a topic or a start is gone, or a transaction has been open all the time.
+        UndecidedError: something is gone, compacted or hidden, or the group has no offsets there.
+        ConfigurationError: a start is none of the topic's.
         UnreachableError: the brokers do not answer.
     """
-    with cluster.looking_at("the output"), cluster.admin() as admin:
-        partitions = _partitions(admin, topics)
-        begins = _begins(admin, partitions, starts)
-        written = log_offsets(admin, partitions, OffsetSpec.LATEST)
-        deadline = time.monotonic() + wait_s
-        while True:
-            stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
-            hidden = {p: (stable[p], written[p]) for p in partitions if stable[p] < written[p]}
-            if not hidden:
-                return [Slice(p, begins[p], max(begins[p], stable[p])) for p in partitions]
-            if time.monotonic() > deadline:
-                raise UndecidedError(describe_hidden(admin, hidden, wait_s))
-            time.sleep(0.1)
+    with cluster.looking_at("the topics"), cluster.admin() as admin:
+        # First of all how far it has got.
+        before = _partitions(admin, inputs)
+        stable = log_offsets(admin, before, OffsetSpec.LATEST, "read_committed")
+        reached = stable
+        if group:
+            reached = {p: o.offset for p, o in committed(cluster, group).items() if p in before}
+        made = _partitions(admin, outputs)
+        ends = _readable(admin, made, wait_s)
+        began = _starts(admin, made, output_starts, "--output-from")
+        # Last of all what there was to read.
+        given = _partitions(admin, inputs)
+        starts = _starts(admin, given, input_starts, "--input-from")
+        readable = log_offsets(admin, given, OffsetSpec.LATEST, "read_committed")
+        first = log_offsets(admin, given, OffsetSpec.EARLIEST)
+        for topic in {*inputs, *outputs}:
+            _refuse_compacted(admin, topic)
+    must, later, earlier = [], [], []
+    for p in given:
+        until = reached.get(p)
+        if until is None:
+            if group and stable.get(p, 0) > starts[p]:
+                raise UndecidedError(
+                    f"group {group} has no offset of {_name(p)}, which has records: is it the "
+                    "group of the query that reads this topic, and has it ended its first batch?"
+                )
+            until = starts[p]
+        if not first[p] <= until <= readable[p] and until > starts[p]:
+            raise UndecidedError(
+                f"group {group} stands at {until} in {_name(p)}, whose log has {first[p]} to "
+                f"{readable[p]}: what it has read is gone, or of another topic of that name"
+            )
+        middle = max(starts[p], until)
+        must.append(Slice(p, starts[p], middle))
+        later.append(Slice(p, middle, max(middle, readable[p])))
+        earlier.append(Slice(p, first[p], starts[p]))
+    out = [Slice(p, began[p], max(began[p], ends[p])) for p in made]
+    return Slices(must, later, earlier, out, {**made, **given})
 
 
-def _partitions(admin: KafkaAdminClient, topics: Collection[str]) -> list[TopicPartition]:
-    found = sorted(topic_ids(admin, topics))
+def require_same_topics(cluster: Connection, slices: Slices) -> None:
+    """What was read must be of the topics that were looked at.
+
+    Raises:
+        UndecidedError: one was deleted meanwhile, or created again.
+        UnreachableError: the brokers do not answer.
+    """
+    with cluster.looking_at("the topics"), cluster.admin() as admin:
+        now = topic_ids(admin, {p.topic for p in slices.ids})
+    for partition, id_ in slices.ids.items():
+        if now.get(partition) != id_:
+            raise UndecidedError(f"topic {partition.topic} was deleted while it was read")
+
+
+def _partitions(admin: KafkaAdminClient, topics: Collection[str]) -> dict[TopicPartition, str]:
+    """With their topics' ids, in order."""
+    found = topic_ids(admin, topics)
     for topic in topics:
         if not any(partition.topic == topic for partition in found):
-            raise UndecidedError(f"there is no topic {topic}")
-    return found
+            raise UndecidedError(f"there is no topic {topic}, or this user may not describe it")
+    return dict(sorted(found.items()))
 
 
-def _begins(
-    admin: KafkaAdminClient,
-    partitions: list[TopicPartition],
-    starts: Mapping[TopicPartition, int],
+def _readable(
+    admin: KafkaAdminClient, partitions: Collection[TopicPartition], wait_s: float
 ) -> dict[TopicPartition, int]:
-    for partition in starts:
-        if partition not in partitions:
-            raise ConfigurationError(f"a start is given for {partition}, which is not there")
-    begins = log_offsets(admin, partitions, OffsetSpec.EARLIEST)
-    gone = {p: start for p, start in starts.items() if start < begins[p]}
-    if gone:
+    """The last stable offsets, once nothing that is there now is hidden by them."""
+    written = log_offsets(admin, partitions, OffsetSpec.LATEST)
+    deadline = time.monotonic() + wait_s
+    while True:
+        stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
+        hidden = {p: (stable[p], written[p]) for p in partitions if stable[p] < written[p]}
+        if not hidden:
+            return stable
+        if time.monotonic() > deadline:
+            raise UndecidedError(describe_hidden(admin, hidden, wait_s))
+        time.sleep(0.1)
+
+
+def _starts(
+    admin: KafkaAdminClient, partitions: Collection[TopicPartition], given: Offsets, option: str
+) -> dict[TopicPartition, int]:
+    first = log_offsets(admin, partitions, OffsetSpec.EARLIEST)
+    last = log_offsets(admin, partitions, OffsetSpec.LATEST)
+    topics = {p.topic for p in given}
+    for partition in given:
+        if partition not in first:
+            raise ConfigurationError(f"{option} has {_name(partition)}, which is not there")
+    starts = {}
+    for p in partitions:
+        start = given.get(p, _EARLIEST)
+        if p not in given and p.topic in topics:
+            raise ConfigurationError(f"{option} has no offset of {_name(p)}")
+        if p not in given and first[p] > 0:
+            raise UndecidedError(
+                f"the log of {_name(p)} begins at {first[p]}: what was before is gone. Say with "
+                "--input-from and --output-from where the query and its output begin ("
+                f'{{"{p.topic}":{{"{p.partition}":{first[p]}}}}}, -2 for where a log begins now)'
+            )
+        if start == _EARLIEST:
+            start = first[p]
+        if start < 0 or start > last[p]:
+            raise ConfigurationError(
+                f"{option} has {start} for {_name(p)}, which ends at {last[p]}"
+            )
+        if start < first[p]:
+            raise UndecidedError(
+                f"records of {_name(p)} from {start} on are gone: its log begins at {first[p]}"
+            )
+        starts[p] = start
+    return starts
+
+
+def _refuse_compacted(admin: KafkaAdminClient, topic: str) -> None:
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+    # Of a user who lacks DescribeConfigs this client makes one without settings.
+    found = admin.describe_configs([resource], config_filter="all")["topic"][topic]
+    if "compact" in found.get("cleanup.policy", {}).get("value", ""):
         raise UndecidedError(
-            f"records from {offset_json(gone)} on are gone: the logs begin at "
-            f"{offset_json({p: begins[p] for p in gone})}"
+            f"topic {topic} is compacted: records that a later one of their key replaces vanish "
+            "from it, so what is missing proves nothing"
         )
-    return {**begins, **starts}
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
 
 
 def read(
@@ -144,36 +227,41 @@ def read(
 ) -> None:
     """Hand over the committed records of these slices, in portions.
 
-    Within a partition they come in their order.
+    Within a slice they come in their order. No two slices may be of one partition.
 
     Raises:
         UndecidedError: they cannot be read, or reading stalls.
+        ConfigurationError: librdkafka refuses a setting.
     """
-    ends = {
-        (each.partition.topic, each.partition.partition): each.end
-        for each in slices
-        if each.start < each.end
-    }
+    wanted = {_key(each): each for each in slices if each.start < each.end}
+    ends = {place: each.end for place, each in wanted.items()}
+    said: list[str] = []
     try:
-        consumer = Consumer(_settings(cluster))
+        consumer = Consumer(_settings(cluster, said), logger=_quiet())
     except KafkaException as error:
         raise ConfigurationError(f"librdkafka refuses a setting: {error}") from error
     try:
-        consumer.assign([Place(*_key(s), s.start) for s in slices if _key(s) in ends])
+        consumer.assign([Place(*place, each.start) for place, each in wanted.items()])
         deadline = time.monotonic() + STALL_TIMEOUT_S
         while ends:
-            messages = consumer.consume(_PORTION, _POLL_S)
-            found = list(_within(messages, ends, consumer))
+            left = len(ends)
+            found = list(_within(consumer.consume(_PORTION, _POLL_S), ends))
             if found:
                 take(found)
-            if messages:
+            if len(ends) < left:
+                gone = [Place(*place) for place in wanted if place not in ends]
+                consumer.incremental_unassign(gone)
+                wanted = {place: each for place, each in wanted.items() if place in ends}
+            if found or len(ends) < left:
                 deadline = time.monotonic() + STALL_TIMEOUT_S
             elif time.monotonic() > deadline:
-                topic, partition = sorted(ends)[0]
+                (topic, partition), end = sorted(ends.items())[0]
                 raise UndecidedError(
-                    f"reading stalled for {STALL_TIMEOUT_S:g} s, before offset "
-                    f"{ends[topic, partition]} of {topic}-{partition}"
+                    f"no record for {STALL_TIMEOUT_S:g} s, before offset {end} of "
+                    f"{topic}-{partition}" + (f": {said[-1]}" if said else "")
                 )
+    except KafkaException as error:
+        raise UndecidedError(f"the topics cannot be read: {error}") from error
     finally:
         consumer.close()
 
@@ -182,44 +270,39 @@ def _key(of: Slice) -> tuple[str, int]:
     return of.partition.topic, of.partition.partition
 
 
-def _within(
-    messages: list[Message], ends: dict[tuple[str, int], int], consumer: Consumer
-) -> Iterator[Message]:
-    """The records before the ends; a partition that has got to its end is left."""
+def _within(messages: list[Message], ends: dict[tuple[str, int], int]) -> Iterator[Message]:
+    """The records before the ends; a partition that has got to its end is left out of these."""
     for message in messages:
         place = str(message.topic()), int(message.partition() or 0)
         end = ends.get(place)
         if end is None:
             continue
+        offset = int(message.offset() or 0)
         if (problem := message.error()) is None:
-            offset = int(message.offset() or 0)
             if offset < end:
                 yield message
             if offset < end - 1:
                 continue
         elif problem.code() != KafkaError._PARTITION_EOF:
-            if problem.retriable():
-                continue
             raise UndecidedError(f"{place[0]}-{place[1]} cannot be read: {problem}")
+        elif offset < end:
+            # A broker that has just become the leader may know of less.
+            continue
         # Also at the log's end: control records may be the last ones before the slice's.
         del ends[place]
-        consumer.incremental_unassign([Place(*place)])
 
 
-def _settings(cluster: Connection) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    for name, value in cluster.settings.items():
-        if name == "ssl_check_hostname":
-            if value is False:
-                given["ssl.endpoint.identification.algorithm"] = "none"
-            continue
-        if name not in _NAMES:
-            raise ConfigurationError(
-                f"verify does not know the setting {name}; it takes {', '.join(sorted(_NAMES))}"
-            )
-        given[_NAMES[name]] = value
+def _quiet() -> logging.Logger:
+    """What librdkafka would write to standard error, it also tells as an error."""
+    logger = logging.getLogger("eoskafka.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+def _settings(cluster: Connection, said: list[str]) -> dict[str, Any]:
     return {
-        **given,
+        **properties.of_librdkafka(cluster.settings),
         "bootstrap.servers": cluster.servers,
         # The client needs a group; nothing joins it or commits to it.
         "group.id": "eoskafka-verify",
@@ -228,5 +311,7 @@ def _settings(cluster: Connection) -> dict[str, Any]:
         "auto.offset.reset": "error",
         # Says when a partition is at its end, also where control records are the last.
         "enable.partition.eof": True,
-        "fetch.message.max.bytes": 8 * 1024 * 1024,
+        "fetch.message.max.bytes": 4 * 1024 * 1024,
+        "queued.max.messages.kbytes": 32 * 1024,
+        "error_cb": lambda error: said.append(str(error)),
     }

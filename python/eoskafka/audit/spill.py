@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eoskafka.audit.reader import UndecidedError
 
-# Two of these have their files open at once, and a process may have a thousand.
-_MOST_BUCKETS = 200
+# Files that one of these has open at once; a process may have some hundreds.
+_MOST_BUCKETS = 64
 # Working on a bucket (sorting, comparing) takes about so many times its size.
 _WORK = 6
 
@@ -21,38 +22,47 @@ _WORK = 6
 class Spill:
     """Entries in buckets by one of their fields, whose values are spread evenly.
 
-    Entries with the same value are in the same bucket. Files are removed by `close`, which the
-    end of a `with` block calls.
+    Entries with the same value are in the same bucket. The files have no names, so that nothing is
+    left of them, however the process ends.
     """
 
     def __init__(
-        self, folder: Path, name: str, dtype: np.dtype[Any], by: str, expected: int, memory: int
+        self,
+        folder: Path | None,
+        dtype: np.dtype[Any],
+        by: str,
+        memory: int,
+        too_many: str,
+        *,
+        divisor: int = 1,
+        expected: int = 0,
     ) -> None:
         """
         Args:
-            folder: for the files.
-            name: what they begin with.
+            folder: for the files; None for the system's.
             dtype: of an entry.
             by: the field, an unsigned number of 64 bits.
-            expected: number of entries; a guess.
             memory: that a bucket may take while it is worked on, in bytes.
+            too_many: what to do where so many entries have one value that they do not fit into it.
+            divisor: of the values, before a bucket is chosen by their remainder.
+            expected: number of entries, as far as it is known.
         """
-        self._dtype = dtype
-        self._by = by
+        self._folder, self._dtype, self._by = folder, dtype, by
+        self._memory, self._too_many, self._divisor = memory, too_many, divisor
         self._most = max(1, memory // (_WORK * dtype.itemsize))
         # Half full on average.
-        self.buckets = int(np.clip(2 * expected // self._most + 1, 1, _MOST_BUCKETS))
+        self._buckets = int(np.clip(2 * expected // self._most + 1, 1, _MOST_BUCKETS))
         self._closing = ExitStack()
-        self._files = [
-            self._closing.enter_context((folder / f"{name}-{number}").open("w+b"))
-            for number in range(self.buckets)
+        self._files: list[IO[bytes]] = [
+            self._closing.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+            for _ in range(self._buckets)
         ]
 
     def add(self, entries: NDArray[Any]) -> None:
         """Take entries, of the `dtype` given."""
-        bucket = entries[self._by] % np.uint64(self.buckets)
+        bucket = entries[self._by] // np.uint64(self._divisor) % np.uint64(self._buckets)
         order = np.argsort(bucket, kind="stable")
-        ends = np.searchsorted(bucket[order], np.arange(self.buckets), side="right")
+        ends = np.searchsorted(bucket[order], np.arange(self._buckets), side="right")
         begin = 0
         for file, end in zip(self._files, ends, strict=True):
             if end > begin:
@@ -60,29 +70,38 @@ class Spill:
             begin = end
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
-        """One bucket after another, each read once.
+        """One bucket after another, each once; one that is too large is split again.
 
         Raises:
-            UndecidedError: one is larger than the memory it may take.
+            UndecidedError: entries with one value are more than fit into memory.
         """
         for file in self._files:
             size = file.tell() // self._dtype.itemsize
-            if size > self._most:
-                raise UndecidedError(
-                    f"{size:,} records have so few different values of what they are told apart "
-                    f"by that they do not fit into memory at once (up to {self._most:,} do): give "
-                    "--memory, or tell them apart by something else"
-                )
             file.seek(0)
-            yield np.frombuffer(file.read(), dtype=self._dtype)
+            if size <= self._most:
+                yield np.frombuffer(file.read(), dtype=self._dtype)
+            else:
+                yield from self._split(file, size)
             file.truncate(0)
 
-    def close(self) -> None:
-        """Close the files; their folder is the caller's."""
-        self._closing.close()
+    def _split(self, file: IO[bytes], size: int) -> Iterator[NDArray[Any]]:
+        divisor = self._divisor * self._buckets
+        if divisor >= 2**63:
+            raise UndecidedError(
+                f"{size:,} records have the same, and up to {self._most:,} fit into memory: "
+                f"{self._too_many}"
+            )
+        with Spill(
+            *(self._folder, self._dtype, self._by, self._memory, self._too_many),
+            divisor=divisor,
+            expected=max(size, self._most),
+        ) as finer:
+            while portion := file.read(self._most * self._dtype.itemsize):
+                finer.add(np.frombuffer(portion, dtype=self._dtype))
+            yield from finer
 
     def __enter__(self) -> Spill:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._closing.close()

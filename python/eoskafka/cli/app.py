@@ -9,6 +9,7 @@ import typer
 
 from eoskafka import __version__, _jar, jar_path
 from eoskafka.cli import bench, cluster, demo, offsets, txn, upgrade
+from eoskafka.cli.doctor import doctor
 from eoskafka.cli.output import Exit, data, messages
 from eoskafka.cli.verify import verify
 from eoskafka.errors import EosKafkaError
@@ -26,9 +27,10 @@ app.add_typer(offsets.app, name="offsets")
 app.add_typer(txn.app, name="txn")
 app.add_typer(upgrade.app, name="upgrade")
 app.command(epilog="Example: eoskafka demo --seed 7 --keep")(demo.demo)
+app.command(epilog="Example: eoskafka doctor --bootstrap-servers b:9092 --input payments")(doctor)
 app.command(
     epilog="Example: eoskafka verify --input payments --output payments-clean --group payments-job "
-    "--bootstrap-servers b:9092"
+    "--by key --bootstrap-servers b:9092"
 )(verify)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from eoskafka import properties
 from eoskafka.cli.output import Exit, messages
 from eoskafka.errors import UnreachableError
 
@@ -17,14 +19,22 @@ Client = Annotated[
     list[str] | None,
     typer.Option(
         "-X",
-        help="A setting of kafka-python's client, key=value; may be repeated.",
+        help="A client property, key=value; may be repeated, and comes before --config.",
         metavar="KEY=VALUE",
     ),
 ]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="A file of client properties, as Kafka's own tools take it."),
+]
 
 
-def settings(items: list[str] | None) -> dict[str, str]:
-    """The settings that `-X` gave, in the order given."""
+def java_settings(items: list[str] | None, config: Path | None) -> dict[str, str]:
+    """What `--config` and `-X` gave, as Kafka's own clients have it."""
+    return {**(properties.read(config) if config else {}), **_settings(items)}
+
+
+def _settings(items: list[str] | None) -> dict[str, str]:
     given = {}
     for item in items or []:
         key, equals, value = item.partition("=")
@@ -34,15 +44,10 @@ def settings(items: list[str] | None) -> dict[str, str]:
     return given
 
 
-def client_settings(items: list[str] | None) -> dict[str, Any]:
-    """The same as kafka-python has them: underscores for dots, numbers and truth values."""
-    return {key.replace(".", "_"): _value(value) for key, value in settings(items).items()}
-
-
-def _value(text: str) -> str | int | bool:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    return int(text) if text.isascii() and text.isdecimal() else text
+def client_settings(items: list[str] | None, config: Path | None) -> dict[str, Any]:
+    """What `--config` and `-X` gave, as kafka-python has it."""
+    in_file = properties.of_file(config) if config else {}
+    return {**in_file, **properties.of_kafka_python(_settings(items))}
 
 
 def names(topics: str) -> list[str]:

@@ -10,7 +10,15 @@ import typer
 from rich.table import Table
 
 from eoskafka import offsets
-from eoskafka.cli.brokers import Client, Servers, Topics, client_settings, names, reaching
+from eoskafka.cli.brokers import (
+    Client,
+    ConfigFile,
+    Servers,
+    Topics,
+    client_settings,
+    names,
+    reaching,
+)
 from eoskafka.cli.output import Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.offsets import Adoption, Move, Position, Situation, Standing, State
 
@@ -49,6 +57,7 @@ def show(
     groups: Groups = None,
     topics: Topics = "",
     client: Client = None,
+    config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Show each partition's offset, its stamp, the end of its log and how far it is behind.
@@ -56,7 +65,7 @@ def show(
     An offset is pending while a transaction is open that holds a later one. Changes nothing. Ends
     with 3 if the brokers do not answer.
     """
-    found = _standings(bootstrap_servers, groups, topics, client_settings(client))
+    found = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
     if output is Format.JSON:
         print_json({"groups": [asdict(each) for each in found]})
         return
@@ -113,6 +122,7 @@ def lag(
     groups: Groups = None,
     topics: Topics = "",
     client: Client = None,
+    config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Show by group and topic how many offsets are left to be read.
@@ -121,7 +131,7 @@ def lag(
     brokers do not answer.
     """
     rows = []
-    for found in _standings(bootstrap_servers, groups, topics, client_settings(client)):
+    for found in _standings(bootstrap_servers, groups, topics, client_settings(client, config)):
         by_topic: dict[str, list[Position]] = defaultdict(list)
         for each in found.positions:
             by_topic[each.topic].append(each)
@@ -164,6 +174,7 @@ def reset(
     ],
     topics: Topics = "",
     client: Client = None,
+    config: ConfigFile = None,
     dry_run: DryRun = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
@@ -175,7 +186,7 @@ def reset(
     """
     with reaching():
         moves = offsets.reset(
-            bootstrap_servers, group, to, names(topics), client_settings(client), dry_run
+            bootstrap_servers, group, to, names(topics), client_settings(client, config), dry_run
         )
     if output is Format.JSON:
         print_json({"group": group, "dry_run": dry_run, "moves": [asdict(m) for m in moves]})
@@ -216,6 +227,7 @@ def adopt(
         str, typer.Option(help='Where to go on, where offsets are gone: {"topic":{"0":23}}.')
     ] = "",
     client: Client = None,
+    config: ConfigFile = None,
     dry_run: DryRun = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
@@ -234,7 +246,7 @@ def adopt(
             source,
             take_over,
             at,
-            client_settings(client),
+            client_settings(client, config),
             dry_run,
         )
     if output is Format.JSON:

@@ -10,7 +10,16 @@ import typer
 from rich.table import Table
 
 from eoskafka import transactions
-from eoskafka.cli.brokers import Client, Servers, Topics, client_settings, names, reaching, settings
+from eoskafka.cli.brokers import (
+    Client,
+    ConfigFile,
+    Servers,
+    Topics,
+    client_settings,
+    java_settings,
+    names,
+    reaching,
+)
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.jobs import Outcome, Resolution, resolve
 from eoskafka.transactions import Blocked, Kind, Transaction
@@ -44,12 +53,13 @@ def list_open(
         bool, typer.Option("--all", help="Those of other applications too.")
     ] = False,
     client: Client = None,
+    config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """List open transactions, the oldest first. Changes nothing."""
     with reaching():
         found = transactions.transactions(
-            bootstrap_servers, prefix, everything, client_settings(client)
+            bootstrap_servers, prefix, everything, client_settings(client, config)
         )
     if output is Format.JSON:
         print_json({"transactions": [asdict(each) for each in found]})
@@ -95,12 +105,13 @@ def describe(
     bootstrap_servers: Servers,
     prefix: Prefix = "eoskafka",
     client: Client = None,
+    config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Say whose a transaction is, since when it is open, and which readers it holds up."""
     with reaching():
         found, held = transactions.describe(
-            bootstrap_servers, transactional_id, prefix, client_settings(client)
+            bootstrap_servers, transactional_id, prefix, client_settings(client, config)
         )
     if output is Format.JSON:
         print_json({**asdict(found), "blocked": [asdict(each) for each in held]})
@@ -138,6 +149,7 @@ def abort(
         ),
     ] = False,
     client: Client = None,
+    config: ConfigFile = None,
 ) -> None:
     """End a transaction so that nothing of it takes effect; never one that is decided.
 
@@ -150,7 +162,7 @@ def abort(
             prefix,
             decision_topic,
             fence,
-            client_settings(client),
+            client_settings(client, config),
         )
     end = (
         "is ended; its query does again what it had not committed by then"
@@ -165,6 +177,7 @@ def find_hanging(
     bootstrap_servers: Servers,
     topics: Topics = "",
     client: Client = None,
+    config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """List partitions whose read_committed readers wait, and for which transaction.
@@ -172,7 +185,9 @@ def find_hanging(
     One that no coordinator knows hangs for good. Changes nothing; ends with 1 if one hangs.
     """
     with reaching():
-        found = transactions.blocked(bootstrap_servers, names(topics), client_settings(client))
+        found = transactions.blocked(
+            bootstrap_servers, names(topics), client_settings(client, config)
+        )
     if output is Format.JSON:
         print_json({"blocked": [asdict(each) for each in found]})
     else:
@@ -208,12 +223,8 @@ def resolve_write(
     prefix: Annotated[
         str, typer.Option("--transactional-id-prefix", help="As the job's transactionalIdPrefix.")
     ] = "eoskafka",
-    client: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-X", help="A client property, key=value; may be repeated.", metavar="KEY=VALUE"
-        ),
-    ] = None,
+    client: Client = None,
+    config: ConfigFile = None,
     forget: Annotated[
         bool, typer.Option("--forget", help="Then remove the job's entry from the decision topic.")
     ] = False,
@@ -229,8 +240,8 @@ def resolve_write(
     do not answer.
     """
     options = {
+        **{f"kafka.{key}": value for key, value in java_settings(client, config).items()},
         "kafka.bootstrap.servers": bootstrap_servers,
-        **{f"kafka.{key}": value for key, value in settings(client).items()},
         "decisionTopic": decision_topic,
         "transactionalIdPrefix": prefix,
     }

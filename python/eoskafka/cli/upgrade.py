@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eoskafka.cli.brokers import Client, client_settings, names, reaching
+from eoskafka.cli.brokers import Client, ConfigFile, client_settings, names, reaching
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, print_json
 from eoskafka.upgrade import Report, Verdict, check
 
@@ -45,6 +45,7 @@ def check_group(
         str, typer.Option(help="The query's topics, with commas; all of the group's by default.")
     ] = "",
     client: Client = None,
+    config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Say whether a job and its brokers can move to this version, and the steps to take.
@@ -53,7 +54,7 @@ def check_group(
     first, with 3 if the brokers do not answer.
     """
     with reaching():
-        found = check(bootstrap_servers, group, names(topics), client_settings(client))
+        found = check(bootstrap_servers, group, names(topics), client_settings(client, config))
     if output is Format.JSON:
         print_json({"group": group, **asdict(found)})
     else:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from kafka import TopicPartition
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eoskafka.audit import UndecidedError
-from eoskafka.cli.brokers import Client, Servers, client_settings, names, reaching
+from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, names
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
-from eoskafka.errors import ConfigurationError
+from eoskafka.errors import ConfigurationError, UnreachableError
 from eoskafka.groups import Connection
 
 if TYPE_CHECKING:
-    from eoskafka.audit.verify import Verdict
+    from eoskafka.audit.verify import Request, Verdict
 
 _MIB = 1 << 20
+_BY = ("key", "value", "digest")
 
 
 def verify(
@@ -34,20 +35,27 @@ def verify(
     group: Annotated[
         str,
         typer.Option(
-            help="The query's kafka.group.id: what its offsets have not reached need not have come "
-            "out. Without it everything must."
+            help="The query's kafka.group.id (`eoskafka offsets show` lists them): input that its "
+            "offsets have not reached need not have come out. Without it everything must."
         ),
     ] = "",
     by: Annotated[
         str,
         typer.Option(
-            help="What a record is told apart by, the same in input and output: key, value, or "
-            "digest (both)."
+            help="What a record is told apart by, the same in input and output: key (where each "
+            "record has one of its own), value, or digest (key and value)."
         ),
-    ] = "key",
-    id_field: Annotated[
-        str, typer.Option(help="Instead of --by: a field of the JSON in each value, order.id.")
     ] = "",
+    id_field: Annotated[
+        str,
+        typer.Option(help="Instead of --by: a field of the JSON in each value, such as order.id"),
+    ] = "",
+    count_alike: Annotated[
+        bool,
+        typer.Option(
+            "--count-alike", help="Where several records share an id, believe their number."
+        ),
+    ] = False,
     expected: Annotated[
         Path | None,
         typer.Option(
@@ -57,17 +65,31 @@ def verify(
     ] = None,
     input_from: Annotated[
         str,
-        typer.Option(help='Where the query began, {"topic":{"0":7}}; else the log\'s beginning.'),
+        typer.Option(
+            help='Where the query began, {"topic":{"0":7}}, with -2 for where the log begins; '
+            "without, at offset 0."
+        ),
     ] = "",
     output_from: Annotated[
         str, typer.Option(help="Where its output begins, in the same form.")
     ] = "",
-    order: Annotated[bool, typer.Option(help="Look at the order within each key too.")] = True,
+    order: Annotated[
+        bool,
+        typer.Option(
+            help="Look at the order within each key too. A query that shuffles, or gives a "
+            "partition to several tasks, does not keep it."
+        ),
+    ] = True,
     wait: Annotated[
         float, typer.Option(help="Seconds that open transactions may take to end.", min=0)
     ] = 10.0,
     memory: Annotated[int, typer.Option(help="MiB that comparing may take.", min=16)] = 512,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="For temporary files, about 55 bytes a record of input and output."),
+    ] = None,
     client: Client = None,
+    config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Read input and output as a read_committed consumer, and tell what is lost, there twice,
@@ -84,15 +106,16 @@ def verify(
         raise ConfigurationError(
             f"{error.name} is not installed, and verify needs it: pip install 'eoskafka[verify]'"
         ) from error
-    if bool(input_topics) == (expected is not None):
-        raise typer.BadParameter("give one of --input and --expected", param_hint="--input")
-    if by not in set(By):
-        raise typer.BadParameter(f"'{by}' is not key, value or digest", param_hint="--by")
+    if (by not in _BY or bool(id_field)) and not (by == "" and id_field):
+        raise typer.BadParameter(
+            f"say what records are told apart by: one of {', '.join(_BY)}, or --id-field",
+            param_hint="--by",
+        )
     request = Request(
         outputs=names(output_topics),
+        by=By(by or "digest"),
         inputs=names(input_topics),
         group=group,
-        by=By(by),
         id_field=id_field,
         expected=expected,
         input_starts=_offsets(input_from, "--input-from"),
@@ -100,20 +123,58 @@ def verify(
         ordered=order,
         wait_s=wait,
         memory=memory * _MIB,
+        folder=folder,
     )
-    cluster = Connection(bootstrap_servers, client_settings(client))
+    _require_sense(request)
     try:
-        with reaching(), _Bar() as bar:
+        cluster = Connection(bootstrap_servers, client_settings(client, config))
+        with _Bar() as bar:
             verdict = prove(cluster, request, bar)
-    except UndecidedError as error:
-        messages.print(f"undecided: {error}", markup=False)
-        raise typer.Exit(Exit.UNREACHABLE) from error
+    except ConfigurationError as error:
+        messages.print(f"usage: {error}", markup=False)
+        raise typer.Exit(Exit.USAGE) from error
+    except (UndecidedError, UnreachableError) as error:
+        _undecided(str(error), output)
+    if verdict.holds and verdict.alike and not count_alike:
+        _undecided(
+            f"there are as many as there should be, but {verdict.alike:,} of {verdict.inputs:,} "
+            "input records share their id with others: one of them lost and another there twice "
+            "would not show. Tell records apart by something that only one has (--by digest, "
+            "--id-field), or give --count-alike if their number will do",
+            output,
+        )
     if output is Format.JSON:
-        print_json({"holds": verdict.holds, **asdict(verdict)})
+        print_json(
+            {
+                "holds": verdict.holds,
+                "is_exactly_once": verdict.is_exactly_once,
+                **asdict(verdict),
+            }
+        )
     else:
-        data.print("\n".join(_lines(verdict)), markup=False)
+        data.print("\n".join(_lines(verdict, order)), markup=False)
     if not verdict.holds:
         raise typer.Exit(Exit.REFUSED)
+
+
+def _require_sense(request: Request) -> None:
+    if not request.outputs:
+        raise typer.BadParameter("there is no topic", param_hint="--output")
+    if bool(request.inputs) == (request.expected is not None):
+        raise typer.BadParameter("give one of --input and --expected", param_hint="--input")
+    if request.expected is not None and (request.group or request.input_starts):
+        raise typer.BadParameter(
+            "--group and --input-from are for --input", param_hint="--expected"
+        )
+    if both := set(request.inputs) & set(request.outputs):
+        raise typer.BadParameter(f"{min(both)} is both input and output", param_hint="--output")
+
+
+def _undecided(why: str, output: Format) -> NoReturn:
+    messages.print(f"undecided: {why}", markup=False)
+    if output is Format.JSON:
+        print_json({"holds": None, "undecided": why})
+    raise typer.Exit(Exit.UNREACHABLE)
 
 
 def _offsets(text: str, option: str) -> dict[TopicPartition, int]:
@@ -123,22 +184,31 @@ def _offsets(text: str, option: str) -> dict[TopicPartition, int]:
             for topic, partitions in (json.loads(text) if text else {}).items()
             for partition, offset in partitions.items()
         }
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, OverflowError) as error:
         raise typer.BadParameter(
             f'\'{text}\' is not JSON such as {{"topic":{{"0":7}}}}', param_hint=option
         ) from error
 
 
-def _lines(verdict: Verdict) -> list[str]:
+def _lines(verdict: Verdict, order: bool) -> list[str]:
+    lines = [str(example) for example in verdict.examples]
+    if verdict.optional:
+        lines.append(
+            f"{verdict.optional:,} further input records may have come out or not: they are after "
+            "the group's offsets, or before --input-from"
+        )
+    if order:
+        lines.append(
+            f"the order within keys was looked at for {verdict.ordered:,} records: those with an "
+            "id of their own and the same key in input and output"
+        )
     faults = ", ".join(f"{number:,} {fault.value}" for fault, number in verdict.faults.items())
-    later = f", {verdict.later:,} after the group's offsets" if verdict.later else ""
-    counts = f"{verdict.inputs:,} in{later}, {verdict.outputs:,} out, {faults}"
-    order = f"the order within keys was looked at for {verdict.ordered:,} records"
-    return [
-        *map(str, verdict.examples),
-        *([order] if verdict.ordered else []),
-        f"{'exactly once' if verdict.holds else 'NOT exactly once'}: {counts}",
-    ]
+    counts = f"{verdict.inputs:,} in, {verdict.outputs:,} out, {faults}"
+    if verdict.holds:
+        return [*lines, f"exactly once: {counts}"]
+    if verdict.is_exactly_once:
+        return [*lines, f"each record once, but NOT in order within its key: {counts}"]
+    return [*lines, f"NOT exactly once: {counts}"]
 
 
 class _Bar:

@@ -1,0 +1,69 @@
+"""`eoskafka doctor`: what is wrong here, or with a cluster, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from eoskafka import doctor as examination
+from eoskafka.cli.brokers import Client, ConfigFile, client_settings, names, reaching
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, print_json, print_table
+from eoskafka.doctor import Level
+
+_STYLES = {
+    Level.FINE: "green",
+    Level.NOTE: "yellow",
+    Level.PROBLEM: "red",
+    Level.UNKNOWN: "cyan",
+}
+
+
+def doctor(
+    bootstrap_servers: Annotated[
+        str, typer.Option(help="Brokers, host:port,...; without, only this machine is looked at.")
+    ] = "",
+    input_topics: Annotated[
+        str, typer.Option("--input", help="Topics that the query reads, with commas between them.")
+    ] = "",
+    output_topics: Annotated[
+        str, typer.Option("--output", help="Topics that it writes to, likewise.")
+    ] = "",
+    group: Annotated[str, typer.Option(help="Its kafka.group.id.")] = "",
+    decision_topic: Annotated[
+        str, typer.Option(help="Its decisionTopic.")
+    ] = "__eoskafka_decisions",
+    client: Client = None,
+    config: ConfigFile = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Look at Python, Java, Spark and the jar here, and at a cluster's brokers, limits and rights.
+
+    Changes nothing. Ends with 1 if there is a problem, with 3 if the brokers do not answer.
+    """
+    found = examination.machine()
+    if bootstrap_servers:
+        with reaching():
+            found += examination.cluster(
+                bootstrap_servers,
+                inputs=names(input_topics),
+                outputs=names(output_topics),
+                group=group,
+                decision_topic=decision_topic,
+                client=client_settings(client, config),
+            )
+    if output is Format.JSON:
+        print_json({"findings": [asdict(each) for each in found]})
+    else:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for each in found:
+            table.add_row(Text(each.level.value, _STYLES[each.level]), each.about, each.found)
+        print_table(table)
+        for each in found:
+            if each.advice:
+                data.print(f"{each.about}: {each.advice}", markup=False)
+    if any(each.level is Level.PROBLEM for each in found):
+        raise typer.Exit(Exit.REFUSED)
