@@ -109,12 +109,10 @@ def check(
 
 
 def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
-    with cluster.admin() as admin:
-        nodes = admin.describe_cluster()["brokers"]
-    brokers = tuple(_broker(cluster, node) for node in nodes)
-    if any(broker.lacks for broker in brokers):
+    present_brokers = brokers(cluster)
+    if any(broker.lacks for broker in present_brokers):
         # A group's coordinator may be one of them: nothing else is asked.
-        report = Report(Verdict.BROKERS_TOO_OLD, brokers)
+        report = Report(Verdict.BROKERS_TOO_OLD, present_brokers)
         return replace(report, steps=_steps(report, group))
     offsets = {
         partition: offset
@@ -128,7 +126,7 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
     with cluster.admin() as admin:
         found = Report(
             verdict=_verdict(kinds, exclusive, present),
-            brokers=brokers,
+            brokers=present_brokers,
             partitions=kinds,
             ownership="shared" if is_shared else "exclusive" if exclusive else "",
             members=present,
@@ -136,6 +134,13 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
             starting_offsets=offset_json({p: each.offset for p, each in offsets.items()}),
         )
     return replace(found, steps=_steps(found, group))
+
+
+def brokers(cluster: Connection) -> tuple[Broker, ...]:
+    """All brokers of a cluster, and what each of them cannot do."""
+    with cluster.admin() as admin:
+        nodes = admin.describe_cluster()["brokers"]
+    return tuple(_broker(cluster, node) for node in nodes)
 
 
 def _broker(cluster: Connection, node: Mapping[str, object]) -> Broker:

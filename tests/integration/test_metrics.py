@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import time
+import urllib.request
 
+import eoskafka
 import pytest
+from eoskafka import metrics
 from harness import until
 from kafka import TopicPartition
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import udf
 from pyspark.sql.streaming import StreamingQuery
+from rich.console import Console
 from streams import LARGE, QUERY_S, SMALL_FETCHES, Streams, held, kv
 
 
@@ -150,3 +155,28 @@ def test_or_are_left_out_and_counted(streams: Streams) -> None:
     shown = sql_metrics(streams)
     assert shown["number of fetches out of a log's range"] == "1"
     assert shown["number of ranges with lost records"] == "1"
+
+
+def test_prometheus_is_told_of_running_queries(streams: Streams) -> None:
+    with metrics.export(streams.spark, port=0, address="127.0.0.1") as exporter:
+        streams.copy(streams.topic(records=40), streams.topic())
+        address = f"http://127.0.0.1:{exporter.port}/metrics"
+
+        def rows() -> list[str]:
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                text = answer.read().decode()
+            return [line for line in text.splitlines() if line.startswith("eoskafka_rows_total{")]
+
+        until(lambda: any(line.endswith(" 40.0") for line in rows()), "its report", QUERY_S)
+        with pytest.raises(eoskafka.ConfigurationError, match="cannot be served"):
+            metrics.export(streams.spark, port=exporter.port, address="127.0.0.1")
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(address, timeout=10)
+
+
+def test_a_terminal_shows_running_queries(streams: Streams) -> None:
+    text = io.StringIO()
+    with metrics.live(streams.spark, Console(file=text, force_terminal=True, width=120)) as board:
+        streams.copy(streams.topic(records=40), streams.topic())
+        until(lambda: any(q.totals["rows"] == 40 for q in board.queries()), "its report", QUERY_S)
+    assert "rows/s" in text.getvalue()

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import eoskafka
 import pytest
+from eoskafka import doctor
 from eoskafka.cluster import LocalCluster
+from eoskafka.doctor import Level
 from kafka.admin import (
     ACL,
     ACLOperation,
@@ -125,3 +127,38 @@ def test_a_right_on_the_decision_topic_that_is_missing_is_named(
     guarded.admin.delete_acls(acls)
     guarded.run(writer())
     assert guarded.numbers(output) == [0, 1, 2, 3, 4]
+
+
+def test_doctor_names_a_right_that_is_missing(guarded: Streams) -> None:
+    topics = {"Read": guarded.topic(), "Write": guarded.topic()}
+    group = guarded.group()
+
+    def levels() -> list[str]:
+        found = doctor.cluster(
+            guarded.servers, inputs=[topics["Read"]], outputs=[topics["Write"]], group=group
+        )
+        names = (f"topic {topics['Read']}", f"topic {topics['Write']}", f"group {group}")
+        return [each.found for each in found if each.about in names]
+
+    assert levels() == ["this user has Read", "this user has Write", "this user has Read"]
+    acls = [
+        *rules(ResourceType.TOPIC, topics["Read"], ACLOperation.READ),
+        *rules(ResourceType.TOPIC, topics["Write"], ACLOperation.WRITE),
+        *rules(ResourceType.GROUP, group, ACLOperation.READ),
+    ]
+    guarded.admin.create_acls(acls)
+    assert levels() == ["this user lacks Read", "this user lacks Write", "this user lacks Read"]
+    guarded.admin.delete_acls(acls)
+
+
+def test_doctor_says_what_it_may_not_see(guarded: Streams) -> None:
+    cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster", ACLResourcePatternType.LITERAL)
+    acls = [
+        ACL(USER, "*", ACLOperation.ALL, ACLPermissionType.ALLOW, cluster),
+        ACL(USER, "*", ACLOperation.DESCRIBE_CONFIGS, ACLPermissionType.DENY, cluster),
+    ]
+    guarded.admin.create_acls(acls)
+    found = {each.about: each for each in doctor.cluster(guarded.servers)}
+    assert found["limits"].level is Level.UNKNOWN
+    assert found["limits"].found == "the brokers' settings are not shown to this user"
+    guarded.admin.delete_acls(acls)

@@ -77,6 +77,8 @@ def test_a_missing_jar_ends_with_1_and_a_message(
         ("cluster", "stop"),
         ("cluster", "purge"),
         ("jar-path",),
+        ("doctor",),
+        ("verify",),
     ],
 )
 def test_every_help_text_has_an_example(

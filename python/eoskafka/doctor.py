@@ -1,0 +1,392 @@
+"""Whether this machine, its Spark and a cluster fit each other and the connector.
+
+Looks only. What an answer needs and is not there (an extra that is not installed, a right that the
+user lacks) is said, never taken for well.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from eoskafka import _jar, jar_path, properties
+from eoskafka.errors import JarError
+from eoskafka.groups import Connection
+from eoskafka.upgrade import brokers
+
+_LEAST_JAVA = 17
+_JAVA_TIMEOUT_S = 30
+# Of a task's transaction, unless `kafka.transaction.timeout.ms` says otherwise.
+_TASK_TIMEOUT_MS = 300_000
+_DAY_MS = 86_400_000
+
+
+class Level(str, enum.Enum):
+    """What a finding means."""
+
+    FINE = "fine"
+    NOTE = "note"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        about: what was.
+        level: `NOTE` if it works and could be better, `PROBLEM` if the connector does not work so.
+        found: what there is.
+        advice: what to do; empty where nothing is.
+    """
+
+    about: str
+    level: Level
+    found: str
+    advice: str = ""
+
+
+def machine() -> list[Finding]:
+    """Python, Java, Spark and the jar here."""
+    return [_python(), _java(), *_spark_and_jar(), _workers()]
+
+
+def _python() -> Finding:
+    return Finding("Python", Level.FINE, platform.python_version())
+
+
+def _java() -> Finding:
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    advice = f"install a JDK {_LEAST_JAVA} and let JAVA_HOME be its folder, or java on the PATH"
+    if command is None:
+        return Finding("Java", Level.PROBLEM, "there is none on the PATH, nor a JAVA_HOME", advice)
+    try:
+        done = subprocess.run(
+            [command, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_JAVA_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("Java", Level.PROBLEM, f"{command} does not run: {error}", advice)
+    # "17.0.9", and "1.8.0_392" before Java 9.
+    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', done.stderr)
+    if version is None:
+        return Finding("Java", Level.UNKNOWN, f"{command} does not say its version", advice)
+    text = f"{version[1]}{version[2]} ({command})"
+    if int(version[1]) < _LEAST_JAVA:
+        return Finding("Java", Level.PROBLEM, f"{text}; Spark 4 needs {_LEAST_JAVA}", advice)
+    return Finding("Java", Level.FINE, text)
+
+
+def _spark_and_jar() -> Iterator[Finding]:
+    try:
+        jar = jar_path()
+    except JarError as error:
+        yield Finding("jar", Level.PROBLEM, str(error))
+        return
+    built = _jar.build_properties(jar)
+    yield Finding(
+        "jar",
+        Level.FINE,
+        f"{jar.name} for Spark {built['spark']} and Scala {built['scala']}, with Kafka's client "
+        f"{built['kafka']}",
+    )
+    wanted = _minor(built["spark"])
+    try:
+        spark = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        yield Finding(
+            "Spark",
+            Level.UNKNOWN,
+            "pyspark is not installed here",
+            f"a cluster brings its own, which must be {wanted}; on this machine: pip install "
+            "'eoskafka[local]'",
+        )
+        return
+    if _minor(spark) != wanted:
+        yield Finding(
+            "Spark",
+            Level.PROBLEM,
+            f"pyspark {spark}, and the jar is for {wanted}",
+            f"pip install 'pyspark=={wanted}.*', or the eoskafka that is for {_minor(spark)}",
+        )
+        return
+    yield Finding("Spark", Level.FINE, f"pyspark {spark}")
+    scala = _scala()
+    if scala is None:
+        yield Finding("Scala", Level.UNKNOWN, "Spark's jars are not beside pyspark")
+    elif _minor(scala) != built["scala"]:
+        yield Finding(
+            "Scala",
+            Level.PROBLEM,
+            f"{scala}, and the jar is for {built['scala']}",
+            f"take the Spark that is built for Scala {built['scala']}",
+        )
+    else:
+        yield Finding("Scala", Level.FINE, scala)
+
+
+def _scala() -> str | None:
+    spark_home = os.environ.get("SPARK_HOME")
+    if spark_home:
+        jars = Path(spark_home) / "jars"
+    else:
+        import pyspark
+
+        jars = Path(pyspark.__file__).parent / "jars"
+    found = sorted(jars.glob("scala-library-*.jar"))
+    return found[0].stem.removeprefix("scala-library-") if found else None
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _workers() -> Finding:
+    """Python workers are other processes, with `PYSPARK_PYTHON`'s packages."""
+    given = os.environ.get("PYSPARK_PYTHON")
+    if given is None:
+        python3 = shutil.which("python3")
+        if python3 is not None and Path(python3).resolve() == Path(sys.executable).resolve():
+            return Finding("Python workers", Level.FINE, f"{python3}, as the driver's")
+        return Finding(
+            "Python workers",
+            Level.NOTE,
+            f"PYSPARK_PYTHON is not set, so they are {python3}, and the driver's Python is "
+            f"{sys.executable}",
+            f"export PYSPARK_PYTHON={sys.executable}, or UDFs may lack packages",
+        )
+    return Finding("Python workers", Level.FINE, f"PYSPARK_PYTHON={given}")
+
+
+def cluster(
+    bootstrap_servers: str,
+    *,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    group: str = "",
+    decision_topic: str = "__eoskafka_decisions",
+    client: Mapping[str, Any] | None = None,
+) -> list[Finding]:
+    """A cluster's brokers, features and limits, and this user's rights.
+
+    Args:
+        bootstrap_servers: `host:port,...`.
+        inputs: topics that the query reads.
+        outputs: topics that it writes to.
+        group: its `kafka.group.id`.
+        decision_topic: its `decisionTopic`.
+        client: further settings of kafka-python's admin client.
+
+    Raises:
+        UnreachableError: the brokers do not answer.
+    """
+    at = Connection(bootstrap_servers, client or {})
+    with at.looking_at("the cluster"):
+        return [
+            *_brokers(at),
+            *_features(at),
+            *_limits(at),
+            _decisions(at, decision_topic),
+            *_rights(at, inputs, outputs, group),
+        ]
+
+
+def _brokers(at: Connection) -> Iterator[Finding]:
+    for broker in brokers(at):
+        about = f"broker {broker.id} ({broker.address})"
+        if not broker.release:
+            yield Finding(
+                about, Level.PROBLEM, "does not answer", "start it, or check its advertised address"
+            )
+        elif broker.lacks:
+            yield Finding(
+                about,
+                Level.PROBLEM,
+                f"Kafka {broker.release}: it {'; it '.join(broker.lacks)}",
+                "upgrade it to Kafka 3.0 or newer",
+            )
+        else:
+            yield Finding(about, Level.FINE, f"Kafka {broker.release} or newer")
+
+
+def _features(at: Connection) -> Iterator[Finding]:
+    with at.admin() as admin:
+        found = admin.describe_features().get("transaction.version", {})
+    supported, level = (found.get(what, (0, 0))[1] for what in ("supported", "finalized"))
+    if supported < 2:
+        yield Finding(
+            "transaction.version",
+            Level.NOTE,
+            "these brokers have no version 2 (KIP-890, Kafka 4.0)",
+            "a record of a transaction that has timed out may hang on older brokers: `eoskafka txn "
+            "find-hanging` tells",
+        )
+    elif level < 2:
+        yield Finding(
+            "transaction.version",
+            Level.NOTE,
+            f"{level}, and these brokers have 2 (KIP-890)",
+            "once all are upgraded: kafka-features.sh --bootstrap-server ... upgrade --feature "
+            "transaction.version=2",
+        )
+    else:
+        yield Finding("transaction.version", Level.FINE, str(level))
+
+
+def _limits(at: Connection) -> Iterator[Finding]:
+    with at.admin() as admin:
+        nodes = [int(node["broker_id"]) for node in admin.describe_cluster()["brokers"]]
+        settings = _settings(admin, ConfigResourceType.BROKER, str(nodes[0]))
+    if not settings:
+        yield Finding(
+            "limits",
+            Level.UNKNOWN,
+            "the brokers' settings are not shown to this user",
+            "grant DescribeConfigs on the cluster; epoch scope needs it",
+        )
+        return
+    longest = int(settings["transaction.max.timeout.ms"])
+    yield (
+        Finding(
+            "transaction.max.timeout.ms",
+            Level.PROBLEM,
+            f"{longest:,} ms, and a task's transaction asks for {_TASK_TIMEOUT_MS:,}",
+            f"raise it, or give the sink kafka.transaction.timeout.ms={longest}",
+        )
+        if longest < _TASK_TIMEOUT_MS
+        else Finding(
+            "transaction.max.timeout.ms",
+            Level.FINE,
+            f"{longest:,} ms: a batch in epoch scope must end within it, a task in task scope "
+            f"within {_TASK_TIMEOUT_MS:,}",
+        )
+    )
+    kept = int(settings["offsets.retention.minutes"]) * 60_000
+    yield Finding(
+        "offsets.retention.minutes",
+        Level.FINE if kept >= 7 * _DAY_MS else Level.NOTE,
+        f"{kept / _DAY_MS:g} days: a query that stands longer has lost its place, and says so",
+        "" if kept >= 7 * _DAY_MS else "raise it to what a query may stand, weekends included",
+    )
+    for log in ("transaction.state.log", "offsets.topic"):
+        setting = f"{log}.replication.factor"
+        copies, wanted = int(settings[setting]), min(3, len(nodes))
+        yield (
+            Finding(
+                setting,
+                Level.NOTE,
+                f"{copies}, on {len(nodes)} brokers",
+                f"with {wanted} a broker that is lost takes no transaction or offset with it",
+            )
+            if copies < wanted
+            else Finding(setting, Level.FINE, str(copies))
+        )
+
+
+def _settings(admin: Any, kind: ConfigResourceType, name: str) -> dict[str, str]:
+    """Empty where the user lacks DescribeConfigs: this client does not raise it."""
+    resource = ConfigResource(kind, name)
+    found = admin.describe_configs([resource], config_filter="all")
+    return {setting: each["value"] for setting, each in found[kind.name.lower()][name].items()}
+
+
+def _decisions(at: Connection, topic: str) -> Finding:
+    about = f"decision topic {topic}"
+    with at.admin() as admin:
+        if topic not in admin.list_topics():
+            return Finding(
+                about, Level.FINE, "not there; the first query that needs epoch scope makes it"
+            )
+        settings = _settings(admin, ConfigResourceType.TOPIC, topic)
+    if not settings:
+        return Finding(
+            about,
+            Level.UNKNOWN,
+            "its settings are not shown to this user",
+            "grant DescribeConfigs on it",
+        )
+    wrong = [
+        f"{name}={settings[name]}"
+        for name, right in (
+            ("cleanup.policy", "compact"),
+            ("unclean.leader.election.enable", "false"),
+        )
+        if settings[name] != right
+    ]
+    return Finding(
+        about,
+        Level.PROBLEM if wrong else Level.FINE,
+        ", ".join(wrong) or "compacted, without unclean elections",
+        "set cleanup.policy=compact and unclean.leader.election.enable=false on it"
+        if wrong
+        else "",
+    )
+
+
+def _rights(
+    at: Connection, inputs: Sequence[str], outputs: Sequence[str], group: str
+) -> Iterator[Finding]:
+    if not (inputs or outputs or group):
+        yield Finding(
+            "rights", Level.UNKNOWN, "not looked at", "give --input, --output and --group"
+        )
+        return
+    try:
+        from confluent_kafka import TopicCollection
+        from confluent_kafka.admin import AdminClient
+    except ImportError:
+        yield Finding(
+            "rights", Level.UNKNOWN, "not looked at", "pip install 'eoskafka[verify]' for that"
+        )
+        return
+    admin = AdminClient({"bootstrap.servers": at.servers, **properties.of_librdkafka(at.settings)})
+    wanted = [(topic, "Read") for topic in inputs] + [(topic, "Write") for topic in outputs]
+    for topic, right in wanted:
+        answers = admin.describe_topics(
+            TopicCollection([topic]), include_authorized_operations=True
+        )
+        yield _right(f"topic {topic}", answers[topic], right)
+    if group:
+        answers = admin.describe_consumer_groups([group], include_authorized_operations=True)
+        yield _right(f"group {group}", answers[group], "Read")
+    yield Finding(
+        "transactional ids",
+        Level.UNKNOWN,
+        "brokers do not tell who may use them",
+        "grant Write and Describe on ids with the sink's transactionalIdPrefix",
+    )
+
+
+def _right(about: str, answer: Any, right: str) -> Finding:
+    """Whether an answer of librdkafka's admin client has a right among the user's."""
+    from confluent_kafka import KafkaException
+
+    try:
+        allowed = [each.name for each in answer.result().authorized_operations]
+    except KafkaException as error:
+        return Finding(
+            about,
+            Level.PROBLEM,
+            f"not there, or not shown to this user: {error.args[0].str()}",
+            "make it, or grant Describe on it",
+        )
+    if right.upper() in allowed:
+        return Finding(about, Level.FINE, f"this user has {right}")
+    return Finding(about, Level.PROBLEM, f"this user lacks {right}", f"grant {right} on it")
