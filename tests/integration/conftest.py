@@ -12,6 +12,12 @@ from harness import Application, Flow, StartApplication
 from pyspark.sql import SparkSession
 from streams import Streams, start_session
 
+# Asks for rights; what has no rules is open.
+_GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
@@ -104,3 +110,20 @@ def either(streams: Streams, request: pytest.FixtureRequest) -> Streams:
     """`streams` with this connector, and with Spark's own: what both do alike."""
     streams.form = request.param
     return streams
+
+
+@pytest.fixture(scope="module")
+def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker that asks for rights."""
+    data_dir = tmp_path_factory.mktemp("guarded")
+    with LocalCluster(brokers=1, data_dir=data_dir, properties=_GUARDED) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def guarded(
+    shared_spark: SparkSession, guarded_cluster: LocalCluster, tmp_path: Path
+) -> Iterator[Streams]:
+    """Queries on that broker."""
+    with closing(Streams(shared_spark, guarded_cluster.bootstrap_servers, tmp_path)) as streams:
+        yield streams

@@ -31,6 +31,8 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 # A query of these tests takes one or two seconds; two busy cores may need ten times that.
 QUERY_S = 60
+# Who everybody is to a local cluster.
+USER = "User:ANONYMOUS"
 
 # A new broker makes the offsets topic at the first request, and loads it.
 Options = Mapping[str, bool | float | int | str | None]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from eoskafka.cluster import LocalCluster
 from kafka.admin import (
     ACL,
     ACLFilter,
@@ -19,39 +16,15 @@ from kafka.admin import (
     ResourcePatternFilter,
     ResourceType,
 )
-from pyspark.sql import SparkSession
-from streams import Streams, kv
+from streams import USER, Streams, kv
 
 CONF = Path(__file__).parents[2] / "conf"
-# The local cluster knows one user.
-USER = "User:ANONYMOUS"
-GUARDED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-}
 KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
     "transactional-id": ResourceType.TRANSACTIONAL_ID,
     "cluster": ResourceType.CLUSTER,
 }
-
-
-@pytest.fixture(scope="module")
-def closed_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One broker where topics, groups and transactional ids are closed to who has no rule."""
-    data_dir = tmp_path_factory.mktemp("closed")
-    with LocalCluster(brokers=1, data_dir=data_dir, properties=GUARDED) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def closed(
-    shared_spark: SparkSession, closed_cluster: LocalCluster, tmp_path: Path
-) -> Iterator[Streams]:
-    """Queries there."""
-    with closing(Streams(shared_spark, closed_cluster.bootstrap_servers, tmp_path)) as streams:
-        yield streams
 
 
 def rules(file: str, **names: str) -> list[ACL]:
@@ -110,9 +83,9 @@ def open_to_all(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("scope", ["task", "epoch"])
-def test_the_lists_are_enough_for_their_scope(closed: Streams, scope: str) -> None:
-    topic, output = closed.topic(records=20), closed.topic()
-    prefix, decisions = closed.group(), closed.group()
+def test_the_lists_are_enough_for_their_scope(guarded: Streams, scope: str) -> None:
+    topic, output = guarded.topic(records=20), guarded.topic()
+    prefix, decisions = guarded.group(), guarded.group()
     given = rules(
         "acls-task-scope.sh",
         INPUT=topic,
@@ -128,16 +101,16 @@ def test_the_lists_are_enough_for_their_scope(closed: Streams, scope: str) -> No
             ACL(USER, "*", operation, ACLPermissionType.ALLOW, cluster)
             for operation in (ACLOperation.CLUSTER_ACTION, ACLOperation.ALTER)
         ]
-    rows = kv(closed.source(topic, {"groupIdPrefix": prefix}))
+    rows = kv(guarded.source(topic, {"groupIdPrefix": prefix}))
     options = {
         "transactionScope": scope,
         "transactionalIdPrefix": prefix,
         "decisionTopic": decisions,
     }
     try:
-        closed.admin.create_acls(given)
-        close_to_all(closed)
-        closed.run(closed.sink(rows, output, closed.checkpoint(), options))
+        guarded.admin.create_acls(given)
+        close_to_all(guarded)
+        guarded.run(guarded.sink(rows, output, guarded.checkpoint(), options))
     finally:
-        open_to_all(closed)
-    assert closed.numbers(output) == list(range(20))
+        open_to_all(guarded)
+    assert guarded.numbers(output) == list(range(20))

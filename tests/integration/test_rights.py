@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import eoskafka
 import pytest
 from eoskafka import doctor
-from eoskafka.cluster import LocalCluster
 from eoskafka.doctor import Level
 from kafka.admin import (
     ACL,
@@ -19,33 +14,8 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
-from streams import QUERY_S, Streams, kv
-
-# The local cluster knows one user. What has no rules is open to it.
-USER = "User:ANONYMOUS"
-GUARDED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-}
-
-
-@pytest.fixture(scope="module")
-def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One broker that asks for rights."""
-    data_dir = tmp_path_factory.mktemp("guarded")
-    with LocalCluster(brokers=1, data_dir=data_dir, properties=GUARDED) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def guarded(
-    shared_spark: SparkSession, guarded_cluster: LocalCluster, tmp_path: Path
-) -> Iterator[Streams]:
-    """Queries on that broker."""
-    with closing(Streams(shared_spark, guarded_cluster.bootstrap_servers, tmp_path)) as streams:
-        yield streams
+from streams import QUERY_S, USER, Streams, kv
 
 
 def rules(kind: ResourceType, name: str, operation: ACLOperation) -> list[ACL]:

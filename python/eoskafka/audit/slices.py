@@ -305,7 +305,7 @@ def _settings(cluster: Connection, said: list[str]) -> dict[str, Any]:
         **properties.of_librdkafka(cluster.settings),
         "bootstrap.servers": cluster.servers,
         # The client needs a group; nothing joins it or commits to it.
-        "group.id": "eoskafka-verify",
+        "group.id": "eoskafka-reader",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "auto.offset.reset": "error",

@@ -7,23 +7,21 @@ bytes say which were altered.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Protocol
 
 import kafka.errors
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Message
 from numpy.typing import NDArray
 
 from eoskafka.audit import Fault, UndecidedError
-from eoskafka.audit.reader import stable_ends
+from eoskafka.audit.reader import STALL_TIMEOUT_S, stable_ends
+from eoskafka.audit.slices import Slice
+from eoskafka.audit.slices import read as read_slices
 from eoskafka.bench.values import FEWEST_BYTES, numbers, values
+from eoskafka.groups import Connection
 
-# Between two portions of records, or until open transactions have ended.
-STALL_TIMEOUT_S = 30.0
-
-_PORTION = 10_000
 # Numbers of wrong records that are named.
 _NAMED = 3
 
@@ -164,41 +162,9 @@ def read(bootstrap_servers: str, topic: str, taker: Taker) -> None:
         ends = stable_ends(bootstrap_servers, topic, STALL_TIMEOUT_S)
     except kafka.errors.KafkaError as error:
         raise UndecidedError(f"the ends of {topic} are not known: {error}") from error
-    unread = {partition.partition for partition, end in ends.items() if end > 0}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            # The client needs a group; nothing joins it or commits to it.
-            "group.id": f"eoskafka-bench-count-{topic}",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            # Says when a partition is at its end, also where control records are the last.
-            "enable.partition.eof": True,
-            "fetch.message.max.bytes": 8 * 1024 * 1024,
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in unread])
-        deadline = time.monotonic() + STALL_TIMEOUT_S
-        while unread:
-            keys: list[bytes | None] = []
-            found: list[bytes] = []
-            for message in consumer.consume(_PORTION, 0.5):
-                if (problem := message.error()) is None:
-                    keys.append(message.key())
-                    found.append(message.value() or b"")
-                elif problem.code() == KafkaError._PARTITION_EOF:
-                    unread -= {message.partition()}
-                elif not problem.retriable():
-                    raise UndecidedError(f"topic {topic} cannot be read: {problem}")
-            if found:
-                taker.take(keys, found)
-                deadline = time.monotonic() + STALL_TIMEOUT_S
-            elif unread and time.monotonic() > deadline:
-                raise UndecidedError(
-                    f"reading {topic} stalled for {STALL_TIMEOUT_S:g} s, "
-                    f"before the end of partitions {sorted(unread)}"
-                )
-    finally:
-        consumer.close()
+
+    def take(messages: list[Message]) -> None:
+        taker.take([m.key() for m in messages], [m.value() or b"" for m in messages])
+
+    slices = [Slice(partition, 0, end) for partition, end in ends.items()]
+    read_slices(Connection(bootstrap_servers, {}), slices, take)
