@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 import uuid
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import eoskafka
 import pytest
 from eoskafka import failures
+from eoskafka.cluster import LocalCluster
 from harness import until
 from kafka import TopicPartition
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -79,3 +84,33 @@ def test_beside_a_package_that_wraps_the_same_function(
     writer = streams.sink(kv(streams.source("no-such-topic")), topic)
     with pytest.raises(eoskafka.ConfigurationError):
         streams.start(writer).awaitTermination(QUERY_S)
+
+
+def test_brokers_that_are_gone_are_waited_for_without_a_flood(
+    streams: Streams, spark_folder: Path, tmp_path: Path
+) -> None:
+    """An executor's client outlives its query; it must neither spin nor fill the log."""
+    log = spark_folder / "spark.log"
+    with (
+        LocalCluster(brokers=1, data_dir=tmp_path / "brokers") as gone,
+        closing(Streams(streams.spark, gone.bootstrap_servers, tmp_path)) as there,
+    ):
+        topic, output = there.topic(records=4), there.topic()
+        there.copy(topic, output, there.checkpoint())
+        assert there.numbers(output) == [0, 1, 2, 3]
+    # Longer than the client's metadata are taken for new: 5 s.
+    time.sleep(7)
+    size, used, start = log.stat().st_size, cpu_s(streams, "eoskafka-executor"), time.monotonic()
+    time.sleep(4)
+    assert cpu_s(streams, "eoskafka-executor") - used < 0.2 * (time.monotonic() - start)
+    assert log.stat().st_size - size < 200_000
+
+
+def cpu_s(streams: Streams, client: str) -> float:
+    """CPU seconds that the threads of these clients have used."""
+    jvm: Any = streams.spark._jvm
+    threads = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+    infos = [threads.getThreadInfo(number) for number in threads.getAllThreadIds()]
+    ours = [info.getThreadId() for info in infos if info and client in info.getThreadName()]
+    assert ours, f"no thread of {client}"
+    return sum(threads.getThreadCpuTime(number) for number in ours) / 1e9

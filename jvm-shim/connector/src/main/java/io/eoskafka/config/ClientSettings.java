@@ -10,6 +10,7 @@ import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.CommonClientConfigs;
+import org.apache.kafka.clients.MetadataRecoveryStrategy;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -249,6 +250,11 @@ public final class ClientSettings implements Serializable {
     // without this a call to a broker that hangs takes default.api.timeout.ms and is not tried on
     // another one (seen on kafka-clients 4.3.1).
     config.put(AdminClientConfig.METADATA_MAX_AGE_CONFIG, 5_000);
+    // With Kafka's default, rebootstrap, an admin client whose brokers are all gone for longer than
+    // that starts again from its first addresses each time its thread goes round, without any
+    // pause, and logs it: a core is busy and the disk fills (seen on kafka-clients 4.3.1).
+    config.put(
+        AdminClientConfig.METADATA_RECOVERY_STRATEGY_CONFIG, MetadataRecoveryStrategy.NONE.name);
     given.forEach(
         (key, value) -> {
           if (AdminClientConfig.configNames().contains(key)) {
