@@ -1,6 +1,7 @@
 """What a query costs as its input grows in partitions, and as its batches shrink.
 
-Five parts, each on one broker in one Spark session:
+Five parts, each with a broker and a Spark session of its own, so that no broker has the partitions
+of all:
 
 - *partitions*: the same records in 10, 100, ... input partitions. eoskafka with a producer for each
   slot (KIP-447), and, as it was before, with a producer for each input partition (as many slots as
@@ -20,8 +21,9 @@ import json
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from kafka import TopicPartition
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,7 +33,7 @@ from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import load
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
-from eoskafka.bench.stage import Input, Stage, batches, stage
+from eoskafka.bench.stage import Input, Stage, batches, machine, stage
 
 OUTPUT_PARTITIONS = 8
 SLOTS_PARTITIONS = 8
@@ -140,13 +142,15 @@ def measure(settings: Settings, watcher: Watcher[Run]) -> Result[Run]:
         ClusterError: the broker does not start.
         UndecidedError: an output topic cannot be read to its end.
     """
-    everything = list(cases(settings))
-    inputs = dict.fromkeys(case.given for case in everything)
-    with stage(inputs, watcher) as there:
-        result = in_rounds(there, settings, everything, partial(_run, there), watcher)
+    runs: list[Run] = []
+    for _, of in groupby(cases(settings), lambda case: case.part):
+        part = tuple(of)
+        with stage(dict.fromkeys(case.given for case in part), watcher) as there:
+            runs += in_rounds(there, settings, part, partial(_run, there), watcher).runs
+    with stage((), watcher) as there:
         requests = _requests(there)
         watcher.ran(requests)
-    return replace(result, runs=(*result.runs, requests))
+        return Result(settings, machine(there.spark), (*runs, requests))
 
 
 def cases(settings: Settings) -> Iterator[Case]:

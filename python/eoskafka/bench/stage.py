@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ from eoskafka.bench.peers import Peer, peer_jars
 from eoskafka.bench.programs import RUN_TIMEOUT_S, Program
 from eoskafka.cluster import LocalCluster
 
+# Of a broker besides its inputs' partitions: jars, outputs, connections of a thousand producers.
+_OTHER_FILES = 6_000
 _BROKER_PROPERTIES = {
     # Deleted output would stay on the disk for a minute more, and a round is over sooner.
     "log.segment.delete.delay.ms": "1000",
@@ -202,7 +205,7 @@ def _prefixed(settings: dict[str, str]) -> dict[str, str]:
 
 @contextmanager
 def stage(
-    inputs: Iterable[Input],
+    inputs: Collection[Input],
     watcher: Phases,
     *,
     with_peers: bool = True,
@@ -232,6 +235,7 @@ def stage(
     with ExitStack() as closing_all:
         broker_pid = None
         if bootstrap_servers is None:
+            _require_files(sum(each.partitions for each in inputs))
             watcher.phase("starting a broker")
             cluster = closing_all.enter_context(
                 LocalCluster(heap_mb=1024, properties=_BROKER_PROPERTIES)
@@ -289,10 +293,23 @@ def _remove(admin: KafkaAdminClient, prefix: str) -> None:
         print(f"not removed, of {prefix}...: {'; '.join(left)}", file=sys.stderr)
 
 
+def _require_files(partitions: int) -> None:
+    """A broker holds a file open for each partition, and another one for each connection."""
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY != allowed < partitions + _OTHER_FILES:
+        raise BenchError(
+            f"this machine lets a process have {allowed:,} files open (ulimit -Hn), and a broker "
+            f"with {partitions:,} partitions needs {partitions + _OTHER_FILES:,}: raise that, or "
+            "ask for fewer partitions"
+        )
+
+
 @contextmanager
 def _session(folder: Path, jars: list[Path]) -> Iterator[SparkSession]:
     """A session with every peer of Spark in it."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Python workers are other processes, and need this one's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(_MASTER)
     for key, value in _SESSION.items():
         builder = builder.config(key, value)
