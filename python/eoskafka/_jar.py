@@ -21,7 +21,7 @@ from eoskafka._version import __version__
 from eoskafka.errors import JarError
 
 _PACKAGE = Path(__file__).parent
-_BUILD_PROPERTIES = "io/eoskafka/build.properties"
+BUILD_PROPERTIES = "io/eoskafka/build.properties"
 _SOURCES = (
     "jvm-shim/pom.xml",
     "jvm-shim/connector/pom.xml",
@@ -34,6 +34,11 @@ def checkout() -> Path | None:
     """The root of the checkout or unpacked sdist that this file is in; None when installed."""
     root = _PACKAGE.parent.parent
     return root if (root / "jvm-shim" / "connector" / "pom.xml").is_file() else None
+
+
+def in_archive() -> bool:
+    """Whether this package is imported from a zip file, as spark-submit's --py-files has it."""
+    return not _PACKAGE.is_dir()
 
 
 def jar_file(thin: bool = False) -> Path:
@@ -64,9 +69,14 @@ def build_properties(jar: Path) -> dict[str, str]:
     """What the build wrote into the jar: `version`, `sources`, `spark`, `scala`, `kafka`."""
     try:
         with zipfile.ZipFile(jar) as archive:
-            text = archive.read(_BUILD_PROPERTIES).decode("utf-8")
+            text = archive.read(BUILD_PROPERTIES).decode("utf-8")
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise JarError(f"{jar} is no eoskafka jar ({error}): {_remedy()}") from error
+    return properties_of(text)
+
+
+def properties_of(text: str) -> dict[str, str]:
+    """The lines `key=value` of a file of build properties."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
 

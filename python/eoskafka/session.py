@@ -12,17 +12,32 @@ ClassNotFoundException.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from eoskafka import _jar, failures
+from eoskafka import _jar, _launcher, failures
+from eoskafka._version import __version__
+from eoskafka.delta import (
+    CATALOG,
+    CATALOG_CLASS,
+    EXTENSION_CLASS,
+    EXTENSIONS,
+    JARS,
+    PACKAGES,
+    has_jar,
+    package,
+)
 from eoskafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PLUGIN_CLASS = "io.eoskafka.EosKafkaPlugin"
+
+# Its jar under any version, or with none in its name.
+_CONNECTOR = re.compile(r"eoskafka(-\d[^-]*)?(-thin)?\.jar")
 
 REDACTION = "spark.redaction.regex"
 # Spark prints a source's options in plans and errors. Its own expression, and what it misses of
@@ -50,7 +65,7 @@ def jar_path(thin: bool = False) -> Path:
     return jar
 
 
-def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+def configure(builder: SparkSession.Builder, *, delta: bool = False) -> SparkSession.Builder:
     """Add the connector to a session that is about to be built, and return the same builder.
 
     From then on its errors are those of `eoskafka.errors` too.
@@ -58,25 +73,117 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     `spark.jars` and `spark.plugins` are appended to, never overwritten, and so is
     `spark.redaction.regex`, to keep Kafka's secrets out of plans. Calling it twice changes nothing.
 
+    Args:
+        builder: of a session in this process. With Spark Connect the server has the connector.
+        delta: add Delta Lake as well: its extension, its catalog, and its jar by
+            `spark.jars.packages` (from Maven Central) unless `spark.jars` or the JVM has it.
+
     Raises:
         JarError: as `jar_path`.
-        ConfigurationError: a session or a JVM runs already and lacks the connector.
+        ConfigurationError: a session or a JVM runs already and lacks the connector; the session is
+            one of Spark Connect; delta-spark is not installed; the session has another catalog.
     """
     failures.install()
-    jar = str(jar_path())
-    wanted = {"spark.jars": jar, "spark.plugins": PLUGIN_CLASS}
+    options: dict[str, str] = getattr(builder, "_options", {})
+    _refuse_connect(options)
+    jar = _listed_jar()
+    wanted = {JARS: jar, "spark.plugins": PLUGIN_CLASS}
+    if delta:
+        wanted[EXTENSIONS] = EXTENSION_CLASS
     running = _running_settings()
     if running is not None:
         _refuse_if_missing(wanted, running)
         return builder
-    defaults = _defaults_of_running_jvm(jar)
-    options: dict[str, str] = getattr(builder, "_options", {})
-    for key, value in wanted.items():
-        builder.config(key, _append(options.get(key) or defaults(key), value))
-    redacted = options.get(REDACTION) or defaults(REDACTION)
+    if _jvm_runs():
+        defaults = _defaults_of_running_jvm(jar)
+        if not _has(defaults(JARS), jar):
+            # It is there under another name, or among Spark's own jars.
+            del wanted[JARS]
+    else:
+        in_file = _launcher.file_settings()
+
+        def defaults(key: str) -> str:
+            return in_file.get(key, "")
+
+    def present(key: str) -> str:
+        return options.get(key) or defaults(key)
+
+    if _has_connector(present(JARS)):
+        wanted.pop(JARS, None)
+    settings = {key: _append(present(key), value) for key, value in wanted.items()}
+    if delta:
+        settings |= _of_delta(present)
+    redacted = present(REDACTION)
     if REDACTED not in redacted:
-        builder.config(REDACTION, f"{redacted}|{REDACTED}" if redacted else REDACTED)
+        settings[REDACTION] = f"{redacted}|{REDACTED}" if redacted else REDACTED
+    if not _jvm_runs():
+        _refuse_hidden(settings)
+    for key, value in settings.items():
+        builder.config(key, value)
     return builder
+
+
+def _listed_jar() -> str:
+    """The jar as `spark.jars` should have it.
+
+    Where this package is in an archive (spark-submit --py-files), Spark's JVM was started with it.
+    """
+    if _jar.in_archive():
+        return _jar.jar_file().name
+    return str(jar_path())
+
+
+def _of_delta(present: Callable[[str], str]) -> dict[str, str]:
+    """Delta's catalog, and its jar where that has to be fetched."""
+    catalog = present(CATALOG)
+    if catalog not in ("", CATALOG_CLASS):
+        raise ConfigurationError(
+            f"{CATALOG} is {catalog}, and Delta needs {CATALOG_CLASS} there: have one of them in "
+            "this session, or give the other a catalog name of its own"
+        )
+    found = {CATALOG: CATALOG_CLASS}
+    if any(has_jar(key, present(key)) for key in (JARS, PACKAGES)):
+        return found
+    if not _jvm_runs():
+        return {**found, PACKAGES: _append(present(PACKAGES), package())}
+    if not _is_loadable(EXTENSION_CLASS):
+        raise ConfigurationError(
+            "Spark's JVM was started before eoskafka.configure was called and does not have "
+            f"Delta's jar. With spark-submit, add --packages {package()}"
+        )
+    return found
+
+
+def _refuse_hidden(settings: dict[str, str]) -> None:
+    """What is set here must not be hidden by what spark-submit is told besides."""
+    given = _launcher.argument_settings()
+    hidden = {}
+    for key in settings.keys() & given.keys():
+        separator = "|" if key == REDACTION else ","
+        ours, theirs = (value.split(separator) for value in (settings[key], given[key]))
+        if key == CATALOG:
+            theirs = theirs if theirs == ours else []
+        if lacking := [entry for entry in ours if entry not in theirs]:
+            hidden[key] = separator.join([*theirs, *lacking])
+    if hidden:
+        how = "; ".join(f"{key} to {value}" for key, value in sorted(hidden.items()))
+        raise ConfigurationError(
+            f"PYSPARK_SUBMIT_ARGS sets {', '.join(sorted(hidden))}, which comes before what is set "
+            f"here. Set in it {how}; or set them on the builder instead"
+        )
+
+
+def _refuse_connect(options: dict[str, str]) -> None:
+    given = {**_launcher.argument_settings(), **options}
+    mode = given.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or ""
+    remote = given.get("spark.remote") or os.environ.get("SPARK_REMOTE") or ""
+    if remote or mode.lower() == "connect":
+        raise ConfigurationError(
+            f"this is a session of Spark Connect ({remote or mode}): its JVM is the server's, and "
+            "that is what needs the connector. Start the server with "
+            f"--jars {_jar.jar_file()} --conf spark.plugins={PLUGIN_CLASS}, and leave "
+            "eoskafka.configure out here"
+        )
 
 
 def _append(present: str, value: str) -> str:
@@ -92,6 +199,27 @@ def _has(present: str, value: str) -> bool:
     return any(entry.strip().rpartition("/")[2] == name for entry in present.split(","))
 
 
+def _has_connector(jars: str) -> bool:
+    """Whether a list has the connector's jar, under whatever name.
+
+    Raises ConfigurationError if it is of another version.
+    """
+    for entry in filter(None, (entry.strip() for entry in jars.split(","))):
+        path = Path(entry.removeprefix("file://").removeprefix("local://"))
+        if not _CONNECTOR.fullmatch(path.name) or path == _jar.jar_file():
+            continue
+        found = __version__
+        if path.is_file():
+            found = _jar.build_properties(path).get("version", "")
+        if found != __version__:
+            raise ConfigurationError(
+                f"spark.jars lists {entry}, the connector's jar of version {found}, and this "
+                f"package is {__version__}: list the jar that `eoskafka jar-path` prints"
+            )
+        return True
+    return False
+
+
 def _running_settings() -> Callable[[str], str] | None:
     """Look up a setting of the SparkContext that runs in this process; None if there is none."""
     from pyspark import SparkContext
@@ -104,14 +232,20 @@ def _running_settings() -> Callable[[str], str] | None:
 
 
 def _refuse_if_missing(wanted: dict[str, str], running: Callable[[str], str]) -> None:
-    missing = {key: value for key, value in wanted.items() if not _has(running(key), value)}
+    there = _version_in_jvm()
+    missing = {
+        key: value
+        for key, value in wanted.items()
+        if not _has(running(key), value) and not (key == JARS and there)
+    }
     if missing:
         settings = ", ".join(missing)
+        what = "Delta Lake" if list(missing) == [EXTENSIONS] else "the connector"
         how = " ".join(
             f"--conf {key}={_append(running(key), value)}" for key, value in missing.items()
         )
         raise ConfigurationError(
-            f"the running Spark session lacks the connector in {settings}, and these settings have "
+            f"the running Spark session lacks {what} in {settings}, and these settings have "
             "no effect once it runs. Stop it, start a new Python process and call "
             "eoskafka.configure(SparkSession.builder) before getOrCreate(); or start it with "
             f"spark-submit {how}"
@@ -125,11 +259,9 @@ def _defaults_of_running_jvm(jar: str) -> Callable[[str], str]:
     """
     from pyspark import SparkConf, SparkContext
 
-    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return lambda key: ""
     SparkContext._ensure_initialized()
     conf = SparkConf()
-    if not _is_loadable(PLUGIN_CLASS):
+    if _version_in_jvm() is None:
         jars = _append(conf.get("spark.jars", "") or "", jar)
         raise ConfigurationError(
             "Spark's JVM was started before eoskafka.configure was called and does not have the "
@@ -140,13 +272,44 @@ def _defaults_of_running_jvm(jar: str) -> Callable[[str], str]:
     return lambda key: conf.get(key, "") or ""
 
 
-def _is_loadable(class_name: str) -> bool:
-    from py4j.protocol import Py4JJavaError
+def _jvm_runs() -> bool:
     from pyspark import SparkContext
 
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _version_in_jvm() -> str | None:
+    """The version of the jar that the JVM has; None if it has none.
+
+    Raises ConfigurationError if it is not this package's.
+    """
+    loader = _class_loader()
+    file = None if loader is None else loader.getResourceAsStream(_jar.BUILD_PROPERTIES)
+    if file is None:
+        return None
+    text = bytes(file.readAllBytes()).decode("utf-8")
+    found = _jar.properties_of(text).get("version", "")
+    if found != __version__:
+        raise ConfigurationError(
+            f"Spark's JVM has the connector's jar of version {found}, and this package is "
+            f"{__version__}: use the jar that `eoskafka jar-path` prints"
+        )
+    return found
+
+
+def _is_loadable(class_name: str) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    loader = _class_loader()
     try:
-        thread = SparkContext._jvm.java.lang.Thread.currentThread()  # type: ignore[union-attr]
-        thread.getContextClassLoader().loadClass(class_name)
+        return loader is not None and loader.loadClass(class_name) is not None
     except Py4JJavaError:
         return False
-    return True
+
+
+def _class_loader() -> Any:
+    from pyspark import SparkContext
+
+    if SparkContext._jvm is None:
+        return None
+    return SparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()

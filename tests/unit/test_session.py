@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
+from zipfile import ZipFile
 
 import eoskafka
 import pytest
-from eoskafka import ConfigurationError, session
+from eoskafka import ConfigurationError, _launcher, session
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -18,7 +20,8 @@ def no_spark_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "jar_path", lambda thin=False: Path(JAR))
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def run_session_with(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
@@ -45,6 +48,20 @@ def test_a_jar_that_is_there_under_another_url_is_not_added_again() -> None:
     assert eoskafka.configure(builder)._options["spark.jars"] == f"file://{JAR}"
 
 
+def test_the_connectors_jar_under_another_name_is_not_added_again(tmp_path: Path) -> None:
+    mine = tmp_path / "eoskafka.jar"
+    with ZipFile(mine, "w") as archive:
+        archive.writestr("io/eoskafka/build.properties", f"version={eoskafka.__version__}\n")
+    for listed in (str(mine), f"file://{mine}", "hdfs:///jars/eoskafka.jar"):
+        builder = SparkSession.builder.config("spark.jars", f"/a.jar,{listed}")
+        assert eoskafka.configure(builder)._options["spark.jars"] == f"/a.jar,{listed}"
+    with ZipFile(mine, "w") as archive:
+        archive.writestr("io/eoskafka/build.properties", "version=0.0.9\n")
+    builder = SparkSession.builder.config("spark.jars", str(mine))
+    with pytest.raises(ConfigurationError, match=r"of version 0\.0\.9, and this package is"):
+        eoskafka.configure(builder)
+
+
 def test_configure_twice_is_configure_once() -> None:
     builder = eoskafka.configure(SparkSession.builder)
     once = dict(builder._options)
@@ -56,6 +73,103 @@ def test_a_running_session_with_jar_and_plugin_is_accepted(
 ) -> None:
     run_session_with(monkeypatch, {"spark.jars": f"file://{JAR}", "spark.plugins": PLUGIN})
     eoskafka.configure(SparkSession.builder)
+
+
+def test_what_spark_defaults_list_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# ours\nspark.jars   /a.jar,/b.jar\nspark.plugins=org.P\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    options = eoskafka.configure(SparkSession.builder)._options
+    assert options["spark.jars"] == f"/a.jar,/b.jar,{JAR}"
+    assert options["spark.plugins"] == f"org.P,{PLUGIN}"
+    other = tmp_path / "other.conf"
+    other.write_text("spark.jars /c.jar\n", encoding="utf-8")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--properties-file {other} pyspark-shell")
+    assert eoskafka.configure(SparkSession.builder)._options["spark.jars"] == f"/c.jar,{JAR}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        ("--jars /a.jar pyspark-shell", f"spark.jars to /a.jar,{JAR}"),
+        ("--conf spark.plugins=org.P pyspark-shell", f"spark.plugins to org.P,{PLUGIN}"),
+        ("--jars=/a.jar pyspark-shell", f"spark.jars to /a.jar,{JAR}"),
+        (f"--jars /a.jar --conf spark.jars={JAR} pyspark-shell", f"to /a.jar,{JAR}"),
+        (f"--jars /a.jar pyspark-shell --jars {JAR}", f"spark.jars to /a.jar,{JAR}"),
+    ],
+)
+def test_submit_arguments_that_hide_the_connector_are_refused(
+    monkeypatch: pytest.MonkeyPatch, arguments: str, advice: str
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+    with pytest.raises(ConfigurationError) as error:
+        eoskafka.configure(SparkSession.builder)
+    assert advice in str(error.value)
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS",
+        f"--jars /a.jar,{JAR} --conf spark.plugins=org.P,{PLUGIN} --name x pyspark-shell",
+    )
+    eoskafka.configure(SparkSession.builder)
+
+
+def test_a_properties_file_is_read_as_java_does() -> None:
+    text = (
+        "  spark.jars /a.jar,\\\n      /b.jar\n! no\nspark.redaction.regex=\\\\bpin\\\\b\n"
+        "spark.x:1\nspark.y\n\nspark.z = a=b \\u0041\n"
+    )
+    assert _launcher.properties(text) == {
+        "spark.jars": "/a.jar,/b.jar",
+        "spark.redaction.regex": r"\bpin\b",
+        "spark.x": "1",
+        "spark.y": "",
+        "spark.z": "a=b A",
+    }
+
+
+@pytest.mark.parametrize("key", ["spark.redaction.regex", "spark.sql.catalog.spark_catalog"])
+def test_submit_arguments_that_hide_other_settings_are_refused(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf {key}=other pyspark-shell")
+    with pytest.raises(ConfigurationError, match=f"PYSPARK_SUBMIT_ARGS sets {key}"):
+        eoskafka.configure(SparkSession.builder, delta=True)
+
+
+def test_delta_is_added_beside_other_extensions() -> None:
+    builder = SparkSession.builder.config("spark.sql.extensions", "org.E")
+    options = eoskafka.configure(builder, delta=True)._options
+    assert options["spark.sql.extensions"] == "org.E,io.delta.sql.DeltaSparkSessionExtension"
+    assert options["spark.sql.catalog.spark_catalog"].endswith(".DeltaCatalog")
+    assert (
+        options["spark.jars.packages"] == f"io.delta:delta-spark_4.2_2.13:{version('delta-spark')}"
+    )
+    assert eoskafka.configure(builder, delta=True)._options == options
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.jars", "/jars/delta-spark_4.2_2.13-4.4.0.jar"),
+        ("spark.jars.packages", "org:a:1,io.delta:delta-spark_2.13:4.4.0"),
+    ],
+)
+def test_deltas_jar_that_is_there_is_not_added_again(key: str, value: str) -> None:
+    builder = SparkSession.builder.config(key, value)
+    options = eoskafka.configure(builder, delta=True)._options
+    assert options.get("spark.jars.packages", "") in ("", value)
+
+
+def test_delta_does_not_take_another_catalogs_place() -> None:
+    builder = SparkSession.builder.config("spark.sql.catalog.spark_catalog", "org.Other")
+    with pytest.raises(ConfigurationError, match=r"spark_catalog is org\.Other, and Delta needs"):
+        eoskafka.configure(builder, delta=True)
+
+
+def test_spark_connect_is_told_that_its_server_needs_the_connector() -> None:
+    builder = SparkSession.builder.config("spark.remote", "sc://host:15002")
+    with pytest.raises(ConfigurationError, match=r"Start the server with --jars .*\.jar"):
+        eoskafka.configure(builder)
 
 
 @pytest.mark.parametrize(
