@@ -61,6 +61,7 @@ class Batch:
         log_is_ahead: whether Spark's log was written by the built-in connector, or without a sink
             of eoskafka, and no run of eoskafka has gone on from it yet: then it says where to.
         until: the last batch before the one that comes next, -1 before the first.
+        sources: how many the query has, of all kinds.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Batch:
     committed: bool
     log_is_ahead: bool
     until: int
+    sources: int
 
 
 class Checkpoint:
@@ -146,6 +148,14 @@ class Checkpoint:
         instance = f"eoskafka-{checkpoint_id}"
         return Identity(group or instance, instance, checkpoint_id, False)
 
+    def starts(self) -> dict[TopicPartition, int] | None:
+        """Where the query began, by partition; those found later are not in it. None: not yet.
+
+        Raises:
+            CheckpointError: the file is not one that this version knows.
+        """
+        return self._initial()
+
     def last_batch(self) -> Batch | None:
         """The last batch that Spark has planned, or None.
 
@@ -165,7 +175,8 @@ class Checkpoint:
         # What eoskafka plans with its own sink ends with a space.
         is_ours = until < 0 or self._lines(until)[2 + self.source].endswith(" ")
         is_ahead = not is_ours and taken_over != str(until)
-        return Batch(last, before, self._offsets(last), is_done, is_ahead, until)
+        sources = len([line for line in self._lines(last)[2:] if line])
+        return Batch(last, before, self._offsets(last), is_done, is_ahead, until, sources)
 
     def write_taken_over(self, batch: int) -> None:
         """Let the group be the truth from the batch after this one on."""

@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -170,6 +171,39 @@ def test_what_is_gone_or_was_never_there_is_undecided(topics: Topics) -> None:
     assert (code, "there is no topic none" in said) == (3, True)
     code, _, said = run(topics._replace(servers="127.0.0.1:1"), "--by", "value")
     assert code == 3
+
+
+def test_a_checkpoint_says_topics_group_and_start(streams: Streams, tmp_path: Path) -> None:
+    topic, output, checkpoint = streams.topic(partitions=2), streams.topic(), streams.checkpoint()
+
+    def copied() -> None:
+        streams.copy(topic, output, checkpoint, {"startingOffsets": "latest"})
+
+    streams.send(topic, *range(10))
+    copied()
+    streams.send(topic, *range(10, 30))
+    copied()
+    streams.add_partitions(topic, 3)
+    streams.send(topic, *range(30, 60))
+    there = Topics(streams.servers, "", output, "")
+    code, verdict, said = run(there, "--by", "value", "--checkpoint", str(checkpoint))
+    assert (code, "has no offset of" in said) == (3, True)
+    copied()
+    code, verdict, said = run(there, "--by", "value", "--checkpoint", str(checkpoint))
+    assert (code, said, verdict["inputs"]) == (0, "", 50)
+    # Of what it says, what is given counts.
+    code, verdict, _ = run(
+        there._replace(input=topic),
+        "--by",
+        "value",
+        "--checkpoint",
+        str(checkpoint),
+        "--input-from",
+        json.dumps({topic: dict.fromkeys("012", 0)}),
+    )
+    assert (code, verdict["faults"]["lost"]) == (1, 10)
+    code, _, said = run(there, "--by", "value", "--checkpoint", str(tmp_path / "none"))
+    assert (code, "is no checkpoint of a query" in said) == (2, True)
 
 
 @pytest.mark.parametrize("scope", ["task", "epoch"])

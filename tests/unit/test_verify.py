@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from eoskafka.audit import UndecidedError, slices, verify
 from eoskafka.audit.slices import Slice, Slices
 from eoskafka.audit.spill import Spill
@@ -266,6 +267,24 @@ def test_a_table_says_what_should_come_out(
     assert "lost: expected row 1" in map(str, found.examples)
 
 
+def test_a_delta_table_has_the_rows_of_its_newest_version(
+    verdict_of: Callable[..., Verdict], tmp_path: Path
+) -> None:
+    table = tmp_path / "expected"
+    rows = {"key": ["1", "2", None], "value": ["a", "b", "c"], "day": [1, 1, 2]}
+    write_deltalake(table, pa.table(rows), partition_by=["day"])
+    write_deltalake(table, pa.table({"key": ["4"], "value": ["d"], "day": [2]}), mode="append")
+    DeltaTable(table).delete("value = 'b'")
+    DeltaTable(table).optimize.compact()
+    made = [(b"1", b"a"), (None, b"c"), (b"4", b"d")]
+    found = verdict_of([], made, expected=table, by=By.DIGEST)
+    assert (found.inputs, found.holds) == (3, True)
+    found = verdict_of([], made[1:], expected=table, by=By.VALUE)
+    assert wrong(found) == {"lost": 1}
+    with pytest.raises(ConfigurationError, match=r"column day of .* is int64"):
+        Table(table, ["day"])
+
+
 def test_a_large_table_is_read_in_portions(tmp_path: Path) -> None:
     file = tmp_path / "expected.parquet"
     pq.write_table(pa.table({"value": [b"x" * 2_000] * 50_000}), file, compression="zstd")
@@ -295,7 +314,7 @@ def test_a_table_that_cannot_be_compared_is_refused(
     with pytest.raises(ConfigurationError, match="cannot be read as Parquet"):
         verdict_of([], [], expected=tmp_path / "none.parquet", by=By.VALUE)
     (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match="is a Delta table"):
+    with pytest.raises(ConfigurationError, match="delta cannot be read as Delta"):
         verdict_of([], [], expected=tmp_path / "delta", by=By.VALUE)
 
 

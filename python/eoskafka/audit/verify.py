@@ -146,7 +146,7 @@ class Request:
         inputs: topics that it reads; empty where `expected` says what should come out.
         group: whose offsets say how far it has got; empty where it must have read everything.
         id_field: instead of `by`: a field of the JSON in each value, such as order.id.
-        expected: a Parquet file or folder with columns `key`, `value` or both.
+        expected: a Parquet file or folder, or a Delta table, with columns `key`, `value` or both.
         input_starts: where the query began; a topic that is not there: at offset 0.
         output_starts: where its output begins, likewise.
         ordered: whether to look at the order within keys.

@@ -19,7 +19,6 @@ app = typer.Typer(
     help="Exactly-once Kafka for Spark Structured Streaming.",
     epilog="Example: eoskafka cluster start",
     no_args_is_help=True,
-    add_completion=False,
 )
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(bench.app, name="bench")

@@ -64,6 +64,9 @@ def list_open(
     if output is Format.JSON:
         print_json({"transactions": [asdict(each) for each in found]})
         return
+    if not found:
+        messages.print("no open transaction")
+        return
     table = Table(box=None, pad_edge=False)
     for name in ("transactional id", "for", "state", "since", "age", "times out after"):
         table.add_column(name)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -12,16 +14,18 @@ from kafka import TopicPartition
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eoskafka.audit import UndecidedError
+from eoskafka.checkpoints import Checkpoint
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, names
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
-from eoskafka.errors import ConfigurationError, UnreachableError
-from eoskafka.groups import Connection
+from eoskafka.errors import CheckpointError, ConfigurationError, UnreachableError
+from eoskafka.groups import Connection, topic_ids
 
 if TYPE_CHECKING:
     from eoskafka.audit.verify import Request, Verdict
 
 _MIB = 1 << 20
 _BY = ("key", "value", "digest")
+_HAS_GROWN = "the query has found new topics or partitions meanwhile: try again"
 
 
 def verify(
@@ -59,8 +63,8 @@ def verify(
     expected: Annotated[
         Path | None,
         typer.Option(
-            help="Instead of --input: what should have come out, Parquet with the columns key, "
-            "value or both."
+            help="Instead of --input: what should have come out, Parquet or a Delta table with the "
+            "columns key, value or both."
         ),
     ] = None,
     input_from: Annotated[
@@ -72,6 +76,13 @@ def verify(
     ] = "",
     output_from: Annotated[
         str, typer.Option(help="Where its output begins, in the same form.")
+    ] = "",
+    checkpoint: Annotated[
+        str,
+        typer.Option(
+            help="The query's checkpointLocation: says --input, --group and --input-from where "
+            "they are not given. Of a query with one source."
+        ),
     ] = "",
     order: Annotated[
         bool,
@@ -111,14 +122,25 @@ def verify(
             f"say what records are told apart by: one of {', '.join(_BY)}, or --id-field",
             param_hint="--by",
         )
+    if checkpoint and expected is not None:
+        raise typer.BadParameter("it is for --input, not --expected", param_hint="--checkpoint")
+    try:
+        cluster = Connection(bootstrap_servers, client_settings(client, config))
+        known = _of_checkpoint(checkpoint, cluster) if checkpoint else _Known((), "", {})
+    except (ConfigurationError, CheckpointError) as error:
+        messages.print(f"usage: {error}", markup=False)
+        raise typer.Exit(Exit.USAGE) from error
+    except (UnreachableError, OSError) as error:
+        _undecided(str(error), output)
+    inputs = names(input_topics)
     request = Request(
         outputs=names(output_topics),
         by=By(by or "digest"),
-        inputs=names(input_topics),
-        group=group,
+        inputs=inputs or known.topics,
+        group=group or known.group,
         id_field=id_field,
         expected=expected,
-        input_starts=_offsets(input_from, "--input-from"),
+        input_starts={**known.starts_of(inputs), **_offsets(input_from, "--input-from")},
         output_starts=_offsets(output_from, "--output-from"),
         ordered=order,
         wait_s=wait,
@@ -127,10 +149,13 @@ def verify(
     )
     _require_sense(request)
     try:
-        cluster = Connection(bootstrap_servers, client_settings(client, config))
         with _Bar() as bar:
             verdict = prove(cluster, request, bar)
+        if checkpoint and _of_checkpoint(checkpoint, cluster) != known:
+            _undecided(_HAS_GROWN, output)
     except ConfigurationError as error:
+        if checkpoint and _of_checkpoint(checkpoint, cluster) != known:
+            _undecided(_HAS_GROWN, output)
         messages.print(f"usage: {error}", markup=False)
         raise typer.Exit(Exit.USAGE) from error
     except (UndecidedError, UnreachableError) as error:
@@ -152,9 +177,52 @@ def verify(
             }
         )
     else:
-        data.print("\n".join(_lines(verdict, order)), markup=False)
+        data.print("\n".join(_lines(verdict, order and expected is None)), markup=False)
     if not verdict.holds:
         raise typer.Exit(Exit.REFUSED)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a checkpoint says."""
+
+    topics: Sequence[str]
+    group: str
+    starts: Mapping[TopicPartition, int]
+
+    def starts_of(self, chosen: Collection[str]) -> dict[TopicPartition, int]:
+        """Those of some topics; of all where none is chosen."""
+        return {p: n for p, n in self.starts.items() if not chosen or p.topic in chosen}
+
+
+def _of_checkpoint(location: str, cluster: Connection) -> _Known:
+    found = Checkpoint(location)
+    identity, batch, starts = found.identity(), found.last_batch(), found.starts()
+    if identity is None or batch is None:
+        raise ConfigurationError(
+            f"{location} is no checkpoint of a query that eoskafka's source has begun"
+        )
+    if batch.sources > 1:
+        raise ConfigurationError(
+            f"{location} is of a query with several sources: what it should have written is a "
+            "matter for --expected"
+        )
+    if identity.shared or starts is None:
+        raise ConfigurationError(
+            f"{location} does not say where its group began"
+            + (", which several drivers share" if identity.shared else "")
+            + ": give --input, --group and --input-from"
+        )
+    topics = sorted({p.topic for p in batch.end})
+    if gone := sorted({p.topic for p in starts} - set(topics)):
+        raise ConfigurationError(
+            f"the query of {location} has read {', '.join(gone)}, which is gone: give --input, "
+            "--group, --input-from and --output-from"
+        )
+    with cluster.looking_at("the topics"), cluster.admin() as admin:
+        partitions = topic_ids(admin, topics)
+    # A partition that was found later is read from its first record.
+    return _Known(topics, identity.group, {p: starts.get(p, 0) for p in partitions})
 
 
 def _require_sense(request: Request) -> None:
@@ -222,7 +290,8 @@ class _Bar:
             TimeRemainingColumn(),
             console=messages,
             transient=True,
-            disable=not messages.is_terminal,
+            # Not messages.is_terminal, which FORCE_COLOR makes true.
+            disable=not sys.stderr.isatty(),
         )
         self._task = self._progress.add_task("connecting", total=None)
 
