@@ -8,6 +8,7 @@
 | `faults.py`      | `Faults`: arms the connector's fault points                               |
 | `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
 | `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
+| `standalone.py`  | `Standalone`: a master with workers, and jobs submitted to it             |
 | `delta.py`       | Delta's jars                                                              |
 | `maven.py`       | jars that only tests need                                                 |
 | `old_kafka.py`   | a broker from before KIP-447                                              |

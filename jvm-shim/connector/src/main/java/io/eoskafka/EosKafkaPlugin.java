@@ -1,9 +1,15 @@
 package io.eoskafka;
 
+import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.RestingConsumers;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.TaskTransaction;
+import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.util.ShutdownHookManager;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
@@ -12,15 +18,33 @@ import org.apache.spark.api.plugin.SparkPlugin;
 
 /**
  * Set by {@code eoskafka.configure}. On executors it closes resting clients at the end; tasks of a
- * shared group ask their driver through it for the fence.
+ * shared group ask their driver through it for the fence. Where the driver's JVM is asked to end
+ * (SIGTERM), it ends queries in order before Spark ends its context: their transactions, and their
+ * place in the group.
  */
 public final class EosKafkaPlugin implements SparkPlugin {
+  /** Spark ends its context, and with it all tasks, at the file systems' priority plus 30. */
+  private static final int BEFORE_SPARKS = FileSystem.SHUTDOWN_HOOK_PRIORITY + 50;
+
+  /** Less than the 30 s that Kubernetes gives a process between SIGTERM and SIGKILL. */
+  private static final Duration END_WITHIN = Duration.ofSeconds(20);
+
+  private static final AtomicBoolean IS_HOOKED = new AtomicBoolean();
+
   @Override
   public DriverPlugin driverPlugin() {
     return new DriverPlugin() {
       @Override
       public Map<String, String> init(SparkContext spark, PluginContext context) {
         FenceLeases.install();
+        if (IS_HOOKED.compareAndSet(false, true)) {
+          ShutdownHookManager.get()
+              .addShutdownHook(
+                  () -> RunningQuery.interruptAll(END_WITHIN),
+                  BEFORE_SPARKS,
+                  END_WITHIN.toSeconds() + 1,
+                  TimeUnit.SECONDS);
+        }
         return Map.of();
       }
 

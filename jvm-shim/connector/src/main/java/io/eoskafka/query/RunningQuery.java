@@ -2,6 +2,7 @@ package io.eoskafka.query;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
@@ -39,6 +40,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class RunningQuery {
   private static final Logger LOG = LoggerFactory.getLogger(RunningQuery.class);
+  private static final long LOOK_MS = 200;
 
   private final StreamExecution query;
   private final SparkSession session;
@@ -197,6 +199,37 @@ public final class RunningQuery {
             "eoskafka-stop-" + query.runId());
     stopping.setDaemon(true);
     stopping.start();
+  }
+
+  /**
+   * Has all queries of this JVM fail, and waits until their transactions are ended and their places
+   * in groups are free. They fail and do not stop: a program that waits for one must not take its
+   * input for used up.
+   */
+  public static void interruptAll(Duration limit) {
+    Option<SparkSession> session = SparkSession.getDefaultSession();
+    if (session.isEmpty()) {
+      return;
+    }
+    List<StreamExecution> queries =
+        List.copyOf(session.get().sharedState().activeStreamingQueries().values());
+    queries.forEach(
+        query -> {
+          LOG.warn("The driver's JVM ends, and with it query {}", query.id());
+          query.queryExecutionThread().interrupt();
+        });
+    long deadline = System.nanoTime() + limit.toNanos();
+    try {
+      for (StreamExecution query : queries) {
+        while (query.queryExecutionThread().isAlive() && System.nanoTime() < deadline) {
+          // Again and again: a job may begin after the interrupt.
+          session.get().sparkContext().cancelJobGroup(query.runId().toString());
+          query.queryExecutionThread().join(LOOK_MS);
+        }
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   /** Calls once when this run has ended, on another thread and some time later. */

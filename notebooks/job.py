@@ -1,0 +1,53 @@
+"""A pipeline as a job for spark-submit: payments in, the same in capitals out.
+
+    spark-submit --master spark://master:7077 \\
+        --jars "$(eoskafka jar-path)" --py-files eoskafka-0.1.0-py3-none-any.whl \\
+        --conf spark.plugins=io.eoskafka.EosKafkaPlugin \\
+        job.py --servers broker:9092 --input payments --output payments-clean \\
+        --checkpoint hdfs:///checkpoints/payments
+
+It runs until it is told to end (SIGTERM: transactions are ended, its place in the group is free),
+or with `--once` until the input is used up. Killed, it goes on when it is submitted again.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, upper
+
+import eoskafka
+from eoskafka import Sink, Source
+
+
+def main() -> None:
+    """Run the query."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--servers", required=True, help="brokers, host:port,...")
+    parser.add_argument("--input", required=True, help="the topic to read")
+    parser.add_argument("--output", required=True, help="the topic to write")
+    parser.add_argument("--checkpoint", required=True, help="a folder that every driver sees")
+    parser.add_argument("--once", action="store_true", help="end when the input is used up")
+    given = parser.parse_args()
+
+    spark = eoskafka.configure(SparkSession.builder.appName("payments")).getOrCreate()
+    payments = Source(
+        bootstrap_servers=given.servers,
+        subscribe=given.input,
+        starting_offsets="earliest",
+        max_offsets_per_trigger=50_000,
+    )
+    clean = Sink(bootstrap_servers=given.servers, topic=given.output)
+    rows = payments.stream(spark).select("key", upper(col("value").cast("string")).alias("value"))
+    writer = clean.stream(rows, checkpoint=given.checkpoint).queryName("payments")
+    writer = (
+        writer.trigger(availableNow=True)
+        if given.once
+        else writer.trigger(processingTime="1 second")
+    )
+    writer.start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""`Standalone`: a standalone master with workers, and jobs that are submitted to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from eoskafka.cluster.local import free_ports
+from eoskafka.demo import processes
+
+from harness.waiting import until
+
+_START_S = 60.0
+_END_S = 30.0
+_REGISTERED = re.compile("Registering worker")
+
+
+def _spark_home() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+class Submitted:
+    """A job that spark-submit runs in client mode, with its driver and all that belongs to it."""
+
+    def __init__(self, child: subprocess.Popen[bytes], log: Path) -> None:
+        self._child = child
+        self.log = log
+
+    def wait(self, timeout_s: float) -> int:
+        """Until it has ended; its exit code."""
+        return self._child.wait(timeout_s)
+
+    def is_running(self) -> bool:
+        """Whether spark-submit runs."""
+        return self._child.poll() is None
+
+    def terminate(self) -> float:
+        """SIGTERM to the driver's JVM; how long it takes to end, in seconds."""
+        start = time.monotonic()
+        self._child.terminate()
+        self.wait(_END_S)
+        return time.monotonic() - start
+
+    def kill(self) -> None:
+        """SIGKILL to the driver's JVM and its Python process."""
+        while left := processes.of_session(self._child.pid):
+            processes.send(left, signal.SIGKILL)
+            self._child.wait(_END_S)
+
+    def text(self) -> str:
+        """What it has said."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+class Standalone:
+    """A standalone cluster; a context manager that leaves no process behind.
+
+    Args:
+        folder: for logs, and what workers keep of their executors.
+        workers: of one core each.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self._folder = folder
+        self._size = workers
+        self._port = free_ports(1)[0]
+        self._daemons: list[subprocess.Popen[bytes]] = []
+        self._jobs: list[Submitted] = []
+
+    @property
+    def master(self) -> str:
+        """For `--master`."""
+        return f"spark://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Standalone:
+        try:
+            self._daemon("master.Master", "--port", str(self._port), "--webui-port", "0")
+            log = self._folder / "master.Master-0.log"
+            until(lambda: b"Starting Spark master" in log.read_bytes(), "the master", _START_S)
+            for _ in range(self._size):
+                self._daemon(
+                    *("worker.Worker", self.master, "--webui-port", "0"),
+                    *("--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / "work")),
+                )
+            until(
+                lambda: len(_REGISTERED.findall(log.read_text())) == self._size,
+                "the workers",
+                _START_S,
+            )
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End everything."""
+        for job in self._jobs:
+            job.kill()
+        for daemon in self._daemons:
+            for process in processes.of_session(daemon.pid):
+                process.id.send(signal.SIGKILL)
+            daemon.wait(_END_S)
+
+    def submit(self, job: Path, arguments: list[str], *options: str) -> Submitted:
+        """Submit a job; `options` are spark-submit's."""
+        log = self._folder / f"job{len(self._jobs)}.log"
+        small = {
+            "spark.driver.memory": "768m",
+            "spark.executor.memory": "512m",
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+        }
+        settings = [word for item in small.items() for word in ("--conf", "=".join(item))]
+        command = [
+            *(str(_spark_home() / "bin" / "spark-submit"), "--master", self.master),
+            *(*settings, *options, str(job), *arguments),
+        ]
+        self._jobs.append(Submitted(self._start(command, log), log))
+        return self._jobs[-1]
+
+    def _daemon(self, name: str, *arguments: str) -> None:
+        log = self._folder / f"{name}-{len(self._daemons)}.log"
+        command = [
+            *(str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
+            *("--host", "127.0.0.1", *arguments),
+        ]
+        self._daemons.append(self._start(command, log))
+
+    def _start(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(_spark_home()),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+                env=environment,
+                start_new_session=True,
+            )

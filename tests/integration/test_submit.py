@@ -1,0 +1,136 @@
+"""A job for spark-submit on a standalone cluster: killed, told to end, and submitted again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from eoskafka import jar_path
+from eoskafka.audit import UndecidedError, read_committed
+from eoskafka.cluster import LocalCluster
+from eoskafka.session import PLUGIN_CLASS
+from harness import until
+from harness.standalone import Standalone, Submitted
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+JOB = ROOT / "notebooks" / "job.py"
+INPUT, OUTPUT = "submitted", "submitted-clean"
+PARTITIONS = 4
+OUTPUT_S, END_S = 120, 60
+OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[Standalone]:
+    folder = tmp_path / "standalone"
+    folder.mkdir()
+    with Standalone(folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def admin(cluster: LocalCluster) -> Iterator[KafkaAdminClient]:
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (INPUT, OUTPUT)])
+        yield admin
+        admin.delete_topics([INPUT, OUTPUT])
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a wheel has it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)],
+        check=True,
+        timeout=300,
+    )
+    (wheel,) = folder.glob("eoskafka-*.whl")
+    return wheel
+
+
+def send(cluster: LocalCluster, numbers: range) -> None:
+    with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=5)) as to:
+        for n in numbers:
+            to.send(INPUT, key=b"k%d" % n, value=b"payment %d" % n, partition=n % PARTITIONS)
+
+
+def written(cluster: LocalCluster) -> list[int]:
+    records = read_committed(cluster.bootstrap_servers, OUTPUT)
+    return sorted(int((record.value or b"").removeprefix(b"PAYMENT ")) for record in records)
+
+
+def test_a_job_that_is_killed_told_to_end_and_submitted_again(
+    standalone: Standalone,
+    cluster: LocalCluster,
+    admin: KafkaAdminClient,
+    archive: Path,
+    tmp_path: Path,
+) -> None:
+    # What spark-submit is given is all that it has: the jar, and the package in an archive.
+    jar = shutil.copy(jar_path(), tmp_path / "connector.jar")
+    assert any("jars/eoskafka-" in name for name in zipfile.ZipFile(archive).namelist())
+    job = shutil.copy(JOB, tmp_path / "job.py")
+    checkpoint = tmp_path / "checkpoint"
+
+    def submit(*more: str, options: tuple[str, ...] = ()) -> Submitted:
+        return standalone.submit(
+            Path(job),
+            [
+                *("--servers", cluster.bootstrap_servers, "--checkpoint", str(checkpoint)),
+                *("--input", INPUT, "--output", OUTPUT, *more),
+            ],
+            *("--jars", str(jar), "--py-files", str(archive)),
+            *("--conf", f"spark.plugins={PLUGIN_CLASS}", *options),
+        )
+
+    def wait(job: Submitted, numbers: range) -> None:
+        def is_there() -> bool:
+            try:
+                return not job.is_running() or written(cluster) == [*numbers]
+            except UndecidedError:
+                # The killed driver's transactions, until the next one ends them.
+                return False
+
+        until(is_there, "the output", OUTPUT_S, job.text)
+        assert written(cluster) == [*numbers], job.text()
+
+    send(cluster, range(1_000))
+    first = submit()
+    wait(first, range(1_000))
+    send(cluster, range(1_000, 20_000))
+    first.kill()
+    second = submit()
+    wait(second, range(20_000))
+    identity = checkpoint / "sources" / "0" / "eoskafka-identity.json"
+    group = json.loads(identity.read_text(encoding="utf-8"))["group"]
+    assert admin.describe_groups([group])[group]["members"]
+    send(cluster, range(20_000, 40_000))
+    second.terminate()
+    # Whoever waits for it must not take the input for used up.
+    assert second.wait(END_S) != 0
+    # No transaction that a reader would have to wait for, and the group's place is free.
+    listed = admin.list_transactions(state_filters=OPEN)
+    assert [t for each in listed.values() for t in each if group in t.transactional_id] == []
+    assert admin.describe_groups([group])[group]["members"] == []
+    third = submit(
+        "--once",
+        options=(
+            *("--conf", "spark.dynamicAllocation.enabled=true"),
+            *("--conf", "spark.dynamicAllocation.shuffleTracking.enabled=true"),
+            *("--conf", "spark.dynamicAllocation.executorIdleTimeout=1s"),
+        ),
+    )
+    assert third.wait(OUTPUT_S) == 0, third.text()
+    assert written(cluster) == [*range(40_000)]
