@@ -74,7 +74,9 @@ def start_session(folder: Path) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config(
             "spark.driver.extraJavaOptions",
-            f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1",
+            f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1 "
+            # A property of Kafka's client, by Kafka's own name.
+            "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://login.example.com/token",
         )
     )
     peers = ",".join(map(str, peer_jars()))

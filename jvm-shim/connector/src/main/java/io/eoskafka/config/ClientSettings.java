@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.Properties;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.CommonClientConfigs;
@@ -15,6 +16,7 @@ import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -39,6 +41,8 @@ public final class ClientSettings implements Serializable {
   private static final Pattern NAMES_CLASSES =
       Pattern.compile("(class|classes|reporters|providers|jaas\\.config)$");
 
+  private static final String PROVIDERS = AbstractConfig.CONFIG_PROVIDERS_CONFIG + ".";
+
   private static final int CLOSING_MS = 5_000;
 
   private static final JsonNode DEFAULTS = Spec.read("clients.json");
@@ -49,6 +53,19 @@ public final class ClientSettings implements Serializable {
 
   /** Of a topic that a row names, of one that is not there yet, or that nobody tells of. */
   private static final int UNKNOWN_PARTITIONS = 128;
+
+  static {
+    // The client asks for system properties of its own (sasl.oauthbearer.allowed.urls) by names
+    // that
+    // were relocated with it; users set them by Kafka's.
+    Properties properties = System.getProperties();
+    for (String name : properties.stringPropertyNames()) {
+      if (name.startsWith(PUBLIC_PACKAGE)) {
+        String actual = ACTUAL_PACKAGE + name.substring(PUBLIC_PACKAGE.length());
+        properties.putIfAbsent(actual, properties.getProperty(name, ""));
+      }
+    }
+  }
 
   private final TreeMap<String, String> given = new TreeMap<>();
 
@@ -257,7 +274,8 @@ public final class ClientSettings implements Serializable {
         AdminClientConfig.METADATA_RECOVERY_STRATEGY_CONFIG, MetadataRecoveryStrategy.NONE.name);
     given.forEach(
         (key, value) -> {
-          if (AdminClientConfig.configNames().contains(key)) {
+          // A provider's class and settings are no settings of the client, but it reads them.
+          if (AdminClientConfig.configNames().contains(key) || key.startsWith(PROVIDERS)) {
             config.put(key, value);
           }
         });
