@@ -48,7 +48,11 @@ def _cell(number: int, text: str) -> NotebookNode:
 
 def execute(made: NotebookNode, folder: Path) -> None:
     """Run all cells in a process of their own; CellExecutionError if one fails."""
-    client = NotebookClient(made, timeout=_CELL_TIMEOUT_S, resources={"metadata": {"path": folder}})
+    resources = {"metadata": {"path": folder}}
+    # Gracefully, so that the kernel ends the broker that it has started.
+    client = NotebookClient(
+        made, timeout=_CELL_TIMEOUT_S, resources=resources, shutdown_kernel="graceful"
+    )
     client.execute()
     for cell in made.cells:
         cell.metadata.pop("execution", None)

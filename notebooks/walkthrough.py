@@ -47,11 +47,13 @@ WORK = Path(tempfile.mkdtemp(prefix="eoskafka-walkthrough-"))
 
 # COMMAND ----------
 
+brokers = None
 if not SERVERS:
     from eoskafka.cluster import LocalCluster
 
     brokers = LocalCluster(data_dir=WORK / "brokers")
     brokers.start()
+    # Where a cell fails, too.
     atexit.register(brokers.purge)
     SERVERS = brokers.bootstrap_servers
 
@@ -297,3 +299,5 @@ eos("txn", "list")
 if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
     spark.stop()
 admin.close()
+if brokers is not None:
+    brokers.purge()

@@ -1,13 +1,18 @@
-"""Delta tables: as a source, whose rows come out once, and as the static side of a join."""
+"""Delta tables: between two topics, as a source, with their changes, and in a join."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
+from eoskafka.audit import compare
+from eoskafka.cli import app
 from harness import Application, Flow, StartApplication
 from harness.delta import delta_jars
+from harness.flow import exclaimed
 from harness.transforms import TABLE
 from kafka.structs import OffsetAndMetadata
 
@@ -86,3 +91,55 @@ def test_a_join_whose_strategy_changes_between_batches_changes_its_scope(
     application = start()
     flow.start(application, transform="in_table").wait_done()
     flow.assert_exactly_once()
+
+
+def test_from_topic_to_table_to_topic_across_kills(
+    start: Callable[[], Application], flow: Flow, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first query by Delta's log, with its offsets in the group too; the second by ours."""
+    into = {"form": "delta", "sink": {"path": table}, "driver": "-into"}
+    few = {"maxOffsetsPerTrigger": ROWS, "interval": "0 seconds", **into}
+    flow.produce(10 * ROWS)
+    application = start()
+    flow.start(application, **few).wait_batches(2)
+    application.kill()
+    application = start()
+    flow.start(application, **few).wait_batches(5)
+    application.kill()
+    application = start()
+    flow.start(application, **into).wait_done()
+    assert flow.committed() == flow.ends()
+    application.faults.arm("after-decision", "kill")
+    flow.start(application, origin="delta", path=table, transform="as_is")
+    application.faults.wait_taken("after-decision")
+    application.kill()
+    application = start()
+    flow.start(application, origin="delta", path=table, transform="as_is").wait_done()
+    flow.assert_nothing_is_open()
+    # The table is read by delta-rs.
+    proof = ["--expected", table, "--by", "digest", "--bootstrap-servers", flow.servers]
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(app.run(["verify", "--output", flow.output, *proof]))
+    assert ended.value.code == 0, capsys.readouterr()
+    assert compare(flow.inputs(), flow.outputs(), exclaimed).is_exactly_once
+
+
+def test_the_changes_of_a_table_come_out_once(
+    start: Callable[[], Application], flow: Flow, table: str
+) -> None:
+    rows = {"key": [f"k{n}" for n in range(ROWS)], "value": [str(n) for n in range(ROWS)]}
+    write_deltalake(table, pa.table(rows), configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(table).update(predicate="key = 'k5'", updates={"value": "'1005'"})
+    DeltaTable(table).delete("key = 'k7'")
+    feed = {"origin": "delta", "path": table, "readChangeFeed": "true", "startingVersion": 0}
+    application = start()
+    application.faults.arm("after-decision", "kill")
+    flow.start(application, **feed)
+    application.faults.wait_taken("after-decision")
+    application.kill()
+    application = start()
+    flow.start(application, **feed).wait_done()
+    flow.assert_nothing_is_open()
+    written = sorted(int((record.value or b"").rstrip(b"!")) for record in flow.outputs())
+    # As it was before and after the change, and as it was when it was removed.
+    assert written == sorted([*range(ROWS), 5, 1005, 7])
