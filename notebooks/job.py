@@ -4,7 +4,7 @@
         --jars "$(eoskafka jar-path)" --py-files eoskafka-0.1.0-py3-none-any.whl \\
         --conf spark.plugins=io.eoskafka.EosKafkaPlugin \\
         job.py --servers broker:9092 --input payments --output payments-clean \\
-        --checkpoint hdfs:///checkpoints/payments
+        --group payments --checkpoint hdfs:///checkpoints/payments
 
 It runs until it is told to end (SIGTERM: transactions are ended, its place in the group is free),
 or with `--once` until the input is used up. Killed, it goes on when it is submitted again.
@@ -27,6 +27,9 @@ def main() -> None:
     parser.add_argument("--servers", required=True, help="brokers, host:port,...")
     parser.add_argument("--input", required=True, help="the topic to read")
     parser.add_argument("--output", required=True, help="the topic to write")
+    parser.add_argument(
+        "--group", help="kafka.group.id; by default made from the checkpoint's path"
+    )
     parser.add_argument("--checkpoint", required=True, help="a folder that every driver sees")
     parser.add_argument("--once", action="store_true", help="end when the input is used up")
     given = parser.parse_args()
@@ -35,6 +38,7 @@ def main() -> None:
     payments = Source(
         bootstrap_servers=given.servers,
         subscribe=given.input,
+        group_id=given.group,
         starting_offsets="earliest",
         max_offsets_per_trigger=50_000,
     )

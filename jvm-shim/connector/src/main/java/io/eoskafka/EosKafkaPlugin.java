@@ -1,5 +1,6 @@
 package io.eoskafka;
 
+import io.eoskafka.decision.EpochSession;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.RestingConsumers;
 import io.eoskafka.task.FenceLeases;
@@ -27,7 +28,7 @@ public final class EosKafkaPlugin implements SparkPlugin {
   private static final int BEFORE_SPARKS = FileSystem.SHUTDOWN_HOOK_PRIORITY + 50;
 
   /** Less than the 30 s that Kubernetes gives a process between SIGTERM and SIGKILL. */
-  private static final Duration END_WITHIN = Duration.ofSeconds(20);
+  private static final Duration END_WITHIN = Duration.ofSeconds(15);
 
   private static final AtomicBoolean IS_HOOKED = new AtomicBoolean();
 
@@ -40,9 +41,9 @@ public final class EosKafkaPlugin implements SparkPlugin {
         if (IS_HOOKED.compareAndSet(false, true)) {
           ShutdownHookManager.get()
               .addShutdownHook(
-                  () -> RunningQuery.interruptAll(END_WITHIN),
+                  () -> EpochSession.closeAllBut(RunningQuery.interruptAll(END_WITHIN)),
                   BEFORE_SPARKS,
-                  END_WITHIN.toSeconds() + 1,
+                  2 * END_WITHIN.toSeconds(),
                   TimeUnit.SECONDS);
         }
         return Map.of();

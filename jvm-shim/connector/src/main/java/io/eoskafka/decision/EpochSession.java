@@ -130,7 +130,21 @@ public final class EpochSession {
     return session;
   }
 
+  /**
+   * Closes those of queries that have ended, without waiting for Spark to tell of it.
+   *
+   * @param runs that have not: their threads use them
+   */
+  public static void closeAllBut(Set<UUID> runs) {
+    for (Key key : List.copyOf(SESSIONS.keySet())) {
+      if (!runs.contains(key.runId())) {
+        Optional.ofNullable(SESSIONS.remove(key)).ifPresent(EpochSession::close);
+      }
+    }
+  }
+
   private static EpochSession open(EpochOwner owner, SinkOptions options) {
+    RunningQuery.requireJvmGoesOn();
     FaultPoint.BEFORE_RUN.reach();
     Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
     EpochSession opened = null;
@@ -269,6 +283,7 @@ public final class EpochSession {
    *     {@code EOSKAFKA_RUN_ENDED} if it could not finish one, {@code EOSKAFKA_EPOCH_TAKEN}
    */
   public EpochBatch begin(long epoch, SinkOptions sink) {
+    RunningQuery.requireJvmGoesOn();
     if (finished == epoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));

@@ -4,7 +4,10 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +16,7 @@ import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Dataset;
@@ -26,6 +30,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecutionContext;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.internal.SharedState;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 import org.apache.spark.sql.streaming.StreamingQueryManager;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -41,6 +46,11 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class RunningQuery {
   private static final Logger LOG = LoggerFactory.getLogger(RunningQuery.class);
   private static final long LOOK_MS = 200;
+
+  /** Of the session that has last had a query of ours; with it all queries of the JVM. */
+  private static volatile SharedState shared;
+
+  private static volatile boolean isEnding;
 
   private final StreamExecution query;
   private final SparkSession session;
@@ -63,6 +73,7 @@ public final class RunningQuery {
   /** The query whose thread this is, if it is one's: also inside {@code foreachBatch}. */
   public static Optional<RunningQuery> onThisThread() {
     SparkSession session = (SparkSession) SparkSession.active();
+    shared = session.sharedState();
     String queryId = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
     return Optional.ofNullable(queryId)
         .map(id -> session.sharedState().activeStreamingQueries().get(UUID.fromString(id)))
@@ -204,31 +215,67 @@ public final class RunningQuery {
   /**
    * Has all queries of this JVM fail, and waits until their transactions are ended and their places
    * in groups are free. They fail and do not stop: a program that waits for one must not take its
-   * input for used up.
+   * input for used up. No query of this connector begins a batch from now on.
+   *
+   * @return the runs that still go on when the limit is over
    */
-  public static void interruptAll(Duration limit) {
-    Option<SparkSession> session = SparkSession.getDefaultSession();
-    if (session.isEmpty()) {
-      return;
-    }
-    List<StreamExecution> queries =
-        List.copyOf(session.get().sharedState().activeStreamingQueries().values());
-    queries.forEach(
-        query -> {
-          LOG.warn("The driver's JVM ends, and with it query {}", query.id());
-          query.queryExecutionThread().interrupt();
-        });
+  public static Set<UUID> interruptAll(Duration limit) {
+    isEnding = true;
+    Map<UUID, StreamExecution> runs = new HashMap<>();
     long deadline = System.nanoTime() + limit.toNanos();
     try {
-      for (StreamExecution query : queries) {
-        while (query.queryExecutionThread().isAlive() && System.nanoTime() < deadline) {
-          // Again and again: a job may begin after the interrupt.
-          session.get().sparkContext().cancelJobGroup(query.runId().toString());
-          query.queryExecutionThread().join(LOOK_MS);
+      while (System.nanoTime() < deadline) {
+        // Each time: a program may start another run where one has failed.
+        active().forEach(query -> runs.putIfAbsent(query.runId(), query));
+        List<StreamExecution> alive = runs.values().stream().filter(RunningQuery::goesOn).toList();
+        if (alive.isEmpty()) {
+          break;
         }
+        alive.forEach(RunningQuery::interrupt);
+        alive.get(0).queryExecutionThread().join(LOOK_MS);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
+    }
+    return runs.values().stream()
+        .filter(query -> query.queryExecutionThread().isAlive())
+        .map(StreamExecution::runId)
+        .collect(Collectors.toSet());
+  }
+
+  /**
+   * Must come before each batch.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_DRIVER_ENDS} once the JVM ends: a function of {@code
+   *     foreachBatch} may have taken the interruption for an error of its own
+   */
+  public static void requireJvmGoesOn() {
+    if (isEnding) {
+      throw EosKafkaException.of("EOSKAFKA_DRIVER_ENDS", Map.of());
+    }
+  }
+
+  private static Collection<StreamExecution> active() {
+    SharedState state = shared;
+    return state == null ? List.of() : state.activeStreamingQueries().values();
+  }
+
+  /** A thread that has itself asked for the JVM's end waits for whom it would be waited for by. */
+  private static boolean goesOn(StreamExecution query) {
+    Thread thread = query.queryExecutionThread();
+    return thread.isAlive()
+        && Arrays.stream(thread.getStackTrace())
+            .noneMatch(frame -> frame.getClassName().equals("java.lang.Shutdown"));
+  }
+
+  private static void interrupt(StreamExecution query) {
+    LOG.info("The driver's JVM ends, and with it query {}", query.id());
+    query.queryExecutionThread().interrupt();
+    try {
+      // Its thread may be gone on without its job, whose tasks would be run again.
+      query.sparkSession().sparkContext().cancelJobGroup(query.runId().toString());
+    } catch (RuntimeException e) {
+      LOG.debug("Spark's context ends too", e);
     }
   }
 

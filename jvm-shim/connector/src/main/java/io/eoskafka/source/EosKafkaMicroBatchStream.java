@@ -236,6 +236,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    RunningQuery.requireJvmGoesOn();
     PartitionOffsets end = endOfNext((PartitionOffsets) start, limit);
     while (end == null) {
       KafkaCalls.sleep(RETRY_MS);

@@ -9,6 +9,7 @@ import org.apache.kafka.clients.admin.Admin;
 
 /** What an executor asks brokers with beside producers; one per JVM and set of settings. */
 final class ExecutorClients {
+  private static final Duration GRACE = Duration.ofMinutes(2);
   private static final Map<ClientSettings, Admin> ADMINS = new ConcurrentHashMap<>();
   private static final Map<ClientSettings, CoordinatorCalls> CALLS = new ConcurrentHashMap<>();
 
@@ -20,6 +21,29 @@ final class ExecutorClients {
 
   static CoordinatorCalls coordinators(ClientSettings settings) {
     return CALLS.computeIfAbsent(settings, s -> new CoordinatorCalls(admin(s), s));
+  }
+
+  /**
+   * New ones are made at the next call: without an answer, the brokers that these know may be gone
+   * for good, all of them at once. Calls of other tasks may end first.
+   */
+  static void forget(ClientSettings settings) {
+    CoordinatorCalls calls = CALLS.remove(settings);
+    Admin admin = ADMINS.remove(settings);
+    if (admin == null) {
+      return;
+    }
+    Thread closing =
+        new Thread(
+            () -> {
+              admin.close(GRACE);
+              if (calls != null) {
+                calls.close();
+              }
+            },
+            "eoskafka-forget-admin");
+    closing.setDaemon(true);
+    closing.start();
   }
 
   /** Closes them, at the executor's end. */

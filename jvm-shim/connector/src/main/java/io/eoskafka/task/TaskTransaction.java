@@ -250,7 +250,13 @@ public final class TaskTransaction {
         new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
-    takeStart(entered, offsets.committed(partitions), false);
+    try {
+      takeStart(entered, offsets.committed(partitions), false);
+    } catch (TimeoutException e) {
+      ExecutorClients.forget(scope.source());
+      ExecutorClients.forget(scope.sink());
+      throw e;
+    }
     if (isCommitted(work) && entered.gone.isEmpty()) {
       return;
     }

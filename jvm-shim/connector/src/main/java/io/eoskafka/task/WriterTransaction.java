@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.TaskContext;
 
 /**
@@ -78,8 +79,13 @@ public final class WriterTransaction {
                 scope.marker(transactionalId).getBytes(StandardCharsets.UTF_8),
                 EMPTY));
     // The producer does not tell its own id and epoch; its coordinator does.
-    PreparedTransaction prepared =
-        OpenTransactions.describe(ExecutorClients.admin(scope.sink()), transactionalId);
+    PreparedTransaction prepared;
+    try {
+      prepared = OpenTransactions.describe(ExecutorClients.admin(scope.sink()), transactionalId);
+    } catch (TimeoutException e) {
+      ExecutorClients.forget(scope.sink());
+      throw e;
+    }
     producer.leaveOpenAndClose();
     producer = null;
     FaultPoint.AFTER_FLUSH.reach();
