@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka._jar import jar_file
@@ -407,3 +408,19 @@ def test_a_jar_for_another_spark(
     said = application.text()
     assert "[EOSKAFKA_WRONG_SPARK]" in said
     assert "runs on Spark 4.0 with Scala 2.13; this is Spark 4.2" in said
+
+
+def test_no_batch_begins_once_the_drivers_jvm_ends(streams: Streams) -> None:
+    """As its shutdown hook leaves it: this JVM is needed by other tests."""
+    jvm: Any = streams.spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    flag = loader.loadClass("io.eoskafka.query.RunningQuery").getDeclaredField("isEnding")
+    flag.setAccessible(True)
+    topic, output = streams.topic(records=4), streams.topic()
+    try:
+        flag.setBoolean(None, True)
+        error = streams.failure(streams.sink(kv(streams.source(topic)), output))
+    finally:
+        flag.setBoolean(None, False)
+    assert "EOSKAFKA_DRIVER_ENDS" in error
+    assert streams.numbers(output) == []
