@@ -10,7 +10,8 @@ from eoskafka.errors import ConfigurationError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_OURS, _OTHERS = "#1f5fa8", "#9aa5b1"
+# The connector's colour, and that of what stands beside it.
+OURS, OTHERS = "#1f5fa8", "#9aa5b1"
 
 
 def progress(reports: Sequence[Any]) -> Figure:
@@ -39,20 +40,20 @@ def progress(reports: Sequence[Any]) -> Figure:
         raise ConfigurationError("none of these reports is of a batch with rows")
     numbers = [report.batchId for report in batches]
     figure, (rows, seconds, behind) = plt.subplots(1, 3, figsize=(13, 3.2))
-    rows.plot(numbers, [report.processedRowsPerSecond for report in batches], "o-", color=_OURS)
+    rows.plot(numbers, [report.processedRowsPerSecond for report in batches], "o-", color=OURS)
     rows.set_title("rows per second", fontsize=10)
     whole = [report.durationMs.get("triggerExecution", 0) / 1_000 for report in batches]
-    seconds.bar(numbers, whole, color=_OTHERS, label="batch")
+    seconds.bar(numbers, whole, color=OTHERS, label="batch")
     latency = [_of_sink(report, "commitLatencyMs") / 1_000 for report in batches]
-    seconds.bar(numbers, latency, color=_OURS, label="of it commit latency")
+    seconds.bar(numbers, latency, color=OURS, label="of it commit latency")
     seconds.set_title("seconds", fontsize=10)
     seconds.legend(fontsize=8)
     backlog = [
         max(float((source.metrics or {}).get("maxOffsetsBehindLatest", 0)) for source in of.sources)
         for of in batches
     ]
-    behind.fill_between(numbers, backlog, color=_OURS, alpha=0.3)
-    behind.plot(numbers, backlog, "o-", color=_OURS)
+    behind.fill_between(numbers, backlog, color=OURS, alpha=0.3)
+    behind.plot(numbers, backlog, "o-", color=OURS)
     behind.set_title("offsets behind, most backward partition", fontsize=10)
     for axes in (rows, seconds, behind):
         axes.set_xlabel("batch")

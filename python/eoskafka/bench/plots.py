@@ -11,10 +11,11 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
+from eoskafka.plots import OTHERS, OURS
+
 # Text as text, which a reader of an .svg can search.
 mpl.rcParams["svg.fonttype"] = "none"
 
-_OURS, _OTHERS = "#1f5fa8", "#9aa5b1"
 _DPI = 130
 
 
@@ -70,7 +71,7 @@ def _latency(result: dict[str, Any]) -> Any:
 
 def _scale(result: dict[str, Any]) -> Any:
     figure, axes = plt.subplots(1, 3, figsize=(13, 4))
-    for producers, colour in (("per slot", _OURS), ("per partition", _OTHERS)):
+    for producers, colour in (("per slot", OURS), ("per partition", OTHERS)):
         cases = [
             case
             for case in result["cases"]
@@ -97,4 +98,4 @@ def _scale(result: dict[str, Any]) -> Any:
 
 
 def _colour(label: str) -> str:
-    return _OURS if label == "eoskafka" else _OTHERS
+    return OURS if label == "eoskafka" else OTHERS

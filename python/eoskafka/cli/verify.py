@@ -128,10 +128,13 @@ def verify(
         cluster = Connection(bootstrap_servers, client_settings(client, config))
         known = _of_checkpoint(checkpoint, cluster) if checkpoint else _Known((), "", {})
     except (ConfigurationError, CheckpointError) as error:
-        messages.print(f"usage: {error}", markup=False)
-        raise typer.Exit(Exit.USAGE) from error
+        _usage(error)
     except (UnreachableError, OSError) as error:
         _undecided(str(error), output)
+
+    def has_grown() -> bool:
+        return bool(checkpoint) and _of_checkpoint(checkpoint, cluster) != known
+
     inputs = names(input_topics)
     request = Request(
         outputs=names(output_topics),
@@ -151,13 +154,12 @@ def verify(
     try:
         with _Bar() as bar:
             verdict = prove(cluster, request, bar)
-        if checkpoint and _of_checkpoint(checkpoint, cluster) != known:
+        if has_grown():
             _undecided(_HAS_GROWN, output)
     except ConfigurationError as error:
-        if checkpoint and _of_checkpoint(checkpoint, cluster) != known:
+        if has_grown():
             _undecided(_HAS_GROWN, output)
-        messages.print(f"usage: {error}", markup=False)
-        raise typer.Exit(Exit.USAGE) from error
+        _usage(error)
     except (UndecidedError, UnreachableError) as error:
         _undecided(str(error), output)
     if verdict.holds and verdict.alike and not count_alike:
@@ -236,6 +238,11 @@ def _require_sense(request: Request) -> None:
         )
     if both := set(request.inputs) & set(request.outputs):
         raise typer.BadParameter(f"{min(both)} is both input and output", param_hint="--output")
+
+
+def _usage(error: Exception) -> NoReturn:
+    messages.print(f"usage: {error}", markup=False)
+    raise typer.Exit(Exit.USAGE) from error
 
 
 def _undecided(why: str, output: Format) -> NoReturn:

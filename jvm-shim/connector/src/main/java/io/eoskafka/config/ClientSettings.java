@@ -55,9 +55,8 @@ public final class ClientSettings implements Serializable {
   private static final int UNKNOWN_PARTITIONS = 128;
 
   static {
-    // The client asks for system properties of its own (sasl.oauthbearer.allowed.urls) by names
-    // that
-    // were relocated with it; users set them by Kafka's.
+    // The client asks for its system properties (sasl.oauthbearer.allowed.urls) by names that were
+    // relocated with it; users set them by Kafka's.
     Properties properties = System.getProperties();
     for (String name : properties.stringPropertyNames()) {
       if (name.startsWith(PUBLIC_PACKAGE)) {

@@ -221,6 +221,7 @@ public final class RunningQuery {
    */
   public static Set<UUID> interruptAll(Duration limit) {
     isEnding = true;
+    active().forEach(query -> LOG.info("The driver's JVM ends, and with it query {}", query.id()));
     Map<UUID, StreamExecution> runs = new HashMap<>();
     long deadline = System.nanoTime() + limit.toNanos();
     try {
@@ -269,10 +270,9 @@ public final class RunningQuery {
   }
 
   private static void interrupt(StreamExecution query) {
-    LOG.info("The driver's JVM ends, and with it query {}", query.id());
     query.queryExecutionThread().interrupt();
     try {
-      // Its thread may be gone on without its job, whose tasks would be run again.
+      // An interrupted thread leaves its job behind, whose tasks would be run again.
       query.sparkSession().sparkContext().cancelJobGroup(query.runId().toString());
     } catch (RuntimeException e) {
       LOG.debug("Spark's context ends too", e);
