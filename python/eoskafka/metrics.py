@@ -7,6 +7,7 @@ and prove nothing (`eoskafka verify` does).
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter as Numbers
 from collections.abc import Iterator
@@ -30,6 +31,9 @@ _OF_SINK = {
     "transactionsAborted": "transactions_aborted",
     "fencedAttempts": "fenced_attempts",
 }
+
+
+_HEADINGS = ("state", "batch", "rows/s", "behind", "commit", "txns", "aborted", "fenced")
 
 
 @dataclass
@@ -106,7 +110,7 @@ class Board(StreamingQueryListener):
             query.is_active = False
             query.rows_per_second = query.input_rows_per_second = 0.0
             if event.exception:
-                query.failure = event.errorClassOnException or "unknown"
+                query.failure = event.errorClassOnException or _condition(event.exception)
 
     def _query(self, id_: object, name: str | None) -> Query:
         return self._queries.setdefault(str(id_), Query(name or str(id_)))
@@ -141,6 +145,12 @@ class Board(StreamingQueryListener):
         query.scope = metrics.get("transactionScope", "")
         if "commitLatencyMs" in metrics:
             query.commit_latency_s = float(metrics["commitLatencyMs"]) / 1_000
+
+
+def _condition(exception: str) -> str:
+    """Of an error that Spark wraps in others without a condition of their own."""
+    named = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", exception)
+    return named.group(1) if named else "unknown"
 
 
 def _finite(value: float) -> float:
@@ -281,19 +291,26 @@ def live(spark: SparkSession, console: Console | None = None) -> Iterator[Board]
 
 
 def table(queries: list[Query]) -> Table:
-    """A row for each query."""
+    """A row for each query, and below them why those that have failed did."""
     from rich.table import Table
 
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("query", no_wrap=True)
-    for heading in ("state", "batch", "rows/s", "behind", "commit", "transactions", "aborted"):
+    failures = [f"{query.name}: {query.failure}" for query in queries if query.failure]
+    shown = Table(
+        box=None,
+        pad_edge=False,
+        caption="\n".join(failures) or None,
+        caption_justify="left",
+        caption_style="red",
+    )
+    # A long name goes on in the next line; numbers stay whole.
+    shown.add_column("query", overflow="fold")
+    for heading in _HEADINGS:
         shown.add_column(heading, justify="right", no_wrap=True)
-    shown.add_column("fenced", justify="right", no_wrap=True)
     for query in queries:
         latency = query.commit_latency_s
         shown.add_row(
             query.name,
-            query.failure or ("runs" if query.is_active else "ended"),
+            "failed" if query.failure else "runs" if query.is_active else "ended",
             f"{query.batch:,}" if query.batch >= 0 else "-",
             f"{query.rows_per_second:,.0f}",
             f"{max(query.behind.values()):,.0f}" if query.behind else "-",

@@ -120,9 +120,9 @@ def test_planted_faults_are_found(topics: Topics, copier: KafkaProducer) -> None
     code, verdict, _ = run(topics, "--id-field", "id")
     assert code == 1
     assert verdict["faults"] == {"lost": 1, "duplicated": 2, "unexpected": 1, "reordered": 1}
-    named = {(e["fault"], e["topic"], e["partition"]) for e in verdict["examples"]}
-    assert ("lost", topics.input, 0) in named
-    assert ("duplicated", topics.output, 2) in named
+    named = {(e["fault"], e["topic"], e["partition"], e["key"]) for e in verdict["examples"]}
+    assert ("lost", topics.input, 0, "key-49") in named
+    assert ("duplicated", topics.output, 2, "key-5") in named
 
 
 def test_an_open_transaction_is_undecided_and_named(topics: Topics, copier: KafkaProducer) -> None:

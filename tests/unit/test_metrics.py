@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from eoskafka.metrics import Board, _Collector, table
+from eoskafka.metrics import _HEADINGS, Board, _Collector, _condition, table
 from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
@@ -117,3 +117,24 @@ def test_the_table_shows_each_query(board: Board) -> None:
     Console(file=text, width=120).print(table(board.queries()))
     row: list[Any] = text.getvalue().splitlines()[1].split()
     assert row == ["payments", "runs", "3", "0", "17", "42", "ms", "2", "1", "1"]
+
+
+def test_the_table_fits_a_narrow_terminal() -> None:
+    board = Board()
+    board.onQueryStarted(started("a-query-with-a-long-name-of-its-own"))
+    board.onQueryProgress(progress(10))
+    board.onQueryTerminated(ended("EOSKAFKA_COMMIT_GAP"))
+    text = io.StringIO()
+    Console(file=text, width=80).print(table(board.queries()))
+    shown = text.getvalue()
+    assert "…" not in shown
+    assert all(heading in shown for heading in _HEADINGS)
+    assert "failed" in shown
+    assert ": EOSKAFKA_COMMIT_GAP" in shown
+
+
+def test_a_condition_inside_of_an_error_is_found() -> None:
+    assert _condition("Job aborted\nCaused by: X: [USER_RAISED_EXCEPTION] no") == (
+        "USER_RAISED_EXCEPTION"
+    )
+    assert _condition("java.lang.Error") == "unknown"

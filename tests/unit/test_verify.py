@@ -91,7 +91,8 @@ def judge(
     def read(_: Connection, slices: Collection[Slice], take: Callable[..., None]) -> None:
         for each in slices:
             name = each.partition.topic
-            messages = [Message((name, 0, n), record) for n, record in enumerate(topics[name])]
+            whole = [Message((name, 0, n), record) for n, record in enumerate(topics[name])]
+            messages = whole[each.start : each.end]
             for first in range(0, len(messages), 5):
                 take(messages[first : first + 5])
 
@@ -122,10 +123,15 @@ def test_what_is_wrong_is_counted_and_named(verdict_of: Callable[..., Verdict]) 
     found = verdict_of(numbered(range(10)), numbered([0, 1, 2, 3, 4, 5, 6, 8, 9, 3, 3, 77]))
     assert wrong(found) == {"lost": 1, "duplicated": 2, "unexpected": 1}
     assert sorted(map(str, found.examples)) == [
-        "duplicated: out-0, offset 10",
-        "lost: in-0, offset 7",
-        "unexpected: out-0, offset 11",
+        "duplicated: out-0, offset 10, key 'key-3'",
+        "lost: in-0, offset 7, key 'key-7'",
+        "unexpected: out-0, offset 11, key 'key-77'",
     ]
+
+
+def test_a_long_key_is_named_by_its_beginning(verdict_of: Callable[..., Verdict]) -> None:
+    (lost,) = verdict_of([(b"\xff" + b"k" * 300, b"v")], []).examples
+    assert lost.key == "\\xff" + "k" * 96 + "..."
 
 
 def test_input_after_the_groups_offsets_may_have_come_out_once(
@@ -144,7 +150,7 @@ def test_a_change_of_order_within_a_key_is_found(verdict_of: Callable[..., Verdi
     found = verdict_of(given, made, by=By.DIGEST)
     assert wrong(found) == {"reordered": 1}
     assert found.is_exactly_once
-    assert str(found.examples[0]) == "reordered: out-0, offset 4"
+    assert str(found.examples[0]) == "reordered: out-0, offset 4, key 'a'"
     assert found.ordered == 4
     assert verdict_of(given, made, by=By.DIGEST, ordered=False).holds
 

@@ -7,6 +7,7 @@ third, and input before the first has come out by the second.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -236,8 +237,10 @@ def read(
     wanted = {_key(each): each for each in slices if each.start < each.end}
     ends = {place: each.end for place, each in wanted.items()}
     said: list[str] = []
+    fetched = _Fetched()
+    settings = {**_settings(cluster, said), "stats_cb": fetched.take}
     try:
-        consumer = Consumer(_settings(cluster, said), logger=_quiet())
+        consumer = Consumer(settings, logger=_quiet())
     except KafkaException as error:
         raise ConfigurationError(f"librdkafka refuses a setting: {error}") from error
     try:
@@ -252,7 +255,7 @@ def read(
                 gone = [Place(*place) for place in wanted if place not in ends]
                 consumer.incremental_unassign(gone)
                 wanted = {place: each for place, each in wanted.items() if place in ends}
-            if found or len(ends) < left:
+            if found or len(ends) < left or fetched.has_moved():
                 deadline = time.monotonic() + STALL_TIMEOUT_S
             elif time.monotonic() > deadline:
                 (topic, partition), end = sorted(ends.items())[0]
@@ -264,6 +267,24 @@ def read(
         raise UndecidedError(f"the topics cannot be read: {error}") from error
     finally:
         consumer.close()
+
+
+class _Fetched:
+    """How far fetching has got; aborted records are fetched, and handed over to nobody."""
+
+    def __init__(self) -> None:
+        self._now = self._seen = 0
+
+    def take(self, statistics: str) -> None:
+        """Take librdkafka's statistics."""
+        topics = json.loads(statistics)["topics"].values()
+        partitions = [each for topic in topics for each in topic["partitions"].values()]
+        self._now = sum(max(0, each["next_offset"]) for each in partitions)
+
+    def has_moved(self) -> bool:
+        """Whether it has since this was last asked."""
+        moved, self._seen = self._now != self._seen, self._now
+        return moved
 
 
 def _key(of: Slice) -> tuple[str, int]:
@@ -311,6 +332,7 @@ def _settings(cluster: Connection, said: list[str]) -> dict[str, Any]:
         "auto.offset.reset": "error",
         # Says when a partition is at its end, also where control records are the last.
         "enable.partition.eof": True,
+        "statistics.interval.ms": 5_000,
         "fetch.message.max.bytes": 4 * 1024 * 1024,
         "queued.max.messages.kbytes": 32 * 1024,
         "error_cb": lambda error: said.append(str(error)),

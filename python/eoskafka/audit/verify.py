@@ -16,7 +16,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,6 +36,7 @@ from eoskafka.groups import Connection
 
 # Enough to see a pattern; the counts are complete.
 NAMED_PER_FAULT = 5
+_KEY_SHOWN = 100
 
 _MUST, _MAY, _OUT = range(3)
 _ENTRY = np.dtype(
@@ -78,16 +79,19 @@ class Example:
         topic: of the record; empty for a row of an expected table.
         partition: of the record.
         offset: of the record; of a row its number.
+        key: of the record, as text; None where it has none or was not read again.
     """
 
     fault: Wrong
     topic: str
     partition: int
     offset: int
+    key: str | None = None
 
     def __str__(self) -> str:
         where = f"{self.topic}-{self.partition}, offset" if self.topic else "expected row"
-        return f"{self.fault.value}: {where} {self.offset}"
+        key = "" if self.key is None else f", key {self.key!r}"
+        return f"{self.fault.value}: {where} {self.offset}{key}"
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,28 @@ def verify(cluster: Connection, request: Request, progress: Progress) -> Verdict
         raise UndecidedError(f"the comparison could not be made: {error!r}") from error
     if verdict.inputs == verdict.outputs == 0:
         raise UndecidedError("there is nothing to compare: no input that must be out, no output")
-    return verdict
+    examples = tuple(_with_key(cluster, each) for each in verdict.examples)
+    return replace(verdict, examples=examples)
+
+
+def _with_key(cluster: Connection, example: Example) -> Example:
+    """The comparison has digests only, so its record is read again."""
+    if not example.topic:
+        return example
+    found: list[Message] = []
+    place = TopicPartition(example.topic, example.partition)
+    try:
+        read(cluster, [Slice(place, example.offset, example.offset + 1)], found.extend)
+    except UndecidedError:
+        # Gone meanwhile; the verdict stands.
+        return example
+    key = found[0].key() if found else None
+    return example if key is None else replace(example, key=_shown(key))
+
+
+def _shown(key: bytes | str) -> str:
+    text = key if isinstance(key, str) else key.decode(errors="backslashreplace")
+    return text if len(text) <= _KEY_SHOWN else f"{text[:_KEY_SHOWN]}..."
 
 
 def _columns(request: Request) -> tuple[str, ...]:

@@ -193,6 +193,8 @@ def find_hanging(
         )
     if output is Format.JSON:
         print_json({"blocked": [asdict(each) for each in found]})
+    elif not found:
+        messages.print("no reader waits for a transaction")
     else:
         table = Table(box=None, pad_edge=False)
         for name in ("topic", "partition", "readers wait at", "end", "for"):
