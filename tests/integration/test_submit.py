@@ -18,13 +18,14 @@ from eoskafka.cluster import LocalCluster
 from eoskafka.session import PLUGIN_CLASS
 from harness import until
 from harness.standalone import Standalone, Submitted
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 JOB = ROOT / "notebooks" / "job.py"
+ENDING = Path(__file__).parent / "harness" / "ending.py"
 INPUT, OUTPUT = "submitted", "submitted-clean"
 PARTITIONS = 4
 OUTPUT_S, END_S = 120, 60
@@ -66,9 +67,17 @@ def send(cluster: LocalCluster, numbers: range) -> None:
             to.send(INPUT, key=b"k%d" % n, value=b"payment %d" % n, partition=n % PARTITIONS)
 
 
-def written(cluster: LocalCluster) -> list[int]:
-    records = read_committed(cluster.bootstrap_servers, OUTPUT)
-    return sorted(int((record.value or b"").removeprefix(b"PAYMENT ")) for record in records)
+def written(cluster: LocalCluster, topic: str = OUTPUT) -> list[int]:
+    records = read_committed(cluster.bootstrap_servers, topic)
+    return sorted(
+        int((record.value or b"").upper().removeprefix(b"PAYMENT ")) for record in records
+    )
+
+
+def grows(cluster: LocalCluster, topic: str) -> bool:
+    with closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)) as reader:
+        ends = reader.end_offsets([TopicPartition(topic, p) for p in range(PARTITIONS)])
+    return sum(ends.values()) > 0
 
 
 def test_a_job_that_is_killed_told_to_end_and_submitted_again(
@@ -134,3 +143,52 @@ def test_a_job_that_is_killed_told_to_end_and_submitted_again(
     )
     assert third.wait(OUTPUT_S) == 0, third.text()
     assert written(cluster) == [*range(40_000)]
+
+
+@pytest.mark.parametrize(("how", "queries"), [("stops", 2), ("swallows", 1), ("restarts", 1)])
+def test_sigterm_ends_programs_that_handle_errors_themselves(
+    how: str,
+    queries: int,
+    standalone: Standalone,
+    cluster: LocalCluster,
+    admin: KafkaAdminClient,
+    tmp_path: Path,
+) -> None:
+    outputs = [f"{OUTPUT}-{how}-{number}" for number in range(2)]
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in outputs])
+
+    def submit(what: str) -> Submitted:
+        arguments = [what, cluster.bootstrap_servers, INPUT, f"{OUTPUT}-{how}", f"{tmp_path}/cp"]
+        return standalone.submit(
+            ENDING,
+            arguments,
+            *("--master", "local[2]", "--jars", str(jar_path())),
+            *("--conf", f"spark.plugins={PLUGIN_CLASS}"),
+        )
+
+    send(cluster, range(60_000))
+    job = submit(how)
+
+    def has_begun() -> bool:
+        return not job.is_running() or all(grows(cluster, topic) for topic in outputs[:queries])
+
+    until(has_begun, "some output", OUTPUT_S, job.text)
+    assert job.is_running(), job.text()
+    job.terminate()
+    assert job.wait(END_S) != 0
+    listed = admin.list_transactions(state_filters=OPEN)
+    ours = [t.transactional_id for each in listed.values() for t in each]
+    assert [t for t in ours if t.startswith("eoskafka-")] == []
+    for number in range(queries):
+        identity = tmp_path / f"cp-{number}" / "sources" / "0" / "eoskafka-identity.json"
+        group = json.loads(identity.read_text(encoding="utf-8"))["group"]
+        assert admin.describe_groups([group])[group]["members"] == []
+    if how == "swallows":
+        # What its function has swallowed it has lost itself.
+        found = written(cluster, outputs[0])
+        assert len(found) == len(set(found))
+        return
+    again = submit("once")
+    assert again.wait(OUTPUT_S) == 0, again.text()
+    for topic in outputs:
+        assert written(cluster, topic) == [*range(60_000)]
