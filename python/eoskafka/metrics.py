@@ -11,7 +11,7 @@ import re
 import threading
 from collections import Counter as Numbers
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ _OF_SINK = {
 }
 
 
+_LAST_REPORTS_MS = 5_000
 _HEADINGS = ("state", "batch", "rows/s", "behind", "commit", "txns", "aborted", "fenced")
 
 
@@ -286,8 +287,17 @@ def live(spark: SparkSession, console: Console | None = None) -> Iterator[Board]
             refresh_per_second=2,
         ):
             yield board
+            _hear_the_rest(spark)
     finally:
         spark.streams.removeListener(board)
+
+
+def _hear_the_rest(spark: SparkSession) -> None:
+    """Reports come later than what they tell of: the last of them are to be shown too."""
+    bus = spark.sparkContext._jsc.sc().listenerBus()
+    # Fails only if the bus is stopped, which has told everything.
+    with suppress(Exception):
+        bus.waitUntilEmpty(_LAST_REPORTS_MS)
 
 
 def table(queries: list[Query]) -> Table:

@@ -106,8 +106,6 @@ def _check_name(side: str, given: str) -> None:
         )
         raise _error("EOSKAFKA_UNKNOWN_OPTION", option=given, side=side, nearest=nearest)
     canonical, is_mine = option["name"], side in option["sides"]
-    if option["status"] == "later":
-        raise _error("EOSKAFKA_OPTION_NOT_THERE_YET", option=canonical)
     if option["status"] == "refused":
         if is_mine:
             raise _error("EOSKAFKA_OPTION_REFUSED", option=canonical, instead=option["instead"])
@@ -167,7 +165,7 @@ def _check_value(name: str, given: str) -> None:
     elif (takes == "timestamps" or (takes == "offsets" and not _is_named(value))) and (
         not _is_json_object(value)
     ):
-        raise _error("EOSKAFKA_BAD_OFFSET_JSON", json=given)
+        raise _error("EOSKAFKA_BAD_OFFSET_JSON", option=name, json=given)
 
 
 def _is_named(value: str) -> bool:
@@ -247,6 +245,12 @@ def _check_sink(options: Mapping[str, str]) -> None:
     for name in ("transactionalIdPrefix", "decisionTopic"):
         if name in options and not options[name].strip():
             raise _invalid(name, options[name], "what is not empty")
+    if "commitIntervalMs" in options and options.get("transactionScope", "").lower() == "epoch":
+        raise _invalid(
+            "commitIntervalMs",
+            options["commitIntervalMs"],
+            "no value with transactionScope=epoch, where a batch takes effect as a whole",
+        )
     if "registerTopics" in options:
         given = options["registerTopics"]
         topics = [topic.strip() for topic in given.split(",")]
@@ -440,6 +444,7 @@ class Sink(_Side):
         transaction_scope: `task` or `epoch` ask for that one, or an error.
         transactional_id_prefix: what transactional ids begin with, for ACLs.
         transaction_timeout_ms: a task, in epoch scope a batch, must end within it.
+        commit_interval_ms: how often a task in task scope commits what it has done so far.
         decision_topic: where epoch scope keeps its decisions; made if missing.
         write_id: names a batch write, so that its repetition is known.
         register_topics: the only topics that may be written to.
@@ -455,6 +460,7 @@ class Sink(_Side):
     transaction_scope: Literal["auto", "task", "epoch"] | None = None
     transactional_id_prefix: str | None = None
     transaction_timeout_ms: int | None = None
+    commit_interval_ms: int | None = None
     decision_topic: str | None = None
     write_id: str | None = None
     register_topics: Sequence[str] | None = None

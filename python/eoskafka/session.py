@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ PLUGIN_CLASS = "io.eoskafka.EosKafkaPlugin"
 # Its jar under any version, or with none in its name.
 _CONNECTOR = re.compile(r"eoskafka(-\d[^-]*)?(-thin)?\.jar")
 
+REAL_TIME_CHECK = "spark.sql.streaming.realTimeMode.allowlistCheck"
 REDACTION = "spark.redaction.regex"
 # Spark prints a source's options in plans and errors. Its own expression, and what it misses of
 # Kafka's secrets: keys in PEM, and log-in settings that need not hold the word "password".
@@ -65,7 +67,9 @@ def jar_path(thin: bool = False) -> Path:
     return jar
 
 
-def configure(builder: SparkSession.Builder, *, delta: bool = False) -> SparkSession.Builder:
+def configure(
+    builder: SparkSession.Builder, *, delta: bool = False, real_time: bool = False
+) -> SparkSession.Builder:
     """Add the connector to a session that is about to be built, and return the same builder.
 
     From then on its errors are those of `eoskafka.errors` too.
@@ -77,6 +81,8 @@ def configure(builder: SparkSession.Builder, *, delta: bool = False) -> SparkSes
         builder: of a session in this process. With Spark Connect the server has the connector.
         delta: add Delta Lake as well: its extension, its catalog, and its jar by
             `spark.jars.packages` (from Maven Central) unless `spark.jars` or the JVM has it.
+        real_time: allow `trigger(realTime=...)` with this connector, which is not on Spark's own
+            list of sources and sinks for real-time mode.
 
     Raises:
         JarError: as `jar_path`.
@@ -91,6 +97,9 @@ def configure(builder: SparkSession.Builder, *, delta: bool = False) -> SparkSes
     if delta:
         wanted[EXTENSIONS] = EXTENSION_CLASS
     running = _running_settings()
+    if real_time:
+        # Of a session, not of its context: it takes effect later too.
+        builder.config(REAL_TIME_CHECK, "false")
     if running is not None:
         _refuse_if_missing(wanted, running)
         return builder
@@ -107,6 +116,10 @@ def configure(builder: SparkSession.Builder, *, delta: bool = False) -> SparkSes
 
     def present(key: str) -> str:
         return options.get(key) or defaults(key)
+
+    if present("spark.master").startswith("local"):
+        # On this machine workers can have this interpreter, and with it its packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
     if _has_connector(present(JARS)):
         wanted.pop(JARS, None)

@@ -126,9 +126,9 @@ REFUSED_ON_SINK: dict[str, tuple[Options, list[str]]] = {
         {"transactionalIdPrefx": "x"},
         ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is transactionalIdPrefix"],
     ),
-    "not there yet": (
-        {"commitIntervalMs": "100"},
-        ["EOSKAFKA_OPTION_NOT_THERE_YET", "commitIntervalMs"],
+    "for another scope": (
+        {"commitIntervalMs": "100", "transactionScope": "epoch"},
+        ["EOSKAFKA_OPTION_INVALID", "no value with transactionScope=epoch"],
     ),
     "never allowed": (
         {"kafka.acks": "1"},
@@ -330,7 +330,7 @@ def test_a_topic_that_does_not_exist_fails_in_bounded_time(streams: Streams) -> 
     rows = streams.source(source, {"slots": 1}).select("value")
     missing = f"{source}-missing"
     error = streams.failure(streams.sink(rows, missing, options={"kafka.max.block.ms": 2_000}))
-    assert "[EOSKAFKA_WRITE_FAILED]" in error
+    assert "[EOSKAFKA_NO_SUCH_TOPIC]" in error
     assert missing in error
 
 

@@ -127,7 +127,7 @@ def test_every_available_option_is_asked_for_somewhere() -> None:
 
 @pytest.mark.parametrize("option", options(), ids=lambda option: option["name"])
 def test_an_option_has_all_that_its_status_needs(option: dict[str, str]) -> None:
-    assert option["status"] in {"available", "later", "refused"}
+    assert option["status"] in {"available", "refused"}
     assert option["sides"]
     assert set(option["sides"]) <= {"source", "sink"}
     assert ("instead" in option) == (option["status"] == "refused")

@@ -21,6 +21,7 @@ from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
 from eoskafka.audit.verify import By, Request, Verdict, Wrong
 from eoskafka.cli import app
+from eoskafka.cli.verify import _lines
 from eoskafka.errors import ConfigurationError
 from eoskafka.groups import Connection
 from hypothesis import assume, given, settings
@@ -438,3 +439,12 @@ def test_what_is_gone_or_of_another_group_is_undecided(
 def test_a_start_outside_the_log_is_refused(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match=f"--input-from has {starts} for in-0, which ends"):
         looked(monkeypatch, Log(), starts=starts)
+
+
+def test_where_nothing_fits_the_choice_of_an_id_is_doubted(
+    verdict_of: Callable[..., Verdict],
+) -> None:
+    none_fit = verdict_of(numbered(range(10)), numbered(range(10, 20)))
+    assert any("not one record is on both sides" in line for line in _lines(none_fit, order=True))
+    one_fits = verdict_of(numbered(range(10)), numbered(range(9, 20)))
+    assert not any("on both sides" in line for line in _lines(one_fits, order=True))

@@ -13,6 +13,7 @@ from eoskafka import doctor as examination
 from eoskafka.cli.brokers import Client, ConfigFile, client_settings, names, reaching
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, print_json, print_table
 from eoskafka.doctor import Level
+from eoskafka.errors import UnreachableError
 
 _STYLES = {
     Level.FINE: "green",
@@ -45,8 +46,9 @@ def doctor(
     Changes nothing. Ends with 1 if there is a problem, with 3 if the brokers do not answer.
     """
     found = examination.machine()
+    unreachable: UnreachableError | None = None
     if bootstrap_servers:
-        with reaching():
+        try:
             found += examination.cluster(
                 bootstrap_servers,
                 inputs=names(input_topics),
@@ -55,6 +57,8 @@ def doctor(
                 decision_topic=decision_topic,
                 client=client_settings(client, config),
             )
+        except UnreachableError as error:
+            unreachable = error
     if output is Format.JSON:
         print_json({"findings": [asdict(each) for each in found]})
     else:
@@ -65,5 +69,9 @@ def doctor(
         for each in found:
             if each.advice:
                 data.print(f"{each.about}: {each.advice}", markup=False)
+    with reaching():
+        # After what this machine has told.
+        if unreachable is not None:
+            raise unreachable
     if any(each.level is Level.PROBLEM for each in found):
         raise typer.Exit(Exit.REFUSED)

@@ -19,7 +19,7 @@ from eoskafka.cli.brokers import (
     names,
     reaching,
 )
-from eoskafka.cli.output import Format, OutputFormat, data, messages, print_json, print_table
+from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.offsets import Adoption, Move, Position, Situation, Standing, State
 
 _SERVERS = "--bootstrap-servers b:9092"
@@ -127,11 +127,12 @@ def lag(
 ) -> None:
     """Show by group and topic how many offsets are left to be read.
 
-    Counted to where a read_committed query can read now. Changes nothing. Ends with 3 if the
-    brokers do not answer.
+    Counted to where a read_committed query can read now. Changes nothing. Ends with 1 if a group
+    has no offsets, with 3 if the brokers do not answer.
     """
     rows = []
-    for found in _standings(bootstrap_servers, groups, topics, client_settings(client, config)):
+    standings = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
+    for found in standings:
         by_topic: dict[str, list[Position]] = defaultdict(list)
         for each in found.positions:
             by_topic[each.topic].append(each)
@@ -149,13 +150,18 @@ def lag(
             )
     if output is Format.JSON:
         print_json({"topics": rows})
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in ("group", "topic", "partitions", "without offset", "lag", "greatest"):
-        table.add_column(name, justify="left" if name in ("group", "topic") else "right")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    print_table(table)
+    elif rows:
+        table = Table(box=None, pad_edge=False)
+        for name in ("group", "topic", "partitions", "without offset", "lag", "greatest"):
+            table.add_column(name, justify="left" if name in ("group", "topic") else "right")
+        for row in rows:
+            table.add_row(*map(str, row.values()))
+        print_table(table)
+    empty = [each.group for each in standings if not each.positions]
+    for group in empty:
+        messages.print(f"group {group} has no offsets: is that its name?", markup=False)
+    if empty:
+        raise typer.Exit(Exit.REFUSED)
 
 
 @app.command(

@@ -277,7 +277,13 @@ def _lines(verdict: Verdict, order: bool) -> list[str]:
             f"the order within keys was looked at for {verdict.ordered:,} records: those with an "
             "id of their own and the same key in input and output"
         )
-    faults = ", ".join(f"{number:,} {fault.value}" for fault, number in verdict.faults.items())
+    number_of = {fault.value: number for fault, number in verdict.faults.items()}
+    if (number_of["lost"], number_of["unexpected"]) == (verdict.inputs, verdict.outputs):
+        lines.append(
+            "not one record is on both sides: if the query changes what they are told apart by, "
+            "use --by key, --id-field or --expected"
+        )
+    faults = ", ".join(f"{number:,} {fault}" for fault, number in number_of.items())
     counts = f"{verdict.inputs:,} in, {verdict.outputs:,} out, {faults}"
     if verdict.holds:
         return [*lines, f"exactly once: {counts}"]

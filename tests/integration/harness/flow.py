@@ -135,6 +135,7 @@ class Flow:
         *,
         transform: str = "exclaim",
         interval: str | None = None,
+        real_time: str | None = None,
         sink: dict[str, str] | None = None,
         form: str = "eoskafka",
         mode: str = "append",
@@ -147,6 +148,7 @@ class Flow:
         Args:
             transform: a name of `transforms.py`.
             interval: of processing-time batches, without end.
+            real_time: the length of batches in real-time mode, without end.
             sink: further options of the sink.
             form: the sink's format, or `foreach_batch`: a batch write in each batch, or
                 `foreach_batch_again`, which writes again where that has failed.
@@ -174,6 +176,7 @@ class Flow:
             mode=mode,
             transform=transform,
             interval=interval,
+            real_time=real_time,
             checkpoint=f"{self.checkpoint}{driver}",
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import eoskafka
-from eoskafka.session import PLUGIN_CLASS
+from eoskafka.session import PLUGIN_CLASS, REAL_TIME_CHECK
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -70,8 +70,9 @@ def _session(spec: dict[str, Any]) -> SparkSession:
     if jar:
         jars = ",".join(filter(None, (spec["settings"].get("spark.jars"), jar)))
         builder = builder.config("spark.jars", jars).config("spark.plugins", PLUGIN_CLASS)
+        builder = builder.config(REAL_TIME_CHECK, "false")
     else:
-        builder = eoskafka.configure(builder)
+        builder = eoskafka.configure(builder, real_time=True)
     if "spark.plugins" in spec["settings"]:
         # Those alone, for a test of a session that was not configured by us.
         builder = builder.config("spark.plugins", spec["settings"]["spark.plugins"])
@@ -127,6 +128,8 @@ def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
         writer = stream.format(command["format"]).options(**command["sink"])
     writer = writer.outputMode(command["mode"]).option("checkpointLocation", command["checkpoint"])
     interval = command["interval"]
+    if command.get("real_time"):
+        return writer.trigger(realTime=command["real_time"]).start()
     if interval is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval).start()

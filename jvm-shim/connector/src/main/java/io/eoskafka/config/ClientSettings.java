@@ -8,8 +8,11 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.CommonClientConfigs;
 import org.apache.kafka.clients.MetadataRecoveryStrategy;
 import org.apache.kafka.clients.admin.AdminClientConfig;
@@ -17,6 +20,8 @@ import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.AbstractConfig;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -42,6 +47,19 @@ public final class ClientSettings implements Serializable {
       Pattern.compile("(class|classes|reporters|providers|jaas\\.config)$");
 
   private static final String PROVIDERS = AbstractConfig.CONFIG_PROVIDERS_CONFIG + ".";
+
+  /** What is a secret, and what the client makes of classes. */
+  private static final Set<ConfigDef.Type> UNCHECKED =
+      Set.of(ConfigDef.Type.CLASS, ConfigDef.Type.LIST, ConfigDef.Type.PASSWORD);
+
+  /** Of all clients: a user may give the same settings to source and sink. */
+  private static final Set<String> NAMES =
+      Stream.of(
+              ConsumerConfig.configNames(),
+              ProducerConfig.configNames(),
+              AdminClientConfig.configNames())
+          .flatMap(Set::stream)
+          .collect(Collectors.toUnmodifiableSet());
 
   private static final int CLOSING_MS = 5_000;
 
@@ -109,6 +127,44 @@ public final class ClientSettings implements Serializable {
     ClientSettings other = forPartitions(outputPartitions);
     other.given.put(ProducerConfig.COMPRESSION_TYPE_CONFIG, "none");
     return other;
+  }
+
+  /**
+   * Checks names and values as far as the client tells them without being made. A name that it does
+   * not know may be one of a plug-in's, unless it is close to one that it knows.
+   *
+   * @param client of its consumer or producer
+   * @throws EosKafkaException {@code EOSKAFKA_UNKNOWN_OPTION}, {@code EOSKAFKA_OPTION_INVALID}
+   */
+  void check(String side, ConfigDef client) {
+    Map<String, ConfigDef.ConfigKey> known = new TreeMap<>(client.configKeys());
+    AdminClientConfig.configDef().configKeys().forEach(known::putIfAbsent);
+    given.forEach(
+        (name, value) -> {
+          ConfigDef.ConfigKey key = known.get(name);
+          if (key == null && !NAMES.contains(name)) {
+            OptionTable.refuseNearly(side, name, NAMES);
+          } else if (key != null && !value.contains("${") && !UNCHECKED.contains(key.type)) {
+            check(key, value);
+          }
+        });
+  }
+
+  private static void check(ConfigDef.ConfigKey key, String value) {
+    try {
+      Object parsed = ConfigDef.parseType(key.name, value, key.type);
+      if (key.validator != null) {
+        key.validator.ensureValid(key.name, parsed);
+      }
+    } catch (ConfigException e) {
+      String why = e.getMessage().replaceFirst(".* for configuration [^:]*(: )?", "");
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_INVALID",
+          Map.of(
+              "option", "kafka." + key.name,
+              "value", value,
+              "takes", "what Kafka's client takes" + (why.isEmpty() ? "" : " (" + why + ")")));
+    }
   }
 
   public String bootstrapServers() {

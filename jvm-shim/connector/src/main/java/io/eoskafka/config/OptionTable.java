@@ -22,6 +22,9 @@ public final class OptionTable {
     SPEC.get("spark").forEach(o -> SPARK_OWN.add(lower(o.asText())));
   }
 
+  /** So many letters apart are two names of one setting, and no plug-in's. */
+  private static final int MISSPELT = 2;
+
   private OptionTable() {}
 
   /**
@@ -44,9 +47,6 @@ public final class OptionTable {
       String canonical = option.get("name").asText();
       boolean mine = isOn(option, side);
       switch (option.get("status").asText()) {
-        case "later" ->
-            throw EosKafkaException.of(
-                "EOSKAFKA_OPTION_NOT_THERE_YET", Map.of("option", canonical));
         case "refused" -> {
           if (mine) {
             throw EosKafkaException.of(
@@ -93,6 +93,25 @@ public final class OptionTable {
             .orElseThrow();
     return EosKafkaException.of(
         "EOSKAFKA_UNKNOWN_OPTION", Map.of("option", given, "side", side, "nearest", nearest));
+  }
+
+  /**
+   * Refuses a setting of Kafka's client that is nearly one of these.
+   *
+   * @param setting without {@code kafka.}
+   * @throws EosKafkaException {@code EOSKAFKA_UNKNOWN_OPTION}
+   */
+  static void refuseNearly(String side, String setting, Set<String> known) {
+    known.stream()
+        .filter(name -> distance(name, setting) <= MISSPELT)
+        .findFirst()
+        .ifPresent(
+            nearest -> {
+              throw EosKafkaException.of(
+                  "EOSKAFKA_UNKNOWN_OPTION",
+                  Map.of(
+                      "option", "kafka." + setting, "side", side, "nearest", "kafka." + nearest));
+            });
   }
 
   private static boolean isOn(JsonNode option, String side) {

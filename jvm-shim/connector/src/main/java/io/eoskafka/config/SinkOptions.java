@@ -5,6 +5,7 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.stream.Stream;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -14,6 +15,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *     over the column, as in the built-in connector
  * @param transactionTimeout {@code kafka.transaction.timeout.ms}, where given: a task must end
  *     within it, in epoch scope a batch
+ * @param commitInterval how often a task commits what it has done so far, in milliseconds, where
+ *     given
  * @param decisionTopic where epoch scope keeps its decisions
  * @param writeId names a batch write
  * @param registerTopics the only topics that may be written to; empty for no such limit
@@ -24,6 +27,7 @@ public record SinkOptions(
     TransactionScope transactionScope,
     String transactionalIdPrefix,
     OptionalInt transactionTimeout,
+    OptionalInt commitInterval,
     String decisionTopic,
     Optional<String> writeId,
     List<String> registerTopics) {
@@ -44,6 +48,8 @@ public record SinkOptions(
    * executors and driver die together and the query is never started again.
    */
   private static final int TASK_TRANSACTION_TIMEOUT_MS = 300_000;
+
+  private static final int REAL_TIME_COMMIT_INTERVAL_MS = 100;
 
   public static SinkOptions parse(CaseInsensitiveStringMap options) {
     OptionTable.check("sink", options.asCaseSensitiveMap().keySet());
@@ -67,15 +73,26 @@ public record SinkOptions(
     if (decisionTopic.isBlank()) {
       throw values.invalid("decisionTopic", "what is not empty");
     }
-    return new SinkOptions(
-        new ClientSettings(options),
-        topic(options),
-        scope,
-        prefix,
-        values.positiveInt("kafka.transaction.timeout.ms"),
-        decisionTopic,
-        Optional.ofNullable(options.get("writeId")),
-        registerTopics(values, options));
+    OptionalInt commitInterval = values.positiveInt("commitIntervalMs");
+    if (scope == TransactionScope.EPOCH && commitInterval.isPresent()) {
+      throw values.invalid(
+          "commitIntervalMs",
+          "no value with transactionScope=epoch, where a batch takes effect as a whole");
+    }
+    SinkOptions parsed =
+        new SinkOptions(
+            new ClientSettings(options),
+            topic(options),
+            scope,
+            prefix,
+            values.positiveInt("kafka.transaction.timeout.ms"),
+            commitInterval,
+            decisionTopic,
+            Optional.ofNullable(options.get("writeId")),
+            registerTopics(values, options));
+    // Last, so that what this connector says of a setting comes first.
+    parsed.client.check("sink", ProducerConfig.configDef());
+    return parsed;
   }
 
   private static List<String> registerTopics(Values values, CaseInsensitiveStringMap options) {
@@ -109,5 +126,16 @@ public record SinkOptions(
   /** In milliseconds, of a task's transaction in task scope. */
   public int taskTransactionTimeoutMs() {
     return transactionTimeout.orElse(TASK_TRANSACTION_TIMEOUT_MS);
+  }
+
+  /** In milliseconds, where the batch's length does not say when its output is to be seen. */
+  public int realTimeCommitIntervalMs() {
+    return commitInterval.orElse(REAL_TIME_COMMIT_INTERVAL_MS);
+  }
+
+  /** In milliseconds: half of the timeout is left for the end of a transaction that is so old. */
+  public int longestCommitIntervalMs() {
+    int half = taskTransactionTimeoutMs() / 2;
+    return Math.min(half, commitInterval.orElse(half));
   }
 }

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.stream.Stream;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -214,29 +215,33 @@ public record SourceOptions(
         values.choice("startingOffsetsByTimestampStrategy", "error", "error", "latest");
     OptionalInt slots = values.positiveInt("slots");
     boolean isShared = ownership.equals("shared");
-    return new SourceOptions(
-        new ClientSettings(options),
-        chosen,
-        options.get(chosen.option).trim(),
-        options.get("kafka.group.id"),
-        options.getOrDefault("groupIdPrefix", "eoskafka"),
-        Bound.starting(values, options),
-        Bound.ending(values, options),
-        strategy.equals("latest"),
-        max,
-        min,
-        values.duration("maxTriggerDelay", "15m"),
-        new Retries(
-            values.positive("fetchOffset.numRetries").orElse(3),
-            values.notNegative("fetchOffset.retryIntervalMs").orElse(1_000)),
-        includeHeaders(options),
-        values.bool("failOnDataLoss", true),
-        isolation.equals("read_committed"),
-        slots,
-        Split.parse(values, isShared, slots),
-        isShared,
-        handover,
-        values.positive("kafkaConsumer.pollTimeoutMs").orElse(DEFAULT_POLL_TIMEOUT_MS));
+    SourceOptions parsed =
+        new SourceOptions(
+            new ClientSettings(options),
+            chosen,
+            options.get(chosen.option).trim(),
+            options.get("kafka.group.id"),
+            options.getOrDefault("groupIdPrefix", "eoskafka"),
+            Bound.starting(values, options),
+            Bound.ending(values, options),
+            strategy.equals("latest"),
+            max,
+            min,
+            values.duration("maxTriggerDelay", "15m"),
+            new Retries(
+                values.positive("fetchOffset.numRetries").orElse(3),
+                values.notNegative("fetchOffset.retryIntervalMs").orElse(1_000)),
+            includeHeaders(options),
+            values.bool("failOnDataLoss", true),
+            isolation.equals("read_committed"),
+            slots,
+            Split.parse(values, isShared, slots),
+            isShared,
+            handover,
+            values.positive("kafkaConsumer.pollTimeoutMs").orElse(DEFAULT_POLL_TIMEOUT_MS));
+    // Last, so that what this connector says of a setting comes first.
+    parsed.client.check("source", ConsumerConfig.configDef());
+    return parsed;
   }
 
   /** Whether the source has the column {@code headers}; asked before the rest is known. */

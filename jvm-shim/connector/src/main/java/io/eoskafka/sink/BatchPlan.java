@@ -14,20 +14,32 @@ import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.CoalesceExec;
+import org.apache.spark.sql.execution.CollectMetricsExec;
+import org.apache.spark.sql.execution.ExpandExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.GenerateExec;
+import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
+import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.UnionExec;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
+import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec;
 import org.apache.spark.sql.execution.datasources.v2.SupportsCustomDriverMetrics;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import scala.jdk.javaapi.CollectionConverters;
@@ -41,6 +53,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * @param scans every scan of a source of ours; one source may have several
  * @param notTaskScope why task scope does not hold, or empty: then each scan is in the writing
  *     stage, and of another source
+ * @param notSynchronous in task scope an operator that may hold rows back while it reads on, or
+ *     empty: then all that a reader has handed out is written when it is asked for more
+ * @param isRealTime whether time ends the batch, and not its sources' offsets
+ * @param putsSlotsTogether whether one task may read several slots, one after the other
  * @param isStateful whether it keeps state from batch to batch
  * @param write where the batch's metrics are shown
  */
@@ -48,8 +64,33 @@ record BatchPlan(
     long epoch,
     List<ScanOfBatch> scans,
     Optional<String> notTaskScope,
+    Optional<String> notSynchronous,
+    boolean isRealTime,
+    boolean putsSlotsTogether,
     boolean isStateful,
     SupportsCustomDriverMetrics write) {
+
+  /**
+   * Operators that hand each row on, with all rows made of it, before they ask for another one. A
+   * join's other side is a static table, read before. Each of them has a test
+   * (tests/integration/test_rotation.py); any other one may hold rows back.
+   */
+  private static final Set<Class<? extends SparkPlan>> SYNCHRONOUS =
+      Set.of(
+          BroadcastHashJoinExec.class,
+          CoalesceExec.class,
+          CollectMetricsExec.class,
+          EventTimeWatermarkExec.class,
+          ExpandExec.class,
+          FilterExec.class,
+          GenerateExec.class,
+          InputAdapter.class,
+          LocalTableScanExec.class,
+          MicroBatchScanExec.class,
+          ProjectExec.class,
+          RealTimeStreamScanExec.class,
+          UnionExec.class,
+          WholeStageCodegenExec.class);
 
   /** Why a plan is not one for task scope. */
   private static final class UnfitException extends RuntimeException {
@@ -78,29 +119,25 @@ record BatchPlan(
     if (query == null || epoch == null) {
       throw broken("no running batch on this thread");
     }
-    List<SparkPlan> writes = new ArrayList<>();
-    collect(query.executedPlan(), WriteToDataSourceV2Exec.class, writes);
+    List<SparkPlan> writes = collect(query.executedPlan(), WriteToDataSourceV2Exec.class);
     if (writes.size() != 1) {
       throw broken("the plan has " + writes.size() + " writes: " + query.executedPlan());
     }
     SparkPlan stage = ((WriteToDataSourceV2Exec) writes.get(0)).query();
-    List<SparkPlan> scans = new ArrayList<>();
-    collect(stage, MicroBatchScanExec.class, scans);
-    List<SparkPlan> stateful = new ArrayList<>();
-    collect(stage, StatefulOperator.class, stateful);
+    List<ScanOfBatch> scans = new ArrayList<>();
+    for (DataSourceV2ScanExecBase scan : scans(stage)) {
+      if (streamOf(scan) instanceof EosKafkaMicroBatchStream source) {
+        scans.add(new ScanOfBatch(source, (SlotReaderFactory) scan.readerFactory()));
+      }
+    }
     return new BatchPlan(
         Long.parseLong(epoch),
-        scans.stream()
-            .map(scan -> (MicroBatchScanExec) scan)
-            .filter(scan -> scan.stream() instanceof EosKafkaMicroBatchStream)
-            .map(
-                scan ->
-                    new ScanOfBatch(
-                        (EosKafkaMicroBatchStream) scan.stream(),
-                        (SlotReaderFactory) scan.readerFactory()))
-            .toList(),
+        scans,
         whyNotTaskScope(stage, tasks),
-        !stateful.isEmpty(),
+        whyNotSynchronous(stage),
+        !collect(stage, RealTimeStreamScanExec.class).isEmpty(),
+        !collect(stage, CoalesceExec.class).isEmpty(),
+        !collect(stage, StatefulOperator.class).isEmpty(),
         (WriteToDataSourceV2Exec) writes.get(0));
   }
 
@@ -121,7 +158,7 @@ record BatchPlan(
 
   private static Optional<String> whyNotTaskScope(SparkPlan stage, int tasks) {
     try {
-      List<MicroBatchScanExec> scans = new ArrayList<>();
+      List<DataSourceV2ScanExecBase> scans = new ArrayList<>();
       walk(stage, scans);
       if (scans.isEmpty()) {
         throw unfit("its plan reads no topic");
@@ -135,45 +172,40 @@ record BatchPlan(
 
   /** Each source is read once, and each slot is in one task. */
   private static void requireSlotsOfTheirOwn(
-      SparkPlan stage, List<MicroBatchScanExec> scans, int tasks) {
+      SparkPlan stage, List<DataSourceV2ScanExecBase> scans, int tasks) {
     Set<Object> sources = Collections.newSetFromMap(new IdentityHashMap<>());
     int slots = 0;
-    for (MicroBatchScanExec scan : scans) {
-      if (!sources.add(scan.stream())) {
+    for (DataSourceV2ScanExecBase scan : scans) {
+      if (!sources.add(streamOf(scan))) {
         throw unfit("it reads a source twice (" + scan.scan().description() + ")");
       }
       slots += scan.inputPartitions().size();
     }
-    List<SparkPlan> coalesced = new ArrayList<>();
-    collect(stage, CoalesceExec.class, coalesced);
+    List<SparkPlan> coalesced = collect(stage, CoalesceExec.class);
     // Spark runs one task for a batch with no input partition.
     if (coalesced.isEmpty() && tasks != Math.max(slots, 1)) {
       throw unfit(tasks + " tasks read " + slots + " slots");
     }
-    List<SparkPlan> unions = new ArrayList<>();
-    collect(stage, UnionExec.class, unions);
-    for (SparkPlan union : unions) {
+    for (SparkPlan union : collect(stage, UnionExec.class)) {
       // Spark reads the like partitions of such a union's branches in one task.
       if (!(union.outputPartitioning() instanceof UnknownPartitioning) && scans.size() > 1) {
         throw unfit("union would put slots of several sources in one task");
       }
     }
     for (SparkPlan coalesce : coalesced) {
-      List<SparkPlan> below = new ArrayList<>();
-      collect(coalesce, MicroBatchScanExec.class, below);
-      if (below.size() != 1) {
+      if (scans(coalesce).size() != 1) {
         throw unfit("coalesce would put slots of several sources in one task");
       }
     }
   }
 
   /** Follows the writing stage down to its scans. */
-  private static void walk(SparkPlan node, List<MicroBatchScanExec> scans) {
+  private static void walk(SparkPlan node, List<DataSourceV2ScanExecBase> scans) {
     if (node instanceof StatefulOperator) {
       throw unfit("it keeps state (" + node.nodeName() + ")");
     }
-    if (node instanceof MicroBatchScanExec scan) {
-      if (!(scan.stream() instanceof EosKafkaMicroBatchStream)) {
+    if (node instanceof DataSourceV2ScanExecBase scan && streamOf(scan) != null) {
+      if (!(streamOf(scan) instanceof EosKafkaMicroBatchStream)) {
         throw unfit("it reads from another source (" + scan.scan().description() + ")");
       }
       scans.add(scan);
@@ -202,18 +234,46 @@ record BatchPlan(
     if (!(exchange instanceof BroadcastExchangeLike)) {
       throw unfit("it shuffles (" + exchange.nodeName() + ")");
     }
-    List<SparkPlan> scans = new ArrayList<>();
-    collect(exchange, MicroBatchScanExec.class, scans);
-    if (!scans.isEmpty()) {
+    if (!scans(exchange).isEmpty()) {
       throw unfit("it broadcasts a stream");
     }
   }
 
-  private static void collect(SparkPlan node, Class<?> type, List<SparkPlan> found) {
+  private static Optional<String> whyNotSynchronous(SparkPlan node) {
+    if (node instanceof Exchange || node instanceof ReusedExchangeExec) {
+      // In task scope a broadcast of a static table, which has been read before.
+      return Optional.empty();
+    }
+    boolean isWrapper = node instanceof AdaptiveSparkPlanExec || node instanceof QueryStageExec;
+    if (!isWrapper && !SYNCHRONOUS.contains(node.getClass())) {
+      return Optional.of(node.nodeName());
+    }
+    return children(node).stream().flatMap(child -> whyNotSynchronous(child).stream()).findFirst();
+  }
+
+  /** All scans of streams. */
+  private static List<DataSourceV2ScanExecBase> scans(SparkPlan node) {
+    return collect(node, DataSourceV2ScanExecBase.class).stream()
+        .map(DataSourceV2ScanExecBase.class::cast)
+        .filter(scan -> streamOf(scan) != null)
+        .toList();
+  }
+
+  /** What a scan reads, or null where it is no stream. */
+  private static MicroBatchStream streamOf(DataSourceV2ScanExecBase scan) {
+    if (scan instanceof MicroBatchScanExec ofMicroBatch) {
+      return ofMicroBatch.stream();
+    }
+    return scan instanceof RealTimeStreamScanExec ofTime ? ofTime.stream() : null;
+  }
+
+  private static List<SparkPlan> collect(SparkPlan node, Class<?> type) {
+    List<SparkPlan> found = new ArrayList<>();
     if (type.isInstance(node)) {
       found.add(node);
     }
-    children(node).forEach(child -> collect(child, type, found));
+    children(node).forEach(child -> found.addAll(collect(child, type)));
+    return found;
   }
 
   /** The children, through the wrappers of adaptive execution. */

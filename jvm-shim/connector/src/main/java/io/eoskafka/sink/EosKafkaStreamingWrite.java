@@ -9,6 +9,7 @@ import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
+import io.eoskafka.source.RealTime;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.TaskReport;
 import io.eoskafka.transaction.TransactionCounts;
@@ -63,6 +64,9 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     // An epoch that was decided is run again as what it was.
     boolean decided =
         EpochSession.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
+    if (plan.isRealTime()) {
+      requireRealTime(reason, decided);
+    }
     if (options.transactionScope() == TransactionScope.TASK && (reason.isPresent() || decided)) {
       throw refused(reason.orElse("its last batch was decided in epoch scope and is not logged"));
     }
@@ -73,9 +77,35 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     }
     String token = UUID.randomUUID() + "/" + plan.epoch();
     for (BatchPlan.ScanOfBatch scan : plan.scans()) {
-      scan.readers().runInTaskScope(scan.source().taskScope(token, plan.epoch(), options));
+      scan.readers()
+          .runInTaskScope(
+              scan.source()
+                  .taskScope(token, plan.epoch(), options, plan.notSynchronous().isEmpty()));
     }
     return new TaskScopeWriterFactory(token, columns);
+  }
+
+  /** Real-time mode commits while tasks run, so only what each of them does by itself. */
+  private void requireRealTime(Optional<String> notTaskScope, boolean decided) {
+    if (options.transactionScope() == TransactionScope.EPOCH) {
+      throw RealTime.refused("transactionScope=epoch commits a batch at its end");
+    }
+    if (decided) {
+      throw RealTime.refused("its last batch was decided in epoch scope and is not logged");
+    }
+    notTaskScope.ifPresent(
+        reason -> {
+          throw RealTime.refused("its plan is not one for task scope: " + reason);
+        });
+    plan.notSynchronous()
+        .ifPresent(
+            operator -> {
+              throw RealTime.refused(
+                  "its plan has " + operator + ", which may hold rows back until a batch's end");
+            });
+    if (plan.putsSlotsTogether()) {
+      throw RealTime.refused("coalesce would leave slots unread until a batch's end");
+    }
   }
 
   private StreamingDataWriterFactory inEpochScope(RunningQuery query) {

@@ -40,10 +40,12 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -55,7 +57,11 @@ import org.slf4j.LoggerFactory;
  * <p>Spark calls it from the query's thread only.
  */
 public final class EosKafkaMicroBatchStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, EpochSource {
+    implements MicroBatchStream,
+        SupportsTriggerAvailableNow,
+        SupportsRealTimeMode,
+        ReportsSourceMetrics,
+        EpochSource {
 
   private static final Logger LOG = LoggerFactory.getLogger(EosKafkaMicroBatchStream.class);
 
@@ -75,6 +81,7 @@ public final class EosKafkaMicroBatchStream
   private GroupProgress progress;
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
   private boolean isAvailableNow;
+  private boolean isRealTime;
 
   /** When a batch began last, with {@code minOffsetsPerTrigger}. */
   private OptionalLong triggeredNanos = OptionalLong.empty();
@@ -221,6 +228,15 @@ public final class EosKafkaMicroBatchStream
       case 1 -> limits.get(0);
       default -> ReadLimit.compositeLimit(limits.toArray(ReadLimit[]::new));
     };
+  }
+
+  /**
+   * @throws EosKafkaException {@code EOSKAFKA_REAL_TIME_REFUSED}
+   */
+  @Override
+  public void prepareForRealTimeMode() {
+    RealTime.requireAllowed(options);
+    isRealTime = true;
   }
 
   @Override
@@ -387,15 +403,42 @@ public final class EosKafkaMicroBatchStream
             Long.toString(progress.stableWaitMs() + tasksWaitedMs));
   }
 
+  /** All partitions, in real-time mode: time ends their reading. */
+  @Override
+  public InputPartition[] planInputPartitions(Offset start) {
+    PartitionOffsets sparkStart = (PartitionOffsets) start;
+    RealTime.requireNoFormerSink(sparkStart);
+    Map<TopicPartition, Long> ends = new HashMap<>();
+    resume(sparkStart).keySet().forEach(partition -> ends.put(partition, SlotRange.OPEN));
+    return plan(sparkStart, ends);
+  }
+
+  /**
+   * @param parts of the slots' readers
+   */
+  @Override
+  public Offset mergeOffsets(PartitionOffset[] parts) {
+    Map<TopicPartition, Long> ends = new HashMap<>();
+    ranges().forEach(range -> ends.put(range.topicPartition(), range.epochStart()));
+    for (PartitionOffset part : parts) {
+      ends.putAll(((SlotOffset) part).reached());
+    }
+    PartitionOffsets end = PartitionOffsets.of(ends);
+    return progress.groupIsTheTruth() ? end.ours() : end;
+  }
+
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    PartitionOffsets sparkStart = (PartitionOffsets) start;
     if (!ownBatch) {
       requireFormerSink(((PartitionOffsets) end).isOurs());
     }
+    return plan((PartitionOffsets) start, ((PartitionOffsets) end).offsets());
+  }
+
+  private InputPartition[] plan(PartitionOffsets sparkStart, Map<TopicPartition, Long> planEnds) {
     Map<TopicPartition, Long> group = resume(sparkStart);
     TreeMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
-    ends.putAll(((PartitionOffsets) end).offsets());
+    ends.putAll(planEnds);
     progress.reportMissing(ends.keySet());
     if (!ownBatch) {
       ends.putAll(progress.keepEndsWithinLog(ends));
@@ -519,14 +562,20 @@ public final class EosKafkaMicroBatchStream
    *
    * @param token unique per batch and run of the query
    * @param epoch the micro-batch
+   * @param isSynchronous whether what a reader has handed out is written when it is asked for more
    */
-  public TaskScope taskScope(String token, long epoch, SinkOptions sink) {
+  public TaskScope taskScope(String token, long epoch, SinkOptions sink, boolean isSynchronous) {
     if (!progress.groupIsTheTruth()) {
       throw EosKafkaException.of(
           "EOSKAFKA_SCOPE_BROKEN",
           Map.of("detail", "the query's sink was not known to be eoskafka when it was planned"));
     }
     progress.batchBegins();
+    // In a shared group the driver waits for a batch's tasks before it gives partitions up.
+    int interval = options.isShared() ? 0 : sink.longestCommitIntervalMs();
+    if (isRealTime) {
+      interval = sink.realTimeCommitIntervalMs();
+    }
     return new TaskScope(
         token,
         epoch,
@@ -536,6 +585,8 @@ public final class EosKafkaMicroBatchStream
         progress.fence(),
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
+        isSynchronous ? interval : 0,
+        isSynchronous || options.isShared() ? 0 : sink.taskTransactionTimeoutMs() / 2,
         client,
         !options.failOnDataLoss(),
         outputs.settings(sink),
@@ -589,7 +640,8 @@ public final class EosKafkaMicroBatchStream
       }
       for (SlotRange range : work.ranges()) {
         Long offset = commit == null ? null : commit.offsets().get(range.topicPartition());
-        if (offset == null || offset < range.end()) {
+        boolean isShort = !range.isOpen() && offset != null && offset < range.end();
+        if (offset == null || isShort && !commit.endedEarly()) {
           throw EosKafkaException.of(
               "EOSKAFKA_COMMIT_GAP",
               Map.of(
@@ -601,6 +653,14 @@ public final class EosKafkaMicroBatchStream
                   range.end(),
                   "committed",
                   offset == null ? "nothing" : offset));
+        }
+        if (isShort) {
+          LOG.info(
+              "Batch {}: {} was read to {} of {}, so as to commit in time; the rest comes next",
+              epoch,
+              range.topicPartition(),
+              offset,
+              range.end());
         }
         reached.put(range.topicPartition(), offset);
       }

@@ -89,6 +89,11 @@ final class SlotConsumer {
       return index == buffer.length;
     }
 
+    /** The first offset that was not handed out; what is not in the buffer holds no record. */
+    long next() {
+      return bufferEmpty() ? position : buffer[index].offset();
+    }
+
     void moveTo(long offset) {
       buffer = NONE;
       index = 0;
@@ -111,6 +116,15 @@ final class SlotConsumer {
 
   /** Of this batch: partitions whose topics were deleted. */
   private final Set<TopicPartition> gone = new HashSet<>();
+
+  /** Whether time ends the reading of this batch, not a planned end. */
+  private boolean isOpen;
+
+  /** How long polls have waited since something came. */
+  private long waitedNanos;
+
+  /** How long until the next look for what is gone. */
+  private long lookAfterNanos;
 
   private boolean released;
 
@@ -194,6 +208,8 @@ final class SlotConsumer {
     losses = 0;
     gone.clear();
     batch = ranges;
+    isOpen = ranges.stream().anyMatch(SlotRange::isOpen);
+    waitsAnew();
     Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
     if (assignment.addAll(start.keySet())) {
       consumer.assign(assignment);
@@ -230,11 +246,12 @@ final class SlotConsumer {
   }
 
   /**
-   * The next record, or null when every range is drained.
+   * The next record, or null when every range is drained, or none has come in time.
    *
    * @param transaction told of the time that passes while waiting; may be null
+   * @param untilNanos how long to wait, as {@link TaskTransaction#endNanos} has it
    */
-  ConsumerRecord<byte[], byte[]> next(TaskTransaction transaction) {
+  ConsumerRecord<byte[], byte[]> next(TaskTransaction transaction, long untilNanos) {
     while (true) {
       if (current != null) {
         if (!current.bufferEmpty()) {
@@ -252,37 +269,51 @@ final class SlotConsumer {
       }
       current = ready.poll();
       if (current == null) {
-        if (reading == 0) {
+        if (reading == 0 || !poll(transaction, untilNanos)) {
           return null;
         }
-        poll(transaction);
       }
     }
   }
 
+  /** Whether every range is drained. */
+  boolean isDrained() {
+    return reading == 0;
+  }
+
   private void finishIfDrained(Cursor cursor) {
-    boolean drained =
-        cursor.bufferEmpty()
-            ? cursor.position >= cursor.end
-            : cursor.buffer[cursor.index].offset() >= cursor.end;
-    if (drained && cursor.reading) {
+    if (cursor.next() >= cursor.end) {
+      finish(cursor);
+    }
+  }
+
+  private void finish(Cursor cursor) {
+    if (cursor.reading) {
       cursor.reading = false;
       reading--;
       consumer.pause(List.of(cursor.partition));
     }
   }
 
-  private void poll(TaskTransaction transaction) {
-    long deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
-    long untilLook = LOOK_NANOS;
-    long look = System.nanoTime() + untilLook;
+  /** Whether something has come, or nothing will, before the time is over. */
+  private boolean poll(TaskTransaction transaction, long untilNanos) {
     while (ready.isEmpty() && reading > 0) {
       if (transaction != null) {
         transaction.checkTime();
       }
+      Duration wait = POLL;
+      if (untilNanos != TaskTransaction.NEVER) {
+        long left = untilNanos - System.nanoTime();
+        if (left <= 0) {
+          return false;
+        }
+        // A poll of less than a millisecond does not wait at all.
+        wait = left < POLL.toNanos() ? Duration.ofMillis(left / 1_000_000 + 1) : POLL;
+      }
+      long began = System.nanoTime();
       ConsumerRecords<byte[], byte[]> polled;
       try {
-        polled = consumer.poll(POLL);
+        polled = consumer.poll(wait);
       } catch (OffsetOutOfRangeException e) {
         skipLostData(e);
         continue;
@@ -294,17 +325,24 @@ final class SlotConsumer {
       Map<String, Uuid> ids = fetched.ids();
       polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p), ids));
       if (!polled.nextOffsets().isEmpty()) {
-        deadline = System.nanoTime() + pollTimeoutMs * 1_000_000;
-        untilLook = LOOK_NANOS;
-        look = System.nanoTime() + untilLook;
-      } else if (System.nanoTime() > deadline) {
+        waitsAnew();
+        continue;
+      }
+      waitedNanos += System.nanoTime() - began;
+      if (!isOpen && waitedNanos > pollTimeoutMs * 1_000_000) {
         throw timedOut();
-      } else if (System.nanoTime() > look) {
+      }
+      if (waitedNanos > lookAfterNanos) {
+        lookAfterNanos *= 2;
         goneAsFarAsKnown().forEach(this::skipGone);
-        untilLook *= 2;
-        look = System.nanoTime() + untilLook;
       }
     }
+    return true;
+  }
+
+  private void waitsAnew() {
+    waitedNanos = 0;
+    lookAfterNanos = LOOK_NANOS;
   }
 
   /** None where brokers do not answer: what is waited for may come when they do. */
@@ -326,8 +364,8 @@ final class SlotConsumer {
     if (failOnDataLoss) {
       throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
     }
-    cursor.moveTo(cursor.end);
-    finishIfDrained(cursor);
+    cursor.moveTo(isOpen ? cursor.next() : cursor.end);
+    finish(cursor);
     noteGone(cursor);
   }
 
@@ -405,7 +443,7 @@ final class SlotConsumer {
           }
           LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
           losses++;
-          long next = cursor.end;
+          long next = isOpen ? consumer.endOffsets(Set.of(partition)).get(partition) : cursor.end;
           if (logStart > position) {
             next = Math.min(logStart, cursor.end);
           } else if (lost instanceof LogTruncationException && position < cursor.end) {
@@ -454,21 +492,25 @@ final class SlotConsumer {
   }
 
   /**
-   * For each range the leader epoch of what lies before its end, where the position is just there.
+   * How far the records of each range are out, with the leader epoch of what lies before, where the
+   * position is just there: the planned end where it is drained, since control records may lie
+   * between the last record and that.
    */
-  Map<TopicPartition, Optional<Integer>> leaderEpochsAtEnd() {
-    Map<TopicPartition, Optional<Integer>> epochs = new HashMap<>();
+  Map<TopicPartition, OffsetAndMetadata> reached() {
+    Map<TopicPartition, OffsetAndMetadata> reached = new HashMap<>();
     for (SlotRange range : batch) {
-      TopicPartition partition = range.topicPartition();
-      Cursor cursor = cursors.get(partition);
+      Cursor cursor = cursors.get(range.topicPartition());
+      long offset = Math.min(cursor.next(), range.end());
       // An epoch older than the end's would look like a truncated log to the next reader.
-      epochs.put(partition, cursor.position == cursor.end ? cursor.leaderEpoch : Optional.empty());
+      Optional<Integer> epoch =
+          cursor.position == offset ? cursor.leaderEpoch : Optional.<Integer>empty();
+      reached.put(range.topicPartition(), new OffsetAndMetadata(offset, epoch, ""));
     }
-    return epochs;
+    return reached;
   }
 
   /**
-   * @param rests for the next batch; not if this one was not read to its end: then positions are
+   * @param rests for the next batch; not if this one was not ended in order: then positions are
    *     unclear, and the consumer is closed, as one that would go on asking for a deleted topic
    */
   void release(boolean rests) {
@@ -477,11 +519,19 @@ final class SlotConsumer {
     }
     released = true;
     current = null;
-    if (rests && gone.isEmpty()) {
-      RESTING.put(name, this);
-    } else {
+    if (!rests || !gone.isEmpty()) {
       closeNow();
+      return;
     }
+    ready.clear();
+    for (Cursor cursor : cursors.values()) {
+      if (cursor.reading) {
+        // Time has ended its reading.
+        cursor.end = cursor.next();
+        finish(cursor);
+      }
+    }
+    RESTING.put(name, this);
   }
 
   /** Without a word to the brokers: one that hangs would be waited for. */

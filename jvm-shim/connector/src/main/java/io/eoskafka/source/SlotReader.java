@@ -2,20 +2,35 @@ package io.eoskafka.source;
 
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskTransaction;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
-import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 
-/** Hands a slot's records to Spark, and tells the task's transaction when the last one is out. */
-final class SlotReader implements PartitionReader<InternalRow> {
+/**
+ * Hands a slot's records to Spark. Before a record is handed out, what is out already is committed
+ * if that is due; when the last one is out, the task's transaction is told so.
+ *
+ * <p>In a micro-batch Spark asks until there is no record; in real-time mode until the batch's time
+ * is over, and then how far the slot was read.
+ */
+final class SlotReader implements SupportsRealTimeRead<InternalRow> {
+  /** Of so many records, after which the clock is looked at; a clock may be slow. */
+  private static final int LOOK_MASK = 15;
+
   private final SlotConsumer consumer;
   private final TaskTransaction transaction;
   private final SlotWork work;
   private final RecordRow row;
   private final boolean rests;
   private ConsumerRecord<byte[], byte[]> record;
-  private boolean drained;
+  private int handedOut;
+  private boolean hasEnded;
 
   /**
    * @param consumer null where nothing is to be read
@@ -37,21 +52,89 @@ final class SlotReader implements PartitionReader<InternalRow> {
 
   @Override
   public boolean next() {
-    if (consumer == null) {
+    if (consumer == null || hasEnded) {
       return false;
     }
-    record = consumer.next(transaction);
-    if (record != null) {
-      return true;
+    long end = transaction == null ? TaskTransaction.NEVER : transaction.endNanos();
+    boolean isLate = (++handedOut & LOOK_MASK) == 0 && isPast(end);
+    if (isLate || !advance(end, (handedOut & LOOK_MASK) == 0)) {
+      end(!consumer.isDrained());
+      return false;
     }
-    if (!drained) {
-      consumer.requireSameTopics();
-      drained = true;
-      if (transaction != null) {
-        transaction.inputDrained(work, consumer.leaderEpochsAtEnd(), consumer.gone());
+    return true;
+  }
+
+  /** Spark 4.1's signature. */
+  public RecordStatus nextWithTimeout(Long timeoutMs) {
+    return nextWithTimeout(null, timeoutMs);
+  }
+
+  @Override
+  public RecordStatus nextWithTimeout(Long startTimeMs, Long timeoutMs) {
+    if (consumer == null || !advance(System.nanoTime() + timeoutMs * 1_000_000, true)) {
+      return RecordStatus.newStatusWithoutArrivalTime(false);
+    }
+    return record.timestampType() == TimestampType.NO_TIMESTAMP_TYPE
+        ? RecordStatus.newStatusWithoutArrivalTime(true)
+        : RecordStatus.newStatusWithArrivalTimeMs(record.timestamp());
+  }
+
+  /**
+   * Goes to the next record.
+   *
+   * @param looks whether to look first if a commit is due
+   * @return whether there is one in time
+   */
+  private boolean advance(long untilNanos, boolean looks) {
+    while (true) {
+      long due = transaction == null ? TaskTransaction.NEVER : transaction.commitDueNanos();
+      if (looks && isPast(due)) {
+        consumer.requireSameTopics();
+        boolean isCommitted = transaction.commitSoFar(work, consumer.reached(), consumer.gone());
+        // With nothing to commit it stays due: the next record does not wait for an interval.
+        due = isCommitted ? transaction.commitDueNanos() : TaskTransaction.NEVER;
       }
+      record = consumer.next(transaction, earlier(due, untilNanos));
+      if (record != null) {
+        return true;
+      }
+      if (consumer.isDrained() || isPast(untilNanos)) {
+        return false;
+      }
+      looks = true;
     }
-    return false;
+  }
+
+  private static boolean isPast(long nanos) {
+    return nanos != TaskTransaction.NEVER && System.nanoTime() - nanos >= 0;
+  }
+
+  private static long earlier(long one, long other) {
+    if (one == TaskTransaction.NEVER || other == TaskTransaction.NEVER) {
+      return one == TaskTransaction.NEVER ? other : one;
+    }
+    return one - other < 0 ? one : other;
+  }
+
+  private void end(boolean early) {
+    consumer.requireSameTopics();
+    hasEnded = true;
+    if (transaction != null) {
+      transaction.inputEnded(work, consumer.reached(), consumer.gone(), early);
+    }
+  }
+
+  /** Spark asks once, when the batch's time is over and nothing more is read. */
+  @Override
+  public PartitionOffset getOffset() {
+    Map<TopicPartition, Long> reached = new HashMap<>();
+    if (consumer != null) {
+      if (!hasEnded) {
+        end(false);
+      }
+      consumer.reached().forEach((partition, next) -> reached.put(partition, next.offset()));
+    }
+    return new SlotOffset(reached);
   }
 
   @Override
@@ -70,7 +153,7 @@ final class SlotReader implements PartitionReader<InternalRow> {
   @Override
   public void close() {
     if (consumer != null) {
-      consumer.release(drained && rests);
+      consumer.release(hasEnded && rests);
     }
   }
 }

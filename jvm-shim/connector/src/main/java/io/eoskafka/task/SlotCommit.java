@@ -14,6 +14,7 @@ import org.apache.kafka.common.TopicPartition;
  * @param offsets by topic-partition, the first offset not yet taken effect; none where the task was
  *     given no fence, since partitions have gone to another driver of the group: then it has
  *     aborted its transaction
+ * @param endedEarly whether it has stopped before its planned end, so as to commit in time
  * @param stableWaitMs how long the task had to wait until its start was stable
  */
 public record SlotCommit(
@@ -23,5 +24,6 @@ public record SlotCommit(
     String executorId,
     String host,
     Map<TopicPartition, Long> offsets,
+    boolean endedEarly,
     long stableWaitMs)
     implements Serializable {}

@@ -16,6 +16,8 @@ import java.util.List;
  * @param plan in a shared group the number of the batch's plan, else 0
  * @param fence the driver's, from its last poll before the batch; in a shared group it may have
  *     another one when the task commits
+ * @param commitIntervalMs how often a task commits what it has done so far; 0 for at its end alone
+ * @param endAfterMs when a task stops to read, to commit in time; 0 for at its planned end alone
  * @param source client settings of the source, to read offsets with
  * @param skipsDeleted {@code failOnDataLoss=false}: what was deleted counts as read
  * @param sink client settings of the producers
@@ -30,6 +32,8 @@ public record TaskScope(
     Fence fence,
     String transactionalIdPrefix,
     int transactionTimeoutMs,
+    int commitIntervalMs,
+    int endAfterMs,
     ClientSettings source,
     boolean skipsDeleted,
     ClientSettings sink,

@@ -66,6 +66,9 @@ public final class TaskTransaction {
 
   private static final long LEASE_RETRY_MS = 10;
 
+  /** Of times by {@code System.nanoTime()}. */
+  public static final long NEVER = Long.MAX_VALUE;
+
   private static final Map<Long, TaskTransaction> BY_ATTEMPT = new ConcurrentHashMap<>();
   private static final IdlePool<SlotProducer> PRODUCERS =
       new IdlePool<>(resting -> resting.producer.close());
@@ -74,16 +77,24 @@ public final class TaskTransaction {
   private record SlotProducer(
       TransactionalProducer producer, Map<TopicPartition, Long> committed) {}
 
-  /** A slot that a reader has entered, and the leader epochs at its ends once it is drained. */
+  /** A slot that a reader has entered. */
   private static final class Entered {
     final SlotWork work;
 
     /**
-     * Set by the thread that reads, which may be a Python runner's, seen by the one that writes.
+     * How far its records are out, by topic-partition, with the leader epochs there: at the last
+     * commit, and then at the end of reading. Set by the thread that reads, which may be a Python
+     * runner's, seen by the one that writes.
      */
-    volatile Map<TopicPartition, Optional<Integer>> drained;
+    volatile Map<TopicPartition, OffsetAndMetadata> ends = Map.of();
 
-    /** Partitions that were deleted since they were planned; written before {@link #drained}. */
+    /** Whether nothing more will be read; written after {@link #ends} and {@link #gone}. */
+    volatile boolean hasEnded;
+
+    /** Whether it has stopped before its planned end. */
+    boolean endedEarly;
+
+    /** Partitions that were deleted since they were planned. */
     final Set<TopicPartition> gone = new HashSet<>();
 
     /** How long it took until the offsets at its start were stable. */
@@ -96,8 +107,16 @@ public final class TaskTransaction {
 
   private final TaskScope scope;
   private final String transactionalId;
+  private final Thread thread = Thread.currentThread();
+  private final long beganNanos = System.nanoTime();
   private final List<Entered> slots = new ArrayList<>();
   private final Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
+
+  /** What this attempt has committed. */
+  private final Map<TopicPartition, Long> committed = new HashMap<>();
+
+  private TransactionCounts counts = TransactionCounts.NONE;
+  private long commitDueNanos;
 
   private TransactionalProducer producer;
 
@@ -120,6 +139,12 @@ public final class TaskTransaction {
             scope.identity().group(),
             scope.identity().producers(),
             first.slot());
+    this.commitDueNanos = after(beganNanos, scope.commitIntervalMs());
+  }
+
+  /** A time of {@code System.nanoTime()}, or {@link #NEVER} after no milliseconds. */
+  private static long after(long nanos, int ms) {
+    return ms == 0 ? NEVER : nanos + ms * 1_000_000L;
   }
 
   /**
@@ -205,7 +230,7 @@ public final class TaskTransaction {
     Entered entered = new Entered(work);
     slots.add(entered);
     if (abandoned) {
-      inputDrained(work, Map.of(), Set.of());
+      inputEnded(work, Map.of(), Set.of(), false);
       return;
     }
     if (producer != null && follows(goingOnFrom, work)) {
@@ -215,8 +240,8 @@ public final class TaskTransaction {
       findStart(entered);
     }
     if (abandoned || isCommitted(work)) {
-      // Nothing will be read, so nothing is left to drain.
-      inputDrained(work, Map.of(), Set.of());
+      // Nothing will be read.
+      inputEnded(work, Map.of(), Set.of(), false);
     } else {
       hasWork = true;
     }
@@ -314,7 +339,8 @@ public final class TaskTransaction {
       TopicPartition partition = range.topicPartition();
       OffsetAndMetadata offset = fetched.get(partition);
       if (offset == null && entered.gone.contains(partition)) {
-        start.put(partition, new OffsetAndMetadata(range.end()));
+        start.put(
+            partition, new OffsetAndMetadata(range.isOpen() ? range.groupStart() : range.end()));
         continue;
       }
       Optional<Stamp> stamp = offset == null ? Optional.empty() : Stamp.parse(offset.metadata());
@@ -347,19 +373,63 @@ public final class TaskTransaction {
   /**
    * Called by a reader once it has handed out its slot's last record.
    *
-   * @param leaderEpochs for each partition the leader epoch at its planned end, where known
+   * @param ends how far each partition's records are out, with the leader epoch there, where known
    * @param gone partitions that were deleted before they were read to their ends
+   * @param early whether it has stopped because of {@link #endNanos}
    */
-  public void inputDrained(
+  public void inputEnded(
       SlotWork work,
-      Map<TopicPartition, Optional<Integer>> leaderEpochs,
-      Set<TopicPartition> gone) {
-    for (Entered entered : slots) {
-      if (entered.work == work) {
-        entered.gone.addAll(gone);
-        entered.drained = leaderEpochs;
-      }
+      Map<TopicPartition, OffsetAndMetadata> ends,
+      Set<TopicPartition> gone,
+      boolean early) {
+    Entered entered = entered(work);
+    entered.gone.addAll(gone);
+    entered.ends = ends;
+    entered.endedEarly = early;
+    entered.hasEnded = true;
+  }
+
+  private Entered entered(SlotWork work) {
+    return slots.stream().filter(entered -> entered.work == work).findFirst().orElseThrow();
+  }
+
+  /** When the reader is to commit what is out, by {@code System.nanoTime()}, or {@link #NEVER}. */
+  public long commitDueNanos() {
+    return commitDueNanos;
+  }
+
+  /** When the reader is to stop, so that its records' transaction ends in time. */
+  public long endNanos() {
+    return after(beganNanos, scope.endAfterMs());
+  }
+
+  /**
+   * Commits all records that are out, with how far that is, and goes on with another transaction.
+   * Called by a reader before it hands out its next record: the driver has found every operator
+   * between reader and writer to be synchronous, so what is out has been written.
+   *
+   * @param ends as in {@link #inputEnded}
+   * @param gone as there
+   * @return false if nothing is out since the last commit
+   */
+  public boolean commitSoFar(
+      SlotWork work, Map<TopicPartition, OffsetAndMetadata> ends, Set<TopicPartition> gone) {
+    if (Thread.currentThread() != thread) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_BROKEN",
+          Map.of("detail", "a task reads on another thread than it writes on"));
     }
+    Entered entered = entered(work);
+    entered.gone.addAll(gone);
+    entered.ends = ends;
+    long began = System.nanoTime();
+    long before = counts.committed();
+    abandoned = !commitOut();
+    if (counts.committed() == before) {
+      return false;
+    }
+    commitDueNanos = after(began, scope.commitIntervalMs());
+    return true;
   }
 
   /** Fails while there is time to, if the transaction nears its timeout. */
@@ -429,51 +499,66 @@ public final class TaskTransaction {
    * makes these records, and what was planned with them comes with the next batch.
    */
   public TaskReport commit() {
-    boolean committed = !abandoned;
-    long began = System.nanoTime();
-    TransactionCounts own = TransactionCounts.NONE;
+    if (slots.stream().anyMatch(entered -> !entered.hasEnded)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_INPUT_NOT_DRAINED", Map.of("transactionalId", transactionalId));
+    }
+    boolean isCommitted = !abandoned;
     if (hasWork && !abandoned) {
-      Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
-      try {
-        committed = end(offsets);
-      } catch (EosKafkaException e) {
-        if (!isLost(e)) {
-          throw named(e);
+      isCommitted = commitOut();
+      if (isCommitted) {
+        ended = true;
+        if (!producer.isSpent()) {
+          rest();
         }
-        committed = false;
-      }
-      if (committed) {
-        own = new TransactionCounts(1, 0, 0, (System.nanoTime() - began) / 1_000_000);
-        if (producer.isSpent()) {
-          ended = true;
-        } else {
-          rest(offsets);
-        }
-        FaultPoint.AFTER_COMMIT.reach();
       }
     }
-    if (!committed) {
+    if (!isCommitted) {
       abort();
     }
     if (scope.identity().isShared()) {
       FenceLeases.ended(scope, slotNumbers());
     }
     return new TaskReport(
-        report(committed), own.plus(TransactionCounts.takeFailed(scope.identity().producers())));
+        report(isCommitted),
+        counts.plus(TransactionCounts.takeFailed(scope.identity().producers())));
+  }
+
+  /** Whether what is out was committed; otherwise the driver has given no fence. */
+  private boolean commitOut() {
+    long began = System.nanoTime();
+    Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
+    if (offsets.isEmpty() && !producer.isOpen()) {
+      return true;
+    }
+    try {
+      if (!end(offsets)) {
+        return false;
+      }
+    } catch (EosKafkaException e) {
+      if (!isLost(e)) {
+        throw named(e);
+      }
+      return false;
+    }
+    offsets.forEach((partition, offset) -> committed.put(partition, offset.offset()));
+    long tookMs = (System.nanoTime() - began) / 1_000_000;
+    counts = counts.plus(new TransactionCounts(1, 0, 0, tookMs));
+    FaultPoint.AFTER_COMMIT.reach();
+    return true;
   }
 
   private List<Integer> slotNumbers() {
     return slots.stream().map(entered -> entered.work.slot()).toList();
   }
 
-  private List<SlotCommit> report(boolean committed) {
+  private List<SlotCommit> report(boolean isCommitted) {
     SparkEnv env = SparkEnv.get();
     List<SlotCommit> commits = new ArrayList<>();
     for (Entered entered : slots) {
       Map<TopicPartition, Long> reached = new HashMap<>();
-      for (SlotRange range : committed ? entered.work.ranges() : List.<SlotRange>of()) {
-        TopicPartition partition = range.topicPartition();
-        reached.put(partition, Math.max(range.end(), start.get(partition).offset()));
+      for (SlotRange range : isCommitted ? entered.work.ranges() : List.<SlotRange>of()) {
+        reached.put(range.topicPartition(), reached(entered, range));
       }
       commits.add(
           new SlotCommit(
@@ -483,9 +568,20 @@ public final class TaskTransaction {
               env.executorId(),
               env.blockManager().blockManagerId().host(),
               reached,
+              entered.endedEarly,
               entered.stableWaitMs));
     }
     return commits;
+  }
+
+  /** The first offset of a range that has not taken effect. */
+  private long reached(Entered entered, SlotRange range) {
+    long began = start.get(range.topicPartition()).offset();
+    OffsetAndMetadata end = entered.ends.get(range.topicPartition());
+    if (end != null) {
+      return Math.max(end.offset(), began);
+    }
+    return range.isOpen() ? began : Math.max(range.end(), began);
   }
 
   /** Whether it was committed; otherwise the driver has given no fence. */
@@ -558,24 +654,18 @@ public final class TaskTransaction {
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
     Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
     for (Entered entered : slots) {
-      if (entered.drained == null) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_INPUT_NOT_DRAINED", Map.of("transactionalId", transactionalId));
-      }
       for (SlotRange range : entered.work.ranges()) {
         TopicPartition partition = range.topicPartition();
-        if (start.get(partition).offset() < range.end() && !entered.gone.contains(partition)) {
-          // The planned end, not the last record + 1: control records lie between.
+        OffsetAndMetadata end = entered.ends.get(partition);
+        long from = committed.getOrDefault(partition, start.get(partition).offset());
+        if (end != null && from < end.offset() && !entered.gone.contains(partition)) {
           offsets.put(
               partition,
-              new OffsetAndMetadata(
-                  range.end(),
-                  entered.drained.getOrDefault(partition, Optional.empty()),
-                  stamp(range).encode()));
+              new OffsetAndMetadata(end.offset(), end.leaderEpoch(), stamp(range).encode()));
         }
       }
     }
-    if (scope.skipsDeleted()) {
+    if (scope.skipsDeleted() && !offsets.isEmpty()) {
       // The producer would send the offset of a partition that does not exist until its timeout.
       List<SlotRange> all =
           slots.stream().flatMap(entered -> entered.work.ranges().stream()).toList();
@@ -593,10 +683,9 @@ public final class TaskTransaction {
         scope.epoch());
   }
 
-  private void rest(Map<TopicPartition, OffsetAndMetadata> committed) {
-    ended = true;
+  private void rest() {
     Map<TopicPartition, Long> known = new HashMap<>(goingOnFrom);
-    committed.forEach((partition, offset) -> known.put(partition, offset.offset()));
+    known.putAll(committed);
     PRODUCERS.put(transactionalId, new SlotProducer(producer, known));
   }
 

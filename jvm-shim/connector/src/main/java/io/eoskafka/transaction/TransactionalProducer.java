@@ -448,6 +448,9 @@ public final class TransactionalProducer {
           || cause instanceof InvalidTxnStateException) {
         return fenced(e);
       }
+      if (cause instanceof UnknownTopicOrPartitionException && !failedTopic.isEmpty()) {
+        return EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", failedTopic), e);
+      }
       if (cause instanceof RecordTooLargeException) {
         return EosKafkaException.of(
             "EOSKAFKA_RECORD_TOO_LARGE",

@@ -1,6 +1,7 @@
 package io.eoskafka.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -92,5 +93,31 @@ class ClientSettingsTest {
     assertThat(settings().forPartitions(8)).isEqualTo(settings().forPartitions(500));
     assertThat(settings("kafka.linger.ms", "1")).isEqualTo(settings("kafka.linger.ms", "1"));
     assertThat(settings("kafka.linger.ms", "1")).isNotEqualTo(settings("kafka.linger.ms", "2"));
+  }
+
+  @Test
+  void aSettingThatIsNearlyOneOfTheClientsIsRefusedAndAPlugInsIsNot() {
+    assertThatThrownBy(
+            () ->
+                settings("kafka.max.pol.records", "5").check("source", ConsumerConfig.configDef()))
+        .hasMessageContaining("EOSKAFKA_UNKNOWN_OPTION")
+        .hasMessageContaining("nearest name is kafka.max.poll.records");
+    settings("kafka.my.login.region", "eu", "kafka.linger.ms", "5")
+        .check("source", ConsumerConfig.configDef());
+  }
+
+  @Test
+  void aValueThatTheClientWouldRefuseIsRefusedBeforeItIsMade() {
+    assertThatThrownBy(
+            () ->
+                settings("kafka.compression.type", "zst").check("sink", ProducerConfig.configDef()))
+        .hasMessageContaining("EOSKAFKA_OPTION_INVALID")
+        .hasMessageContaining("kafka.compression.type is 'zst'")
+        .hasMessageContaining("zstd");
+    settings(
+            "kafka.ssl.key.password", "any",
+            "kafka.linger.ms", "${file:/of/a:provider}",
+            "kafka.partitioner.class", "not.here")
+        .check("sink", ProducerConfig.configDef());
   }
 }

@@ -38,8 +38,6 @@ class OptionTableTest {
         case "available" ->
             assertThatCode(() -> OptionTable.check(side, Set.of(spelling)))
                 .doesNotThrowAnyException();
-        case "later" ->
-            assertRefused(side, spelling, "EOSKAFKA_OPTION_NOT_THERE_YET", "Option " + name);
         case "refused" -> {
           assertRefused(side, spelling, "EOSKAFKA_OPTION_REFUSED", "Option " + name);
           assertRefused(side, spelling, "EOSKAFKA_OPTION_REFUSED", option.get("instead").asText());

@@ -1,0 +1,256 @@
+"""Real-time mode: output comes while a batch runs, and what it cannot have is refused."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import eoskafka
+import pytest
+from eoskafka.audit import UndecidedError
+from eoskafka.cluster import LocalCluster
+from eoskafka.session import REAL_TIME_CHECK
+from harness import until
+from harness.segments import transactions
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from streams import QUERY_S, Job, Streams
+
+BATCH = "5 seconds"
+LONG_BATCH = "10 minutes"
+
+
+@pytest.fixture(autouse=True)
+def _allowed(streams: Streams) -> Iterator[None]:
+    # To a session that runs, as in a notebook.
+    eoskafka.configure(SparkSession.builder, real_time=True).getOrCreate()
+    yield
+    streams.spark.conf.unset(REAL_TIME_CHECK)
+
+
+@pytest.fixture
+def job(streams: Streams) -> Job:
+    return new_job(streams, partitions=2)
+
+
+def new_job(streams: Streams, partitions: int, records: int = 0) -> Job:
+    return Job(
+        streams,
+        streams.topic(partitions, records),
+        streams.topic(),
+        streams.group(),
+        streams.checkpoint(),
+    )
+
+
+def start(job: Job, batch: str = BATCH, sink: dict[str, Any] | None = None, **source: Any) -> Any:
+    rows = job.streams.source(job.input, {"kafka.group.id": job.group, **source})
+    return begin(job, rows.select("key", "value"), batch, sink)
+
+
+def begin(
+    job: Job, rows: DataFrame, batch: str = BATCH, sink: dict[str, Any] | None = None
+) -> StreamingQuery:
+    writer = job.streams.sink(rows, job.output, job.checkpoint, sink, mode="update")
+    return job.streams.start(writer.trigger(realTime=batch))
+
+
+def wait_written(job: Job, numbers: range, query: StreamingQuery) -> None:
+    def is_there() -> bool:
+        assert query.isActive, query.exception()
+        try:
+            return job.written() == [*numbers]
+        except UndecidedError:
+            return False
+
+    until(is_there, f"{numbers} in the output", QUERY_S)
+
+
+def wait_batches(query: StreamingQuery, count: int) -> None:
+    def are_there() -> bool:
+        assert query.isActive, query.exception()
+        return len(query.recentProgress) >= count
+
+    until(are_there, f"{count} batches", QUERY_S)
+
+
+def test_the_last_records_do_not_wait_for_the_next_ones(job: Job) -> None:
+    job.send(*range(100))
+    query = start(job, LONG_BATCH)
+    wait_written(job, range(100), query)
+    job.send(100)
+    began = time.monotonic()
+    wait_written(job, range(101), query)
+    # No timing is asserted but this: not by the batch's end, which is in ten minutes.
+    assert time.monotonic() - began < QUERY_S
+    assert query.recentProgress == []
+    # More partitions than slots, and than cores.
+    query.stop()
+    assert job.offsets() == job.streams.ends(job.input)
+
+
+def test_batches_follow_each_other_and_are_logged(job: Job, cluster: LocalCluster) -> None:
+    query = start(job, sink={"commitIntervalMs": 20})
+    for number in range(200):
+        job.send(number)
+        time.sleep(0.05)
+    wait_batches(query, 2)
+    wait_written(job, range(200), query)
+    query.stop()
+    first, second = query.recentProgress[:2]
+    assert first.sources[0].endOffset == second.sources[0].startOffset
+    assert first.sink.metrics["transactionScope"] == "task"
+    assert int(first.sink.metrics["transactionsCommitted"]) > 10
+    # Each transaction has as many records as offsets.
+    reached: Counter[int] = Counter()
+    for found in transactions(cluster.data_dir, job.output, job.group, job.input):
+        assert len(found.values) == sum(end - reached[p] for p, end in found.offsets.items())
+        reached.update({p: end - reached[p] for p, end in found.offsets.items()})
+    assert sum(reached.values()) == 200
+
+
+def test_idle_slots_commit_nothing(job: Job) -> None:
+    query = start(job)
+    wait_batches(query, 1)
+    query.stop()
+    assert query.recentProgress[0].sink.metrics["transactionsCommitted"] == "0"
+
+
+def test_slots_serve_any_number_of_partitions(streams: Streams) -> None:
+    job = new_job(streams, partitions=10, records=500)
+    query = start(job, LONG_BATCH)
+    wait_written(job, range(500), query)
+    query.stop()
+
+
+def test_real_time_and_micro_batches_take_turns(job: Job) -> None:
+    job.send(*range(50))
+    query = start(job, LONG_BATCH)
+    wait_written(job, range(50), query)
+    query.stop()
+    # The group is ahead of Spark's log, which has no batch yet.
+    job.send(*range(50, 100))
+    job.run()
+    assert job.written() == [*range(100)]
+    job.send(*range(100, 150))
+    again = start(job)
+    wait_written(job, range(150), again)
+    wait_batches(again, 1)
+    again.stop()
+    job.run()
+    assert job.written() == [*range(150)]
+
+
+def test_a_group_that_was_set_back_is_the_truth(job: Job) -> None:
+    job.send(*range(50))
+    query = start(job)
+    wait_written(job, range(50), query)
+    wait_batches(query, 1)
+    query.stop()
+    # Spark's log says that all of it is done.
+    ends = job.streams.ends(job.input)
+    job.tamper({p: end - 5 for p, end in ends.items()})
+    again = start(job, LONG_BATCH)
+    until(lambda: len(job.written()) == 60, "the records again", QUERY_S)
+    assert again.isActive
+    again.stop()
+    assert Counter(Counter(job.written()).values()) == {1: 40, 2: 10}
+
+
+def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, job: Job) -> None:
+    job.send(*range(50))
+    rows = streams.source(job.input, {"kafka.group.id": job.group})
+    query = streams.start(
+        rows.writeStream.format("console")
+        .option("checkpointLocation", str(job.checkpoint))
+        .outputMode("update")
+        .trigger(realTime=BATCH)
+    )
+    wait_batches(query, 2)
+    query.stop()
+    assert query.recentProgress[0].numInputRows == 50
+    assert job.offsets() == streams.ends(job.input)
+
+
+def in_pandas(rows: DataFrame) -> DataFrame:
+    def each(frames: Iterator[Any]) -> Iterator[Any]:
+        yield from frames
+
+    return rows.select("key", "value").mapInPandas(each, "key binary, value binary")
+
+
+REFUSED_PLANS: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
+    "state": (
+        lambda rows: rows.groupBy("key").count().selectExpr("key", "string(count) value"),
+        "not one for task scope",
+    ),
+    "a shuffle": (lambda rows: rows.repartition(2).select("key", "value"), "it shuffles"),
+    "Python": (in_pandas, "which may hold rows back"),
+    "slots in a row": (lambda rows: rows.coalesce(1).select("key", "value"), "coalesce"),
+}
+
+
+@pytest.mark.parametrize("plan", REFUSED_PLANS)
+def test_a_plan_that_it_cannot_have_is_refused(job: Job, plan: str) -> None:
+    make, reason = REFUSED_PLANS[plan]
+    job.send(*range(10))
+    error = ended(begin(job, make(job.streams.source(job.input))))
+    assert "EOSKAFKA_REAL_TIME_REFUSED" in error
+    assert reason in error
+    assert job.written() == []
+
+
+def ended(query: StreamingQuery) -> str:
+    until(lambda: not query.isActive, "its end", QUERY_S)
+    return str(query.exception())
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        ({"ownership": "shared"}, {}),
+        ({"maxOffsetsPerTrigger": 10}, {}),
+        ({"minPartitions": 4}, {}),
+        ({}, {"transactionScope": "epoch"}),
+    ],
+    ids=["shared", "a limit", "split", "epoch scope"],
+)
+def test_options_that_it_cannot_have_are_refused(
+    job: Job, source: dict[str, Any], sink: dict[str, Any]
+) -> None:
+    error = ended(start(job, sink=sink, **source))
+    assert "EOSKAFKA_REAL_TIME_REFUSED" in error
+
+
+def test_a_session_that_was_not_configured_for_it_is_told(job: Job) -> None:
+    job.streams.spark.conf.unset(REAL_TIME_CHECK)
+    with pytest.raises(IllegalArgumentException, match=REAL_TIME_CHECK):
+        start(job)
+
+
+def test_a_checkpoint_of_foreach_batch_is_refused(job: Job) -> None:
+    job.send(*range(10))
+    options = {"kafka.bootstrap.servers": job.streams.servers, "topic": job.output}
+    rows = job.streams.source(job.input, {"kafka.group.id": job.group}).select("key", "value")
+
+    def write(batch: DataFrame, _: int) -> None:
+        batch.write.format("eoskafka").options(**options).save()
+
+    job.streams.run(
+        rows.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(job.checkpoint))
+        .trigger(availableNow=True)
+    )
+    error = ended(start(job))
+    assert "EOSKAFKA_REAL_TIME_REFUSED" in error
+    assert "foreachBatch" in error
+    assert job.written() == [*range(10)]
+    # The way out that it names.
+    job.run()
+    job.send(*range(10, 20))
+    query = start(job)
+    wait_written(job, range(20), query)
+    query.stop()

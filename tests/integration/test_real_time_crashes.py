@@ -1,0 +1,178 @@
+"""Real-time mode under crashes: whatever dies in the middle of a batch, each record comes once.
+
+Records are written while the query runs, so that a crash meets transactions at work. Batches are
+longer than the tests: where a run goes on is told by the group alone.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from eoskafka.audit import UndecidedError
+from eoskafka.cluster import LocalCluster
+from harness import Application, Flow, Point, Query, StartApplication, until
+
+LONG = "10 minutes"
+SHORT = "5 seconds"
+OUTPUT_S = 90
+FENCED = r"EOSKAFKA_(ATTEMPT_FENCED|FENCED_BY_GROUP|FENCED_BY_DRIVER)"
+
+
+@contextmanager
+def feeding(flow: Flow) -> Iterator[None]:
+    """Records keep coming inside the block."""
+    ended = threading.Event()
+
+    def feed() -> None:
+        while not ended.is_set():
+            flow.produce(100)
+            time.sleep(0.05)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        feeder.join()
+
+
+def wait_written(flow: Flow) -> None:
+    """Until as many records are out as are in: before the batch's end, which is far."""
+
+    def are_out() -> bool:
+        try:
+            return len(flow.outputs()) >= flow.produced
+        except UndecidedError:
+            return False
+
+    until(are_out, "all output", OUTPUT_S)
+
+
+def finish(flow: Flow, query: Query) -> None:
+    wait_written(flow)
+    assert query.stop().error is None
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("point", ["before-flush", "after-flush", "after-offsets", "after-commit"])
+def test_an_executor_killed_at_any_point_of_a_commit(
+    application: Application, flow: Flow, point: Point
+) -> None:
+    query = flow.start(application, real_time=LONG)
+    with feeding(flow):
+        wait_written(flow)
+        application.faults.arm(point, "kill")
+        application.faults.wait_taken(point)
+    finish(flow, query)
+
+
+@pytest.mark.parametrize("point", ["after-flush", "after-offsets"])
+def test_an_attempt_that_fails_is_repeated_from_the_last_commit(
+    application: Application, flow: Flow, point: Point
+) -> None:
+    query = flow.start(application, real_time=LONG)
+    with feeding(flow):
+        wait_written(flow)
+        application.faults.arm(point, "fail")
+        application.faults.wait_taken(point)
+    finish(flow, query)
+
+
+def test_batches_end_and_begin_under_load(application: Application, flow: Flow) -> None:
+    query = flow.start(application, real_time=SHORT)
+    with feeding(flow):
+        query.wait_batches(3)
+    finish(flow, query)
+
+
+def test_a_driver_killed_in_mid_batch_is_followed_from_the_groups_offsets(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    first = start_application("local-cluster[2,1,1024]")
+    flow.start(first, real_time=LONG)
+    with feeding(flow):
+        wait_written(flow)
+        first.kill_driver()
+    # Spark's log has no batch.
+    assert not list((flow.checkpoint / "offsets").glob("[0-9]*"))
+    second = start_application("local-cluster[2,1,1024]")
+    finish(flow, flow.start(second, real_time=LONG))
+
+
+@pytest.mark.slow
+def test_a_driver_killed_between_a_batchs_commits_and_its_log(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    first = start_application("local[2]")
+    first.faults.arm("before-log", "kill")
+    flow.start(first, real_time=SHORT)
+    with feeding(flow):
+        first.faults.wait_taken("before-log")
+    first.kill()
+    second = start_application("local[2]")
+    finish(flow, flow.start(second, real_time=SHORT))
+
+
+@pytest.mark.slow
+def test_a_second_driver_takes_over(start_application: StartApplication, flow: Flow) -> None:
+    first, second = (start_application("local[2]") for _ in range(2))
+    former = flow.start(first, real_time=LONG)
+    with feeding(flow):
+        wait_written(flow)
+        query = flow.start(second, real_time=LONG)
+        error = former.wait_end().error
+    assert error is not None
+    assert re.search(FENCED, error), error
+    finish(flow, query)
+
+
+@pytest.mark.slow
+def test_an_executor_that_was_paused_past_its_successors_commits(
+    application: Application, flow: Flow
+) -> None:
+    query = flow.start(application, real_time=LONG)
+    with feeding(flow):
+        wait_written(flow)
+        application.faults.arm("after-offsets", "stop")
+        paused = application.faults.wait_taken("after-offsets")
+        # Another driver would wait as long for what this one has open.
+        assert query.stop().error is None
+        again = flow.start(application, real_time=LONG, slots=1)
+        wait_written(flow)
+        application.resume(paused)
+    finish(flow, again)
+
+
+@pytest.mark.slow
+def test_a_broker_killed_and_started_again(
+    application: Application, flow: Flow, cluster: LocalCluster
+) -> None:
+    flow.produce(1_000)
+    query = flow.start(application, real_time=LONG)
+    wait_written(flow)
+    application.faults.arm("after-flush", "stop")
+    flow.produce(1_000)
+    executor = application.faults.wait_taken("after-flush")
+    cluster.brokers[0].kill()
+    application.resume(executor)
+    cluster.brokers[0].start()
+    flow.produce(1_000)
+    finish(flow, query)
+
+
+@pytest.mark.slow
+def test_partitions_that_are_added_come_with_the_next_batch(
+    application: Application, flow: Flow
+) -> None:
+    flow.produce(200)
+    query = flow.start(application, real_time=SHORT)
+    wait_written(flow)
+    flow.add_partitions(4)
+    flow.produce(200)
+    finish(flow, query)

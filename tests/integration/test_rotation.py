@@ -1,0 +1,184 @@
+"""Several transactions in one task: each holds the offsets of just the records that it was made of.
+
+Shown in the broker's log segments, transaction by transaction, for each operator that the connector
+takes for synchronous (`BatchPlan.SYNCHRONOUS`), in generated code and out of it. Where another one
+is in the plan, a task has one transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from eoskafka.cluster import LocalCluster
+from harness.segments import Transaction, transactions
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
+from streams import Job, Streams
+
+RECORDS, PARTITIONS = 600, 2
+# Where a record comes from, for the transaction that it must be in.
+PLACE = "concat_ws(':', partition, offset) AS value"
+CODEGEN = "spark.sql.codegen.wholeStage"
+# Sooner than any commit is done.
+SINK = {"commitIntervalMs": 1}
+
+Plan = Callable[[DataFrame], DataFrame]
+
+
+def placed(rows: DataFrame) -> DataFrame:
+    return rows.selectExpr("key", PLACE)
+
+
+def filtered(rows: DataFrame) -> DataFrame:
+    return placed(rows.where("offset % 3 != 0"))
+
+
+def generated(rows: DataFrame) -> DataFrame:
+    many = array(*map(lit, range(5)))
+    return placed(rows.withColumn("n", explode(many)))
+
+
+def expanded(rows: DataFrame) -> DataFrame:
+    wide = placed(rows).select("key", "value", lit(1).alias("a"), lit(2).alias("b"))
+    return wide.unpivot(["key", "value"], ["a", "b"], "which", "n").select("key", "value")
+
+
+def joined(rows: DataFrame) -> DataFrame:
+    table = rows.sparkSession.range(0, RECORDS).selectExpr("concat('k', id) AS text")
+    return placed(rows.join(broadcast(table), col("key").cast("string") == col("text")))
+
+
+def joined_in_part(rows: DataFrame) -> DataFrame:
+    table = rows.sparkSession.range(0, 100).selectExpr("concat('k', id) AS text")
+    wide = rows.join(broadcast(table), col("key").cast("string") == col("text"), "left")
+    return placed(wide)
+
+
+def observed(rows: DataFrame) -> DataFrame:
+    return placed(rows.observe("rows", count(lit(1)).alias("n")))
+
+
+def with_watermark(rows: DataFrame) -> DataFrame:
+    return placed(rows.withWatermark("timestamp", "1 minute"))
+
+
+def together(rows: DataFrame) -> DataFrame:
+    return placed(rows).coalesce(1)
+
+
+# How many rows each makes of a record.
+SYNCHRONOUS: dict[str, tuple[Plan, Callable[[int], int]]] = {
+    "project": (placed, lambda _: 1),
+    "filter": (filtered, lambda offset: int(offset % 3 != 0)),
+    "generate": (generated, lambda _: 5),
+    "expand": (expanded, lambda _: 2),
+    "join": (joined, lambda _: 1),
+    "outer join": (joined_in_part, lambda _: 1),
+    "observe": (observed, lambda _: 1),
+    "watermark": (with_watermark, lambda _: 1),
+    "coalesce": (together, lambda _: 1),
+}
+
+
+@pytest.fixture(params=["true", "false"], ids=["generated code", "no generated code"])
+def codegen(request: pytest.FixtureRequest, streams: Streams) -> Iterator[None]:
+    former = streams.spark.conf.get(CODEGEN)
+    streams.spark.conf.set(CODEGEN, request.param)
+    yield
+    streams.spark.conf.set(CODEGEN, former)
+
+
+@pytest.fixture
+def job(streams: Streams) -> Job:
+    found = Job(
+        streams,
+        streams.topic(PARTITIONS, RECORDS),
+        streams.topic(),
+        streams.group(),
+        streams.checkpoint(),
+    )
+    return found
+
+
+def rows(job: Job) -> DataFrame:
+    return job.streams.source(job.input, {"kafka.group.id": job.group, "slots": PARTITIONS})
+
+
+def run(job: Job, made: DataFrame, **sink: Any) -> None:
+    writer = job.streams.sink(made, job.output, job.checkpoint, {**SINK, **sink})
+    job.streams.run(writer)
+
+
+def found(job: Job, cluster: LocalCluster) -> list[Transaction]:
+    """What was committed after the query's start had committed where it begins."""
+    return transactions(cluster.data_dir, job.output, job.group, job.input)
+
+
+def require_each_in_its_own(
+    job: Job, committed: list[Transaction], made_of: Callable[[int], int]
+) -> None:
+    """Each transaction has the rows made of the records whose offsets it commits, and no others."""
+    reached: Counter[int] = Counter()
+    for transaction in committed:
+        wanted = Counter(
+            {
+                f"{partition}:{offset}".encode(): made_of(offset)
+                for partition, end in transaction.offsets.items()
+                for offset in range(reached[partition], end)
+                if made_of(offset)
+            }
+        )
+        assert Counter(transaction.values) == wanted
+        reached.update({p: end - reached[p] for p, end in transaction.offsets.items()})
+    assert sum(reached.values()) == len(job.streams.values(job.input))
+
+
+@pytest.mark.parametrize("operator", SYNCHRONOUS)
+@pytest.mark.usefixtures("codegen")
+def test_a_task_commits_what_is_out_and_goes_on(
+    job: Job, cluster: LocalCluster, operator: str
+) -> None:
+    plan, made_of = SYNCHRONOUS[operator]
+    run(job, plan(rows(job)))
+    committed = found(job, cluster)
+    assert len(committed) > 2 * PARTITIONS
+    require_each_in_its_own(job, committed, made_of)
+
+
+def test_a_union_commits_what_is_out_of_each_source(job: Job, cluster: LocalCluster) -> None:
+    other = job._replace(input=job.streams.topic(1, 200), group=job.streams.group())
+    empty = job._replace(input=job.streams.topic(1), group=job.streams.group())
+    run(job, placed(rows(job)).union(placed(rows(other))).union(placed(rows(empty))))
+    for each in (job, other):
+        mine = [t for t in found(each, cluster) if t.offsets]
+        assert len(mine) > 2
+        require_each_in_its_own(each, mine, lambda _: 1)
+
+
+def in_pandas(rows: DataFrame) -> DataFrame:
+    def each(frames: Iterator[Any]) -> Iterator[Any]:
+        yield from frames
+
+    return placed(rows).mapInPandas(each, "key binary, value string")
+
+
+def by_function(rows: DataFrame) -> DataFrame:
+    same = udf(lambda value: value, "string")
+    return placed(rows).select("key", same("value").alias("value"))
+
+
+def in_a_loop(rows: DataFrame) -> DataFrame:
+    return placed(rows.join(broadcast(rows.sparkSession.range(1)), col("offset") >= col("id")))
+
+
+@pytest.mark.parametrize("plan", [in_pandas, by_function, in_a_loop])
+def test_a_task_whose_operators_hold_rows_back_commits_once(
+    job: Job, cluster: LocalCluster, plan: Plan
+) -> None:
+    run(job, plan(rows(job)))
+    committed = found(job, cluster)
+    assert len(committed) == PARTITIONS
+    require_each_in_its_own(job, committed, lambda _: 1)
