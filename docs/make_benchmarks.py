@@ -78,6 +78,17 @@ def summary() -> str:
             )
             + " |"
         )
+    for name in ("p50", "p99") if "eoskafka, real-time" in latency else ():
+        ours = _number(latency["eoskafka, real-time"][f"{name}_ms"])
+        lines.append(
+            f"| in real-time mode, {name}; Kafka Streams beside it | {ours} ms | "
+            + " | ".join(
+                f"{_number(latency[label][f'{name}_ms'])} ms "
+                f"(x {latency[label][f'real_time_over_its_{name}']['median']:.2f})"
+                for label in _twice("Kafka Streams")
+            )
+            + " |"
+        )
     where = result("throughput")
     machine, versions = where["machine"], where["versions"]
     lines += [

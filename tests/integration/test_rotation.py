@@ -182,3 +182,46 @@ def test_a_task_whose_operators_hold_rows_back_commits_once(
     committed = found(job, cluster)
     assert len(committed) == PARTITIONS
     require_each_in_its_own(job, committed, lambda _: 1)
+
+
+def test_a_batch_that_takes_long_commits_before_its_transaction_times_out(
+    job: Job, cluster: LocalCluster
+) -> None:
+    slow = "coalesce(nullif(java_method('java.lang.Thread', 'sleep', 10L), 'null'), '')"
+    made = placed(rows(job)).selectExpr("key", f"value || {slow} AS value")
+    writer = job.streams.sink(
+        made, job.output, job.checkpoint, {"kafka.transaction.timeout.ms": 2_000}
+    )
+    job.streams.run(writer)
+    committed = found(job, cluster)
+    # Three seconds of records for each task, and half of the timeout is one.
+    assert len(committed) >= 2 * PARTITIONS
+    require_each_in_its_own(job, committed, lambda _: 1)
+
+
+def slowly(rows: DataFrame) -> DataFrame:
+    def each(frames: Iterator[Any]) -> Iterator[Any]:
+        import time
+
+        for frame in frames:
+            time.sleep(0.3)
+            yield frame.assign(value=frame["value"].str.strip())
+
+    # Long ones: what fits between the JVM and Python is read at once.
+    wide = placed(rows).selectExpr("key", "value || repeat(' ', 100000) AS value")
+    return wide.mapInPandas(each, "key binary, value string")
+
+
+def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: LocalCluster) -> None:
+    spark = job.streams.spark
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 20)
+    writer = job.streams.sink(
+        slowly(rows(job)), job.output, job.checkpoint, {"kafka.transaction.timeout.ms": 4_000}
+    )
+    query = job.streams.run(writer)
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    # What is available now is done all the same, in several batches.
+    assert len([p for p in query.recentProgress if p.numInputRows > 0]) > 1
+    committed = found(job, cluster)
+    require_each_in_its_own(job, committed, lambda _: 1)
+    assert job.offsets() == job.streams.ends(job.input)

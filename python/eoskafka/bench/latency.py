@@ -3,7 +3,9 @@
 A producer writes records at an even pace, each with the time at which it was due; a
 `read_committed` reader notes when each comes out. Both are librdkafka in this process, so one clock
 serves for both, and the time has both of their ways to the broker in it, the same for every peer.
-Queries run without a trigger, one micro-batch after another. Every record must come out once.
+Queries run without a trigger, one micro-batch after another, or in real-time mode with Spark's own
+length of a batch, five minutes: no run has a batch's end in it. All that commit at an interval have
+the same one. Every record must come out once.
 """
 
 from __future__ import annotations
@@ -26,12 +28,24 @@ from eoskafka.audit import Fault
 from eoskafka.bench.count import Count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import produce
-from eoskafka.bench.peers import EOSKAFKA, LOOP, PEERS, Peer
+from eoskafka.bench.peers import (
+    BUILT_IN_REAL_TIME,
+    EOSKAFKA,
+    LOOP,
+    PEERS,
+    REAL_TIME,
+    Peer,
+)
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
 from eoskafka.bench.stage import Stage, batches, stage
 
 # The plain loop commits when it likes: its latency is a setting, not a property.
-TAKING_PART = tuple(peer for peer in PEERS if peer.name != LOOP.name)
+TAKING_PART = (
+    *(peer for peer in PEERS if peer.name != LOOP.name),
+    *(BUILT_IN_REAL_TIME, REAL_TIME),
+)
+
+_BATCH = "5 minutes"
 
 _TICK_S = 0.005
 # Behind its pace by more than this, a feeder has not sent what the heading says.
@@ -144,10 +158,14 @@ def _running(
         ):
             yield
         return
-    query = there.writer(peer, there.source(peer, source).select("key", "value"), name).start()
+    writer = there.writer(peer, there.source(peer, source).select("key", "value"), name)
+    if peer.real_time:
+        writer = writer.outputMode("update").trigger(realTime=_BATCH)  # type: ignore[call-overload]
+    query = writer.start()
     try:
         deadline = time.monotonic() + _START_S
-        while not query.recentProgress:
+        # In real-time mode there is no report before a batch's end.
+        while not (query.recentProgress or peer.real_time):
             _require_alive(peer, query)
             if time.monotonic() > deadline:
                 raise BenchError(f"the query of {peer.label} has not begun in {_START_S:g} s")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.table import Table
 
 from eoskafka.bench.latency import Run
-from eoskafka.bench.peers import EOSKAFKA, Peer
+from eoskafka.bench.peers import EOSKAFKA, REAL_TIME, Peer
 from eoskafka.bench.summary import (
     Spread,
     Summary,
@@ -38,9 +38,9 @@ class LatencyReport(Summary[Run]):
         """Over the peer's rounds that were right, `p50`, `p99` or `greatest` in milliseconds."""
         return Spread.of(self._values(peer, percentile))
 
-    def ratio(self, peer: Peer, percentile: str) -> Spread | None:
-        """eoskafka's over another peer's."""
-        return ratio_of(self._values(EOSKAFKA, percentile), self._values(peer, percentile))
+    def ratio(self, peer: Peer, percentile: str, of: Peer = EOSKAFKA) -> Spread | None:
+        """eoskafka's, in one of its modes, over another peer's."""
+        return ratio_of(self._values(of, percentile), self._values(peer, percentile))
 
     def heading(self) -> str:
         """What was run."""
@@ -52,7 +52,10 @@ class LatencyReport(Summary[Run]):
 
     def table(self) -> Table:
         """One row per peer."""
-        table = new_table("peer", "p50", "p99", "greatest", "batch", "ours/its p50", "p99")
+        table = new_table(
+            *("peer", "p50", "p99", "greatest", "batch", "ours/its p50", "p99"),
+            *("real-time/its p50", "p99"),
+        )
         for peer in self.peers():
             batch = Spread.of(run.batch_ms for run in self._right(peer))
             table.add_row(
@@ -60,7 +63,8 @@ class LatencyReport(Summary[Run]):
                 *(median_text(self.ms(peer, name), ",.0f") for name in _PERCENTILES),
                 median_text(batch, ",.0f"),
                 *(
-                    median_text(self.ratio(peer, name), ".2f") if peer != EOSKAFKA else ""
+                    median_text(self.ratio(peer, name, of), ".2f") if peer != of else ""
+                    for of in (EOSKAFKA, REAL_TIME)
                     for name in ("p50", "p99")
                 ),
             )
@@ -79,6 +83,10 @@ class LatencyReport(Summary[Run]):
                     **{f"{name}_ms": as_dict(self.ms(peer, name)) for name in _PERCENTILES},
                     **{
                         f"eoskafka_over_its_{name}": as_dict(self.ratio(peer, name))
+                        for name in ("p50", "p99")
+                    },
+                    **{
+                        f"real_time_over_its_{name}": as_dict(self.ratio(peer, name, REAL_TIME))
                         for name in ("p50", "p99")
                     },
                 }

@@ -27,6 +27,7 @@ class Peer:
         settings: of its Kafka clients: its own defaults, or those of eoskafka.
         format: Spark's name of its source and sink; None for one that is not in Spark.
         program: what `PeerProgram` (jvm-shim/bench-programs) calls it; None for one in Spark.
+        real_time: whether it runs in Spark's real-time mode.
     """
 
     name: str
@@ -34,11 +35,13 @@ class Peer:
     settings: str = DEFAULTS
     format: str | None = None
     program: str | None = None
+    real_time: bool = False
 
     @property
     def label(self) -> str:
-        """Name and settings; eoskafka's are its defaults."""
-        return f"{self.name}, {self.settings}" if self.settings == OURS else self.name
+        """Name, mode and settings; eoskafka's are its defaults."""
+        settings = self.settings if self.settings == OURS else ""
+        return ", ".join(filter(None, (self.name, "real-time" * self.real_time, settings)))
 
     @property
     def id(self) -> str:
@@ -62,6 +65,9 @@ BUILT_IN = Peer("built-in", "at-least-once", format="kafka")
 EOSKAFKA = Peer("eoskafka", "exactly-once", format="eoskafka")
 STREAMS = Peer("Kafka Streams", "exactly-once", program="streams")
 LOOP = Peer("Java loop", "exactly-once", program="loop")
+# Only where latency is measured.
+REAL_TIME = dataclasses.replace(EOSKAFKA, real_time=True)
+BUILT_IN_REAL_TIME = dataclasses.replace(BUILT_IN, real_time=True)
 # Every one twice, with its defaults and with our settings; ours are our defaults.
 PEERS = (*_twice(BUILT_IN), *_twice(STREAMS), *_twice(LOOP), EOSKAFKA)
 

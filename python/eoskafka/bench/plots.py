@@ -98,4 +98,4 @@ def _scale(result: dict[str, Any]) -> Any:
 
 
 def _colour(label: str) -> str:
-    return OURS if label == "eoskafka" else OTHERS
+    return OURS if label.startswith("eoskafka") else OTHERS

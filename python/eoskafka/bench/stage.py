@@ -58,7 +58,8 @@ _SESSION = {
     "spark.driver.extraJavaOptions": "--add-exports="
     "java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",
 }
-_MASTER = "local[2]"
+CORES = 2
+_MASTER = f"local[{CORES}]"
 
 
 @dataclass(frozen=True)
@@ -316,7 +317,7 @@ def _session(folder: Path, jars: list[Path]) -> Iterator[SparkSession]:
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
-    spark = eoskafka.configure(builder).getOrCreate()
+    spark = eoskafka.configure(builder, real_time=True).getOrCreate()
     # Spark repeats for each query what has no bearing on it.
     spark.sparkContext.setLogLevel("ERROR")
     try:

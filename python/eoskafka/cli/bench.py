@@ -161,8 +161,17 @@ def latency(
     _require_extras()
     from eoskafka.bench.latency import TAKING_PART, Settings, measure
     from eoskafka.bench.latency_report import LatencyReport, describe
+    from eoskafka.bench.peers import BUILT_IN_REAL_TIME
+    from eoskafka.bench.stage import CORES
 
     peers = _available(TAKING_PART)
+    if partitions > CORES and BUILT_IN_REAL_TIME in peers:
+        messages.print(
+            f"left out: {BUILT_IN_REAL_TIME.label}: it needs a core for each partition, and there "
+            f"are {CORES}",
+            markup=False,
+        )
+        peers = tuple(peer for peer in peers if peer != BUILT_IN_REAL_TIME)
     settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, peers)
     _report(
         lambda: LatencyReport(measure(settings, _Messages(describe), bootstrap_servers)),

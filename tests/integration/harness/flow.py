@@ -148,7 +148,7 @@ class Flow:
         Args:
             transform: a name of `transforms.py`.
             interval: of processing-time batches, without end.
-            real_time: the length of batches in real-time mode, without end.
+            real_time: the length of batches in real-time mode, without end and in update mode.
             sink: further options of the sink.
             form: the sink's format, or `foreach_batch`: a batch write in each batch, or
                 `foreach_batch_again`, which writes again where that has failed.
@@ -173,7 +173,7 @@ class Flow:
             source=options,
             sink=target,
             format=form,
-            mode=mode,
+            mode="update" if real_time else mode,
             transform=transform,
             interval=interval,
             real_time=real_time,
