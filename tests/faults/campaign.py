@@ -25,6 +25,9 @@ from faults.reader import Reader
 
 PARTITIONS = 4
 RATE = 300
+# As a transform: `exclaim` in real-time mode. Its batches end under the faults as well.
+REAL_TIME = "exclaim in real time"
+_BATCH = "20 seconds"
 
 # What each fault lasts, where it does not end by itself. Brokers are taken for dead after 4 s.
 _PAUSE_S = 3.0
@@ -96,7 +99,7 @@ class Campaign:
 
     Args:
         folder: for brokers, applications, checkpoint and the journal of faults, `faults.jsonl`.
-        transform: of the query; what `exclaim` does, in the JVM or in Python.
+        transform: of the query; what `exclaim` does, in the JVM or in Python; or `REAL_TIME`.
         seed: decides what each fault hits, with its kind and its number. The same seed and kinds
             are the same faults.
     """
@@ -236,8 +239,9 @@ class Campaign:
     def _start_query(self) -> None:
         self.query: Query = self.flow.start(
             self.application,
-            transform=self._transform,
+            transform="exclaim" if self._transform == REAL_TIME else self._transform,
             interval="100 milliseconds",
+            real_time=_BATCH if self._transform == REAL_TIME else None,
             kafka_bootstrap_servers=self.cluster.bootstrap_servers,
             sink={"kafka.bootstrap.servers": self.cluster.bootstrap_servers},
         )

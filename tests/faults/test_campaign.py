@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from faults.campaign import Campaign
+from faults.campaign import REAL_TIME, Campaign
 
 SEED = 1
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "transform", ["exclaim", pytest.param("repartitioned", marks=pytest.mark.slow)]
+    "transform",
+    [
+        "exclaim",
+        pytest.param("repartitioned", marks=pytest.mark.slow),
+        pytest.param(REAL_TIME, marks=pytest.mark.slow),
+    ],
 )
 def test_each_kind_of_fault_once_and_every_record_takes_effect_once(
     tmp_path: Path, keep_logs: list[Path], transform: str

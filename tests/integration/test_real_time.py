@@ -175,6 +175,24 @@ def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, job: Jo
     assert job.offsets() == streams.ends(job.input)
 
 
+@pytest.mark.parametrize("fails", [True, False], ids=["fails", "goes on"])
+def test_a_topic_that_is_replaced_in_mid_batch(job: Job, fails: bool) -> None:
+    job.send(*range(50))
+    query = start(job, LONG_BATCH if fails else BATCH, failOnDataLoss=fails)
+    wait_written(job, range(50), query)
+    job.streams.delete(job.input)
+    job.streams.create(job.input, 2)
+    job.send(*range(50, 70))
+    if not fails:
+        wait_written(job, range(70), query)
+        wait_batches(query, len(query.recentProgress) + 1)
+        assert job.written() == [*range(70)]
+        return
+    error = ended(query)
+    assert "EOSKAFKA_TOPIC_REPLACED" in error or "EOSKAFKA_PARTITION_GONE" in error
+    assert job.written() == [*range(50)]
+
+
 def in_pandas(rows: DataFrame) -> DataFrame:
     def each(frames: Iterator[Any]) -> Iterator[Any]:
         yield from frames

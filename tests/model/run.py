@@ -83,6 +83,8 @@ WHOLE = [
     Search("task_scope", ("FIRST=1", "SECOND=3")),
     Search("task_scope", ("FIRST=2", "SECOND=1", "TIMEOUTS=2", "CRASHES=2")),
     Search("task_scope", ("FIRST=1", "SECOND=2", "TIMEOUTS=2", "CRASHES=2")),
+    Search("task_scope", ("PARTS=1", "FIRST=2", "SECOND=2")),
+    Search("task_scope", ("PARTS=1", "FIRST=1", "SECOND=3")),
     Search("epoch_scope", ("FIRST=2", "SECOND=3")),
     Search("epoch_scope", ("FIRST=2", "SECOND=2", "TIMEOUTS=2")),
     Search("shared_scope", SMALL_SHARED),
@@ -101,6 +103,9 @@ TASK_RULES = {
     "NO_END_AT_START": "9: a driver's start ends what former runs left open",
     "JOIN_LAST": "9: a driver joins before it ends transactions",
     "SHARED_PRODUCER": "12: a producer serves one attempt at a time",
+}
+PARTS_RULES = {
+    "PLANNED_END_ON_THE_WAY": "2: a commit on the way has the offsets of what is out",
 }
 EPOCH_RULES = {
     "NO_DECISION_FENCE": "6.4: a driver initialises the decision id",
@@ -136,6 +141,10 @@ TERM_RULES = {
 SEARCHES = [
     *WHOLE,
     *(Search("task_scope", SMALL_TASK, out, rule) for out, rule in TASK_RULES.items()),
+    *(
+        Search("task_scope", ("PARTS=1", *SMALL_TASK), out, rule)
+        for out, rule in PARTS_RULES.items()
+    ),
     *(Search("epoch_scope", SMALL_EPOCH, out, rule) for out, rule in EPOCH_RULES.items()),
     *(Search("shared_scope", SMALL_SHARED, out, rule) for out, rule in SHARED_RULES.items()),
     *(Search("shared_scope", BACK_AND_FORTH, out, rule) for out, rule in TERM_RULES.items()),

@@ -10,6 +10,9 @@
  * nobody could come between with an effect are one step: records alone are seen by no process, so
  * they go with the offsets; an EndTxn is its taking and the marker in the group's offsets.
  *
+ * With PARTS a batch has both records, a task may commit the first one on the way and go on with the
+ * same producer, and Spark logs the batch after it, as in real-time mode.
+ *
  * Steps and code: see DESIGN.md. A macro NO_... and the like takes a rule out; run.py knows which
  * ones and what must then be found.
  */
@@ -133,8 +136,17 @@ end:
 #define STALE (valid[MINE] != me || prepared[MINE])
 #endif
 
+#ifdef PARTS
+#define UNTIL to
+#else
+#define UNTIL jobUntil[me]
+#endif
+
 proctype Core(byte me) {
   byte at;
+#ifdef PARTS
+  byte to;             /* the end of the transaction at work */
+#endif
 
 idle:
   atomic {
@@ -187,14 +199,22 @@ write:
     :: else
     fi;
     ongoing[MINE] = true;
-    if :: at <= 0 && jobUntil[me] > 0 -> written[MINE * RECORDS]++ :: else fi;
-    if :: at <= 1 && jobUntil[me] > 1 -> written[MINE * RECORDS + 1]++ :: else fi;
+#ifdef PARTS
+    if :: to = jobUntil[me] :: at + 1 < jobUntil[me] -> to = at + 1 fi;
+#endif
+    if :: at <= 0 && UNTIL > 0 -> written[MINE * RECORDS]++ :: else fi;
+    if :: at <= 1 && UNTIL > 1 -> written[MINE * RECORDS + 1]++ :: else fi;
     if :: crashes < CRASHES -> goto crash :: skip fi;
 #ifndef OFFSETS_APART
 #ifndef NO_FENCE
     if :: member != jobDriver[me] -> goto failed :: else fi;
 #endif
-    pending[MINE] = jobUntil[me]; holder[MINE] = jobDriver[me]
+#ifdef PLANNED_END_ON_THE_WAY
+    pending[MINE] = jobUntil[me];
+#else
+    pending[MINE] = UNTIL;
+#endif
+    holder[MINE] = jobDriver[me]
 #endif
   };
 
@@ -221,7 +241,15 @@ write:
   atomic {                                              /* the reply comes */
     !prepared[MINE];
 committed:
-    at = jobUntil[me];
+    at = UNTIL;
+#ifdef PARTS
+    if
+    :: at < jobUntil[me] ->
+       if :: crashes < CRASHES -> to = 0; goto crash :: skip fi;
+       goto write
+    :: else -> to = 0
+    fi;
+#endif
     restingId[JVM(me)] = MINE; restingOffset[JVM(me)] = at;
     if :: valid[MINE] == me -> valid[MINE] = REST(JVM(me)) :: else fi;
     if :: crashes < CRASHES -> goto crash :: skip fi
@@ -239,6 +267,9 @@ report:
 crash:
   atomic {
     crashes++;
+#ifdef PARTS
+    to = 0;
+#endif
     restingId[JVM(me)] = NONE; restingOffset[JVM(me)] = 0;
     goto done
   };
@@ -247,6 +278,9 @@ failed:
   atomic {                                              /* AbortTxn; not after an EndTxn */
     if :: !STALE -> forget(MINE) :: else fi;
 closed:
+#ifdef PARTS
+    to = 0;
+#endif
     if                                                  /* range found committed after all */
     :: at >= jobUntil[me] -> taskDone[jobDriver[me]] = at; taskJvm[jobDriver[me]] = NONE
     :: else
@@ -323,12 +357,19 @@ settle:
        if :: member != me -> goto fenced :: else fi;    /* the poll between batches */
        if
        :: loggedEnd > position -> until = loggedEnd     /* Spark plans its logged batch again */
+#ifdef PARTS
+       :: else -> until = RECORDS
+#else
        :: else -> until = position + 1; loggedEnd = until
+#endif
        fi;
        taskDone[me] = 0; taskJvm[me] = NONE; first = true };
      do
      :: atomic { taskDone[me] >= until ->
           position = taskDone[me];
+#ifdef PARTS
+          loggedEnd = position;
+#endif
           owner = taskJvm[me];
           taskDone[me] = 0; taskJvm[me] = NONE; until = 0; break }
      :: atomic { taskDone[me] < until && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[0] == NONE -> launch(0) }

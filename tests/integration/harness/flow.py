@@ -43,6 +43,11 @@ def hidden(servers: str, partitions: Sequence[TopicPartition]) -> Iterator[None]
         producer.abort_transaction()
 
 
+def _option(name: str) -> str:
+    """A source's option, from the name of a Python argument."""
+    return name.replace("_", ".") if name.startswith("kafka_") else name
+
+
 def exclaimed(record: Record) -> bytes | None:
     """The value that the transform `exclaim` makes."""
     return None if record.value is None else record.value + b"!"
@@ -159,7 +164,7 @@ class Flow:
         """
         options = {
             **(self._source() if origin == "eoskafka" else {}),
-            **{k.replace("kafka_", "kafka.", 1): str(v) for k, v in source.items()},
+            **{_option(name): str(value) for name, value in source.items()},
         }
         target = {
             "kafka.bootstrap.servers": self.sink_servers,
