@@ -10,7 +10,7 @@ RESULTS := reports/bench
 BENCH := $(BIN)/eoskafka bench
 FEW := --peers built-in
 INTO := --format json > /dev/null --output $(RESULTS)
-MVN := mvn -B --no-transfer-progress -f jvm-shim/pom.xml
+MVN := mvn -B --no-transfer-progress -Dstyle.color=never -f jvm-shim/pom.xml
 
 # Spark's Python workers must see the packages of the virtual environment.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python

@@ -118,7 +118,8 @@ def _run_maven(root: Path, thin: bool) -> None:
             f"install Maven and a JDK 17, then run `make build` in {root}"
         )
     command = [
-        *(mvn, "-q", "-B", "-f", str(root / "jvm-shim" / "pom.xml"), "-pl", "connector"),
+        *(mvn, "-q", "-B", "-Dstyle.color=never"),
+        *("-f", str(root / "jvm-shim" / "pom.xml"), "-pl", "connector"),
         *("package", "-DskipTests", f"-Drevision={__version__}"),
         f"-Deoskafka.sources={sources_digest(root)}",
         *(["-Pthin"] if thin else []),

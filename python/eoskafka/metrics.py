@@ -256,7 +256,8 @@ class _Collector:
                 duration.add_metric([name, part], seconds)
             if query.commit_latency_s is not None:
                 latency.add_metric([name], query.commit_latency_s)
-            reported.add_metric([name], query.reported_s)
+            if query.reported_s:
+                reported.add_metric([name], query.reported_s)
             wait.add_metric([name], sum(query.waits_s.values()))
             for what, family in totals.items():
                 family.add_metric([name], query.totals[what])

@@ -19,6 +19,8 @@ app = typer.Typer(
     help="Exactly-once Kafka for Spark Structured Streaming.",
     epilog="Example: eoskafka cluster start",
     no_args_is_help=True,
+    # Rich's columns cut names and words short in a terminal of 80.
+    rich_markup_mode=None,
 )
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(bench.app, name="bench")
