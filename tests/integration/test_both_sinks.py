@@ -175,6 +175,15 @@ def test_the_partition_column_counts_before_a_partitioner_and_that_before_the_ke
     assert by_partition(either, by_column) == [1, 19]
 
 
+@KINDS
+def test_a_null_in_the_partition_column_leaves_it_to_the_key(either: Streams, kind: str) -> None:
+    output = either.topic(partitions=3)
+    # 0, 1 and 2 go where the column says, the others to partition 2, where their key does.
+    column = "if(value < cast('3' as binary), cast(cast(value as string) as int), null) partition"
+    write(either, kind, ["'k' as key", "value", column], output, records=9)
+    assert by_partition(either, output, 3) == [1, 1, 7]
+
+
 # ---- sizes
 
 

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 from eoskafka import Sink, Source
-from harness import until
 from kafka import KafkaProducer
-from pyspark.sql.streaming import StreamingQuery
-from streams import QUERY_S, Options, Streams, kv, read
+from streams import Options, Streams, kv, read
 
 # Recent: retention goes by the time of records.
 NOON = int(time.time()) // 1000 * 1_000_000
@@ -123,20 +121,6 @@ def test_a_topic_that_is_written_to_begins_at_its_end_without_an_error(streams: 
 
 
 # ---- how much a batch takes
-
-
-def patient(streams: Streams, topic: str, output: str, **options: str | int) -> StreamingQuery:
-    """A running query with a lower bound."""
-    rows = kv(streams.source(topic, {"minOffsetsPerTrigger": 10, **options}))
-    return streams.start(streams.sink(rows, output).trigger(processingTime="100 milliseconds"))
-
-
-def test_a_batch_with_both_bounds_has_no_more_than_the_upper_one(streams: Streams) -> None:
-    topic, output = streams.topic(records=40), streams.topic()
-    query = patient(streams, topic, output, maxOffsetsPerTrigger=12)
-    until(lambda: len(streams.numbers(output)) == 36, "three batches", QUERY_S)
-    rows = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
-    assert rows == [12, 12, 12]
 
 
 def test_all_that_is_available_now_is_read_though_the_rest_is_too_small(streams: Streams) -> None:
