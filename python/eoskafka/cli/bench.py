@@ -283,7 +283,8 @@ def _report(
     if output is Format.JSON:
         print_json(report.as_json())
     else:
-        _print_text(report, data)
+        wide = Console(highlight=False, width=_FILE_WIDTH)
+        _print_text(report, data if data.is_terminal else wide)
     if file is not None:
         _write(report, output, file)
     if plot is not None:
