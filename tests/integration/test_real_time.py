@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from harness import until
 from harness.segments import transactions
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from streams import QUERY_S, Job, Streams
 
 BATCH = "5 seconds"
@@ -189,7 +190,7 @@ def test_a_topic_that_is_replaced_in_mid_batch(job: Job, fails: bool) -> None:
         assert job.written() == [*range(70)]
         return
     error = ended(query)
-    assert "EOSKAFKA_TOPIC_REPLACED" in error or "EOSKAFKA_PARTITION_GONE" in error
+    assert re.search("EOSKAFKA_(TOPIC_REPLACED|PARTITION_GONE|OFFSETS_CHANGED)", error), error
     assert job.written() == [*range(50)]
 
 
@@ -249,26 +250,52 @@ def test_a_session_that_was_not_configured_for_it_is_told(job: Job) -> None:
         start(job)
 
 
-def test_a_checkpoint_of_foreach_batch_is_refused(job: Job) -> None:
+def test_a_batch_of_foreach_batch_that_is_not_done_is_not_forgotten(job: Job) -> None:
     job.send(*range(10))
     options = {"kafka.bootstrap.servers": job.streams.servers, "topic": job.output}
     rows = job.streams.source(job.input, {"kafka.group.id": job.group}).select("key", "value")
 
-    def write(batch: DataFrame, _: int) -> None:
-        batch.write.format("eoskafka").options(**options).save()
+    def once(fails: bool) -> DataStreamWriter:
+        def write(batch: DataFrame, _: int) -> None:
+            batch.write.format("eoskafka").options(**options).save()
+            if fails:
+                raise RuntimeError("after its output")
 
-    job.streams.run(
-        rows.writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(job.checkpoint))
-        .trigger(availableNow=True)
-    )
+        writer = rows.writeStream.foreachBatch(write).trigger(availableNow=True)
+        return writer.option("checkpointLocation", str(job.checkpoint))
+
+    assert "after its output" in job.streams.failure(once(fails=True))
+    assert job.written() == [*range(10)]
     error = ended(start(job))
     assert "EOSKAFKA_REAL_TIME_REFUSED" in error
-    assert "foreachBatch" in error
-    assert job.written() == [*range(10)]
+    assert "batch 0 of its checkpoint is not done" in error
     # The way out that it names.
-    job.run()
+    job.streams.run(once(fails=False))
     job.send(*range(10, 20))
     query = start(job)
     wait_written(job, range(20), query)
+    query.stop()
+
+
+def test_an_epoch_that_is_not_logged_is_not_forgotten(job: Job) -> None:
+    job.send(*range(10))
+    job.streams.run(job.in_epoch_scope())
+    # As if the driver had died before Spark logged the batch.
+    for file in (job.checkpoint / "commits").glob("*0*"):
+        file.unlink()
+    error = ended(start(job))
+    assert "EOSKAFKA_REAL_TIME_REFUSED" in error
+    job.streams.run(job.in_epoch_scope())
+    assert job.written() == [*range(10)]
+
+
+def test_sources_share_the_cores(job: Job) -> None:
+    other = job._replace(input=job.streams.topic(2, 50), group=job.streams.group())
+    job.send(*range(50, 100))
+    both = [
+        job.streams.source(each.input, {"kafka.group.id": each.group}).select("key", "value")
+        for each in (job, other)
+    ]
+    query = begin(job, both[0].union(both[1]), LONG_BATCH)
+    wait_written(job, range(100), query)
     query.stop()

@@ -93,18 +93,19 @@ def codegen(request: pytest.FixtureRequest, streams: Streams) -> Iterator[None]:
 
 @pytest.fixture
 def job(streams: Streams) -> Job:
-    found = Job(
+    return Job(
         streams,
         streams.topic(PARTITIONS, RECORDS),
         streams.topic(),
         streams.group(),
         streams.checkpoint(),
     )
-    return found
 
 
 def rows(job: Job) -> DataFrame:
-    return job.streams.source(job.input, {"kafka.group.id": job.group, "slots": PARTITIONS})
+    found = job.streams.source(job.input, {"kafka.group.id": job.group, "slots": PARTITIONS})
+    # A millisecond for each: after a commit a task reads for as long as that has taken.
+    return found.where("coalesce(java_method('java.lang.Thread', 'sleep', 1L), '') != 'never'")
 
 
 def run(job: Job, made: DataFrame, **sink: Any) -> None:
@@ -224,4 +225,15 @@ def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: Loca
     assert len([p for p in query.recentProgress if p.numInputRows > 0]) > 1
     committed = found(job, cluster)
     require_each_in_its_own(job, committed, lambda _: 1)
+    assert job.offsets() == job.streams.ends(job.input)
+
+
+def test_what_a_batch_has_left_is_for_no_other_sink(job: Job) -> None:
+    run(job, placed(rows(job)))
+    # As a batch that ended early leaves it: Spark's log has all of it.
+    job.tamper({p: end - 5 for p, end in job.streams.ends(job.input).items()})
+    writer = rows(job).writeStream.format("noop").trigger(availableNow=True)
+    error = job.streams.failure(writer.option("checkpointLocation", str(job.checkpoint)))
+    assert "EOSKAFKA_BATCH_UNFINISHED" in error
+    run(job, placed(rows(job)))
     assert job.offsets() == job.streams.ends(job.input)

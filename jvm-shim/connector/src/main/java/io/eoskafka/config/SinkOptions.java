@@ -130,12 +130,16 @@ public record SinkOptions(
 
   /** In milliseconds, where the batch's length does not say when its output is to be seen. */
   public int realTimeCommitIntervalMs() {
-    return commitInterval.orElse(REAL_TIME_COMMIT_INTERVAL_MS);
+    return Math.min(longestTransactionMs(), commitInterval.orElse(REAL_TIME_COMMIT_INTERVAL_MS));
+  }
+
+  /** In milliseconds, where the batch's length says it as long as its transactions can. */
+  public int commitIntervalMs() {
+    return Math.min(longestTransactionMs(), commitInterval.orElse(Integer.MAX_VALUE));
   }
 
   /** In milliseconds: half of the timeout is left for the end of a transaction that is so old. */
-  public int longestCommitIntervalMs() {
-    int half = taskTransactionTimeoutMs() / 2;
-    return Math.min(half, commitInterval.orElse(half));
+  public int longestTransactionMs() {
+    return taskTransactionTimeoutMs() / 2;
   }
 }

@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.expressions.Explode;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -55,7 +56,6 @@ import scala.jdk.javaapi.CollectionConverters;
  *     stage, and of another source
  * @param notSynchronous in task scope an operator that may hold rows back while it reads on, or
  *     empty: then all that a reader has handed out is written when it is asked for more
- * @param isRealTime whether time ends the batch, and not its sources' offsets
  * @param putsSlotsTogether whether one task may read several slots, one after the other
  * @param isStateful whether it keeps state from batch to batch
  * @param write where the batch's metrics are shown
@@ -65,7 +65,6 @@ record BatchPlan(
     List<ScanOfBatch> scans,
     Optional<String> notTaskScope,
     Optional<String> notSynchronous,
-    boolean isRealTime,
     boolean putsSlotsTogether,
     boolean isStateful,
     SupportsCustomDriverMetrics write) {
@@ -135,7 +134,6 @@ record BatchPlan(
         scans,
         whyNotTaskScope(stage, tasks),
         whyNotSynchronous(stage),
-        !collect(stage, RealTimeStreamScanExec.class).isEmpty(),
         !collect(stage, CoalesceExec.class).isEmpty(),
         !collect(stage, StatefulOperator.class).isEmpty(),
         (WriteToDataSourceV2Exec) writes.get(0));
@@ -245,7 +243,11 @@ record BatchPlan(
       return Optional.empty();
     }
     boolean isWrapper = node instanceof AdaptiveSparkPlanExec || node instanceof QueryStageExec;
-    if (!isWrapper && !SYNCHRONOUS.contains(node.getClass())) {
+    // Hive's generators may keep rows for later.
+    boolean isForeign =
+        node instanceof GenerateExec generate
+            && !generate.generator().getClass().getPackage().equals(Explode.class.getPackage());
+    if (isForeign || !isWrapper && !SYNCHRONOUS.contains(node.getClass())) {
       return Optional.of(node.nodeName());
     }
     return children(node).stream().flatMap(child -> whyNotSynchronous(child).stream()).findFirst();

@@ -64,8 +64,14 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     // An epoch that was decided is run again as what it was.
     boolean decided =
         EpochSession.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
-    if (plan.isRealTime()) {
-      requireRealTime(reason, decided);
+    List<EosKafkaMicroBatchStream> all = query.sources(EosKafkaMicroBatchStream.class);
+    if (all.stream().anyMatch(EosKafkaMicroBatchStream::isRealTime)) {
+      Optional<String> folded =
+          all.stream()
+              .filter(source -> !plan.sources().contains(source))
+              .map(source -> "its plan reads nothing of " + source)
+              .findFirst();
+      requireRealTime(folded.or(() -> reason), info.numPartitions());
     }
     if (options.transactionScope() == TransactionScope.TASK && (reason.isPresent() || decided)) {
       throw refused(reason.orElse("its last batch was decided in epoch scope and is not logged"));
@@ -86,12 +92,9 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   }
 
   /** Real-time mode commits while tasks run, so only what each of them does by itself. */
-  private void requireRealTime(Optional<String> notTaskScope, boolean decided) {
+  private void requireRealTime(Optional<String> notTaskScope, int tasks) {
     if (options.transactionScope() == TransactionScope.EPOCH) {
       throw RealTime.refused("transactionScope=epoch commits a batch at its end");
-    }
-    if (decided) {
-      throw RealTime.refused("its last batch was decided in epoch scope and is not logged");
     }
     notTaskScope.ifPresent(
         reason -> {
@@ -105,6 +108,14 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
             });
     if (plan.putsSlotsTogether()) {
       throw RealTime.refused("coalesce would leave slots unread until a batch's end");
+    }
+    int cores = SparkContext.getOrCreate().defaultParallelism();
+    if (tasks > cores) {
+      LOG.warn(
+          "{} slots and {} cores: a slot that gets no core before the batch's end reads nothing; "
+              + "set the option slots of each source",
+          tasks,
+          cores);
     }
   }
 

@@ -95,6 +95,13 @@ public final class EosKafkaMicroBatchStream
   /** Of the planned batch; some may have nothing to read. */
   private int slots;
 
+  /**
+   * Whether a task of the last batch has left a part of its range. A late attempt of it may still
+   * take that up: it must find the next one's under its own transactional id, so each partition
+   * stays in its slot.
+   */
+  private boolean endedEarly;
+
   /** Of the planned batch: how partitions are to be split, and whether any is. */
   private SourceOptions.Split split = SourceOptions.Split.NONE;
 
@@ -230,12 +237,18 @@ public final class EosKafkaMicroBatchStream
     };
   }
 
+  /** Whether time ends its batches. */
+  public boolean isRealTime() {
+    return isRealTime;
+  }
+
   /**
    * @throws EosKafkaException {@code EOSKAFKA_REAL_TIME_REFUSED}
    */
   @Override
   public void prepareForRealTimeMode() {
     RealTime.requireAllowed(options);
+    RealTime.requireLastBatchDone();
     isRealTime = true;
   }
 
@@ -383,8 +396,11 @@ public final class EosKafkaMicroBatchStream
     if (latestConsumed.isEmpty() || latest.isEmpty()) {
       return Map.of();
     }
+    // A batch that ended early has consumed less than Spark believes.
     Map<TopicPartition, Long> consumed =
-        PartitionOffsets.parse(latestConsumed.get().json(), "of the last batch").offsets();
+        progress.groupIsTheTruth()
+            ? progress.resume(null)
+            : PartitionOffsets.parse(latestConsumed.get().json(), "of the last batch").offsets();
     LongSummaryStatistics behind =
         latest.entrySet().stream()
             .filter(end -> consumed.containsKey(end.getKey()))
@@ -407,7 +423,6 @@ public final class EosKafkaMicroBatchStream
   @Override
   public InputPartition[] planInputPartitions(Offset start) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
-    RealTime.requireNoFormerSink(sparkStart);
     Map<TopicPartition, Long> ends = new HashMap<>();
     resume(sparkStart).keySet().forEach(partition -> ends.put(partition, SlotRange.OPEN));
     return plan(sparkStart, ends);
@@ -423,6 +438,8 @@ public final class EosKafkaMicroBatchStream
     for (PartitionOffset part : parts) {
       ends.putAll(((SlotOffset) part).reached());
     }
+    // Of the batch's beginning, when it is over: by now there is more.
+    latest = Map.copyOf(topics.stillReadable(ends.keySet()));
     PartitionOffsets end = PartitionOffsets.of(ends);
     return progress.groupIsTheTruth() ? end.ours() : end;
   }
@@ -449,7 +466,9 @@ public final class EosKafkaMicroBatchStream
     }
     Optional<Decision.Input> decided = ownBatch ? Optional.empty() : progress.decidedInput();
     split = decided.map(Decision.Input::split).orElseGet(() -> splitOf(ends.size()));
-    slots = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
+    if (!endedEarly) {
+      slots = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
+    }
     List<SlotRange> ranges = new ArrayList<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
@@ -477,7 +496,7 @@ public final class EosKafkaMicroBatchStream
     }
     List<SlotRange> pieces = RangeSplit.cut(ranges, split);
     isSplit = pieces.size() > ranges.size();
-    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots);
+    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots, endedEarly);
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
     for (SlotRange piece : pieces) {
       // Two pieces of a partition must not be in one slot, so each is in one of its own.
@@ -547,9 +566,17 @@ public final class EosKafkaMicroBatchStream
   }
 
   private int slots(int partitions) {
-    int wanted = options.slots().orElseGet(() -> SparkContext.getOrCreate().defaultParallelism());
+    int wanted = options.slots().orElseGet(this::defaultSlots);
     int least = options.split().minPartitions();
     return Math.max(1, Math.min(Math.max(wanted, least), partitions));
+  }
+
+  /** In real-time mode all sources' tasks run at a time, each on a core of its own. */
+  private int defaultSlots() {
+    int cores = SparkContext.getOrCreate().defaultParallelism();
+    int sources =
+        isRealTime ? RunningQuery.ofThisThread().sources(EosKafkaMicroBatchStream.class).size() : 1;
+    return Math.max(1, cores / sources);
   }
 
   @Override
@@ -572,7 +599,7 @@ public final class EosKafkaMicroBatchStream
     }
     progress.batchBegins();
     // In a shared group the driver waits for a batch's tasks before it gives partitions up.
-    int interval = options.isShared() ? 0 : sink.longestCommitIntervalMs();
+    int interval = options.isShared() ? 0 : sink.commitIntervalMs();
     if (isRealTime) {
       interval = sink.realTimeCommitIntervalMs();
     }
@@ -586,7 +613,7 @@ public final class EosKafkaMicroBatchStream
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
         isSynchronous ? interval : 0,
-        isSynchronous || options.isShared() ? 0 : sink.taskTransactionTimeoutMs() / 2,
+        isSynchronous || options.isShared() ? 0 : sink.longestTransactionMs(),
         client,
         !options.failOnDataLoss(),
         outputs.settings(sink),
@@ -629,6 +656,7 @@ public final class EosKafkaMicroBatchStream
             .filter(commit -> commit.producers().equals(identityId()))
             .collect(Collectors.toMap(SlotCommit::slot, commit -> commit));
     Map<TopicPartition, Long> reached = new HashMap<>();
+    endedEarly = bySlot.values().stream().anyMatch(SlotCommit::endedEarly);
     for (SlotWork work : planned.values()) {
       SlotCommit commit = bySlot.get(work.slot());
       tasksWaitedMs += commit == null ? 0 : commit.stableWaitMs();

@@ -23,17 +23,20 @@ public final class RealTime {
   }
 
   /**
-   * Spark has forgotten a batch that a former run had planned and not ended. What writes of its
-   * {@code foreachBatch} have committed of it would be read again.
+   * In this mode Spark forgets a batch that a former run has planned and not ended. Its epoch, or
+   * writes of its {@code foreachBatch}, may have been decided. To be called before that: when the
+   * query's sources are told of the mode.
    */
-  static void requireNoFormerSink(PartitionOffsets start) {
+  static void requireLastBatchDone() {
     RunningQuery query = RunningQuery.ofThisThread();
-    if (query.sinkIsTransactional()
-        && !start.isOurs()
-        && query.checkpointFolder().hasFile("eoskafka-write-.*\\.json")) {
+    long planned = query.lastPlanned().orElse(-1);
+    if (planned > query.lastDone().orElse(-1)
+        && query.checkpointFolder().hasFile("eoskafka-(sink|write-.*)\\.json")) {
       throw refused(
-          "its checkpoint is of a query with foreachBatch, whose last batch may not be done; start "
-              + "it once with that function, or with this sink and trigger(availableNow=True)");
+          "batch "
+              + planned
+              + " of its checkpoint is not done, and may have taken effect; let it end with the "
+              + "query as it was, and trigger(availableNow=True)");
     }
   }
 

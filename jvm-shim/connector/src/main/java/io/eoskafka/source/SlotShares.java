@@ -23,13 +23,16 @@ final class SlotShares {
   /**
    * @param partitions in {@link PartitionOffsets#ORDER}
    * @param slots at least 1
+   * @param asBefore whether a partition keeps its slot in any case, even shares or not
    * @return a slot for each, from 0
    */
-  Map<TopicPartition, Integer> of(SortedSet<TopicPartition> partitions, int slots) {
+  Map<TopicPartition, Integer> of(
+      SortedSet<TopicPartition> partitions, int slots, boolean asBefore) {
     Map<TopicPartition, Integer> shares = new TreeMap<>(PartitionOffsets.ORDER);
     int[] load = new int[slots];
-    if (keepsFormer) {
-      keepFormer(partitions, load, shares);
+    if (keepsFormer || asBefore) {
+      int even = (partitions.size() + slots - 1) / slots;
+      keepFormer(partitions, load, shares, asBefore ? partitions.size() : even);
     }
     for (TopicPartition partition : partitions) {
       if (!shares.containsKey(partition)) {
@@ -44,8 +47,7 @@ final class SlotShares {
   }
 
   private void keepFormer(
-      Set<TopicPartition> partitions, int[] load, Map<TopicPartition, Integer> shares) {
-    int most = (partitions.size() + load.length - 1) / load.length;
+      Set<TopicPartition> partitions, int[] load, Map<TopicPartition, Integer> shares, int most) {
     former.forEach(
         (partition, slot) -> {
           if (partitions.contains(partition) && slot < load.length && load[slot] < most) {

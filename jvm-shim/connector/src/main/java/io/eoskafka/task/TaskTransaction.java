@@ -347,7 +347,8 @@ public final class TaskTransaction {
       if (stamp.isEmpty()
           || !stamp.get().identity().equals(scope.identity().id())
           || !stamp.get().topicId().equals(range.topicId())
-          || isStable && offset.offset() < range.groupStart()) {
+          // In an open range a truncated log may have taken an attempt back, where that is allowed.
+          || isStable && !range.isOpen() && offset.offset() < range.groupStart()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_CHANGED",
             Map.of(
@@ -428,7 +429,10 @@ public final class TaskTransaction {
     if (counts.committed() == before) {
       return false;
     }
-    commitDueNanos = after(began, scope.commitIntervalMs());
+    // Where a commit takes longer than the interval, as much time again is for records.
+    long now = System.nanoTime();
+    long due = after(began, scope.commitIntervalMs());
+    commitDueNanos = due - now < now - began ? now + (now - began) : due;
     return true;
   }
 
@@ -579,7 +583,7 @@ public final class TaskTransaction {
     long began = start.get(range.topicPartition()).offset();
     OffsetAndMetadata end = entered.ends.get(range.topicPartition());
     if (end != null) {
-      return Math.max(end.offset(), began);
+      return range.isOpen() ? end.offset() : Math.max(end.offset(), began);
     }
     return range.isOpen() ? began : Math.max(range.end(), began);
   }
@@ -658,7 +662,9 @@ public final class TaskTransaction {
         TopicPartition partition = range.topicPartition();
         OffsetAndMetadata end = entered.ends.get(partition);
         long from = committed.getOrDefault(partition, start.get(partition).offset());
-        if (end != null && from < end.offset() && !entered.gone.contains(partition)) {
+        boolean isNews =
+            end != null && (range.isOpen() ? from != end.offset() : from < end.offset());
+        if (isNews && !entered.gone.contains(partition)) {
           offsets.put(
               partition,
               new OffsetAndMetadata(end.offset(), end.leaderEpoch(), stamp(range).encode()));
@@ -685,6 +691,7 @@ public final class TaskTransaction {
 
   private void rest() {
     Map<TopicPartition, Long> known = new HashMap<>(goingOnFrom);
+    start.forEach((partition, offset) -> known.put(partition, offset.offset()));
     known.putAll(committed);
     PRODUCERS.put(transactionalId, new SlotProducer(producer, known));
   }

@@ -25,33 +25,33 @@ class SlotSharesTest {
 
   @Test
   void partitionsGoRoundTheSlotsInTheirOrder() {
-    assertThat(slots(new SlotShares(false).of(partitions(0, 1, 2, 3, 4), 2)))
+    assertThat(slots(new SlotShares(false).of(partitions(0, 1, 2, 3, 4), 2, false)))
         .containsExactly(0, 1, 0, 1, 0);
   }
 
   @Test
   void anEpochThatRunsAgainHasTheSameSharesWhateverCameBefore() {
     SlotShares shares = new SlotShares(false);
-    shares.of(partitions(1, 3), 2);
-    assertThat(shares.of(partitions(0, 1, 2, 3), 2))
-        .isEqualTo(new SlotShares(false).of(partitions(0, 1, 2, 3), 2));
+    shares.of(partitions(1, 3), 2, false);
+    assertThat(shares.of(partitions(0, 1, 2, 3), 2, false))
+        .isEqualTo(new SlotShares(false).of(partitions(0, 1, 2, 3), 2, false));
   }
 
   @Test
   void aPartitionKeepsItsSlotWhileOthersComeAndGo() {
     SlotShares shares = new SlotShares(true);
-    shares.of(partitions(0, 1, 2, 3), 2);
-    assertThat(slots(shares.of(partitions(1, 2, 3), 2))).containsExactly(1, 0, 1);
-    assertThat(slots(shares.of(partitions(0, 1, 2, 3), 2))).containsExactly(0, 1, 0, 1);
+    shares.of(partitions(0, 1, 2, 3), 2, false);
+    assertThat(slots(shares.of(partitions(1, 2, 3), 2, false))).containsExactly(1, 0, 1);
+    assertThat(slots(shares.of(partitions(0, 1, 2, 3), 2, false))).containsExactly(0, 1, 0, 1);
   }
 
   @Test
   void noSlotHasMoreThanItsShareEvenWhereThatMovesAPartition() {
     SlotShares shares = new SlotShares(true);
-    shares.of(partitions(0, 1, 2, 3, 4, 5), 2);
+    shares.of(partitions(0, 1, 2, 3, 4, 5), 2, false);
     // Of slot 0's three partitions all stay, of slot 1's none: one has to move.
     Map<Integer, Long> load =
-        shares.of(partitions(0, 2, 4), 2).values().stream()
+        shares.of(partitions(0, 2, 4), 2, false).values().stream()
             .collect(Collectors.groupingBy(Function.identity(), Collectors.counting()));
     assertThat(load).containsEntry(0, 2L).containsEntry(1, 1L);
   }
@@ -59,7 +59,15 @@ class SlotSharesTest {
   @Test
   void aSlotThatIsThereNoMoreGivesItsPartitionsAway() {
     SlotShares shares = new SlotShares(true);
-    shares.of(partitions(0, 1, 2), 3);
-    assertThat(slots(shares.of(partitions(0, 1, 2), 2))).containsExactly(0, 1, 0);
+    shares.of(partitions(0, 1, 2), 3, false);
+    assertThat(slots(shares.of(partitions(0, 1, 2), 2, false))).containsExactly(0, 1, 0);
+  }
+
+  @Test
+  void whatALateAttemptMayTakeUpStaysInItsSlot() {
+    SlotShares shares = new SlotShares(false);
+    Map<TopicPartition, Integer> before = shares.of(partitions(1, 2, 3), 3, false);
+    Map<TopicPartition, Integer> after = shares.of(partitions(0, 1, 2, 3), 3, true);
+    assertThat(after).containsAllEntriesOf(before);
   }
 }
