@@ -60,7 +60,13 @@ def finish(flow: Flow, query: Query) -> None:
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("point", ["before-flush", "after-flush", "after-offsets", "after-commit"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("before-flush", "after-flush")),
+        *("after-offsets", "after-commit"),
+    ],
+)
 def test_an_executor_killed_at_any_point_of_a_commit(
     application: Application, flow: Flow, point: Point
 ) -> None:
@@ -72,6 +78,7 @@ def test_an_executor_killed_at_any_point_of_a_commit(
     finish(flow, query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["after-flush", "after-offsets"])
 def test_an_attempt_that_fails_is_repeated_from_the_last_commit(
     application: Application, flow: Flow, point: Point

@@ -83,7 +83,12 @@ SYNCHRONOUS: dict[str, tuple[Plan, Callable[[int], int]]] = {
 }
 
 
-@pytest.fixture(params=["true", "false"], ids=["generated code", "no generated code"])
+@pytest.fixture(
+    params=[
+        pytest.param("true", id="generated code"),
+        pytest.param("false", id="no generated code", marks=pytest.mark.slow),
+    ]
+)
 def codegen(request: pytest.FixtureRequest, streams: Streams) -> Iterator[None]:
     former = streams.spark.conf.get(CODEGEN)
     streams.spark.conf.set(CODEGEN, request.param)
