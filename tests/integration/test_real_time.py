@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import eoskafka
 import pytest
 from eoskafka.audit import UndecidedError
 from eoskafka.cluster import LocalCluster
@@ -16,7 +15,7 @@ from eoskafka.session import REAL_TIME_CHECK
 from harness import until
 from harness.segments import transactions
 from pyspark.errors import IllegalArgumentException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from streams import QUERY_S, Job, Streams
 
@@ -26,8 +25,7 @@ LONG_BATCH = "10 minutes"
 
 @pytest.fixture(autouse=True)
 def _allowed(streams: Streams) -> Iterator[None]:
-    # To a session that runs, as in a notebook.
-    eoskafka.configure(SparkSession.builder, real_time=True).getOrCreate()
+    streams.spark.conf.set(REAL_TIME_CHECK, "false")
     yield
     streams.spark.conf.unset(REAL_TIME_CHECK)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +10,7 @@ from zipfile import ZipFile
 import eoskafka
 import pytest
 from eoskafka import ConfigurationError, _launcher, session
+from eoskafka.session import REAL_TIME_CHECK
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -186,3 +189,28 @@ def test_a_running_session_without_the_connector_is_told_which_settings_lack(
     run_session_with(monkeypatch, settings)
     with pytest.raises(ConfigurationError, match=f"lacks the connector in {missing}, and"):
         eoskafka.configure(SparkSession.builder)
+
+
+def test_real_time_mode_is_allowed_when_it_is_asked_for() -> None:
+    assert REAL_TIME_CHECK not in eoskafka.configure(SparkSession.Builder())._options
+    options = eoskafka.configure(SparkSession.Builder(), real_time=True)._options
+    assert options[REAL_TIME_CHECK] == "false"
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "wanted"),
+    [
+        ("local[2]", None, sys.executable),
+        ("local-cluster[1,1,512]", None, sys.executable),
+        ("local[2]", "/other/python", "/other/python"),
+        ("spark://master:7077", None, None),
+    ],
+)
+def test_workers_of_this_machine_have_this_interpreter(
+    monkeypatch: pytest.MonkeyPatch, master: str, given: str | None, wanted: str | None
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", given or "")
+    if given is None:
+        monkeypatch.delenv("PYSPARK_PYTHON")
+    eoskafka.configure(SparkSession.Builder().master(master))
+    assert os.environ.get("PYSPARK_PYTHON") == wanted
