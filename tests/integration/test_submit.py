@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -162,7 +163,7 @@ def test_sigterm_ends_programs_that_handle_errors_themselves(
         return standalone.submit(
             ENDING,
             arguments,
-            *("--master", "local[2]", "--jars", str(jar_path())),
+            *("--master", "local[2]", "--jars", os.environ.get("EOSKAFKA_JAR") or str(jar_path())),
             *("--conf", f"spark.plugins={PLUGIN_CLASS}"),
         )
 

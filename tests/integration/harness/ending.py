@@ -9,6 +9,7 @@ again), or `once` (until the input is used up, and with nothing of its own).
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from typing import Any
@@ -22,7 +23,11 @@ from pyspark.sql.streaming import StreamingQuery
 def main() -> None:
     """Run the queries."""
     how, servers, given, made, checkpoint = sys.argv[1:]
-    spark = eoskafka.configure(SparkSession.builder.appName(how)).getOrCreate()
+    builder = SparkSession.builder.appName(how)
+    if "EOSKAFKA_JAR" not in os.environ:
+        # Another jar than this package's, which spark-submit was given, is of another version.
+        builder = eoskafka.configure(builder)
+    spark = builder.getOrCreate()
     brokers = {"kafka.bootstrap.servers": servers}
     rows = (
         spark.readStream.format("eoskafka")

@@ -19,6 +19,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -87,6 +88,13 @@ public final class RunningQuery {
         .filter(query -> query.sparkSessionForStream() == session)
         .map(StreamExecution::resolvedCheckpointRoot)
         .findFirst();
+  }
+
+  /** How many tasks run at a time, as far as executors are there by now. */
+  public static int cores() {
+    SparkContext spark = SparkContext.getOrCreate();
+    int now = spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile());
+    return now > 0 ? now : spark.defaultParallelism();
   }
 
   /** The batch that runs on this thread. */

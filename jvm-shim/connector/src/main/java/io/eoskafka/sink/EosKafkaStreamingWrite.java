@@ -86,7 +86,12 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       scan.readers()
           .runInTaskScope(
               scan.source()
-                  .taskScope(token, plan.epoch(), options, plan.notSynchronous().isEmpty()));
+                  .taskScope(
+                      token,
+                      plan.epoch(),
+                      options,
+                      plan.notSynchronous().isEmpty(),
+                      !plan.putsSlotsTogether()));
     }
     return new TaskScopeWriterFactory(token, columns);
   }
@@ -109,7 +114,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (plan.putsSlotsTogether()) {
       throw RealTime.refused("coalesce would leave slots unread until a batch's end");
     }
-    int cores = SparkContext.getOrCreate().defaultParallelism();
+    int cores = RunningQuery.cores();
     if (tasks > cores) {
       LOG.warn(
           "{} slots and {} cores: a slot that gets no core before the batch's end reads nothing; "

@@ -96,11 +96,11 @@ public final class EosKafkaMicroBatchStream
   private int slots;
 
   /**
-   * Whether a task of the last batch has left a part of its range. A late attempt of it may still
-   * take that up: it must find the next one's under its own transactional id, so each partition
-   * stays in its slot.
+   * Planned ends that tasks of former batches have ended before, and nobody has got to since. A
+   * late attempt of such a batch may still take that up: it must find the next one's under its own
+   * transactional id, so each partition stays in its slot. In real-time mode always.
    */
-  private boolean endedEarly;
+  private final Map<TopicPartition, Long> left = new HashMap<>();
 
   /** Of the planned batch: how partitions are to be split, and whether any is. */
   private SourceOptions.Split split = SourceOptions.Split.NONE;
@@ -466,9 +466,9 @@ public final class EosKafkaMicroBatchStream
     }
     Optional<Decision.Input> decided = ownBatch ? Optional.empty() : progress.decidedInput();
     split = decided.map(Decision.Input::split).orElseGet(() -> splitOf(ends.size()));
-    if (!endedEarly) {
-      slots = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
-    }
+    boolean asBefore = isRealTime || !left.isEmpty();
+    int wanted = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
+    slots = asBefore ? Math.max(slots, wanted) : wanted;
     List<SlotRange> ranges = new ArrayList<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
@@ -496,7 +496,7 @@ public final class EosKafkaMicroBatchStream
     }
     List<SlotRange> pieces = RangeSplit.cut(ranges, split);
     isSplit = pieces.size() > ranges.size();
-    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots, endedEarly);
+    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots, asBefore);
     Map<Integer, List<SlotRange>> shares = new TreeMap<>();
     for (SlotRange piece : pieces) {
       // Two pieces of a partition must not be in one slot, so each is in one of its own.
@@ -573,7 +573,7 @@ public final class EosKafkaMicroBatchStream
 
   /** In real-time mode all sources' tasks run at a time, each on a core of its own. */
   private int defaultSlots() {
-    int cores = SparkContext.getOrCreate().defaultParallelism();
+    int cores = isRealTime ? RunningQuery.cores() : SparkContext.getOrCreate().defaultParallelism();
     int sources =
         isRealTime ? RunningQuery.ofThisThread().sources(EosKafkaMicroBatchStream.class).size() : 1;
     return Math.max(1, cores / sources);
@@ -590,8 +590,10 @@ public final class EosKafkaMicroBatchStream
    * @param token unique per batch and run of the query
    * @param epoch the micro-batch
    * @param isSynchronous whether what a reader has handed out is written when it is asked for more
+   * @param mayEndEarly whether a task has one slot, which is the next one's that goes on with it
    */
-  public TaskScope taskScope(String token, long epoch, SinkOptions sink, boolean isSynchronous) {
+  public TaskScope taskScope(
+      String token, long epoch, SinkOptions sink, boolean isSynchronous, boolean mayEndEarly) {
     if (!progress.groupIsTheTruth()) {
       throw EosKafkaException.of(
           "EOSKAFKA_SCOPE_BROKEN",
@@ -613,7 +615,7 @@ public final class EosKafkaMicroBatchStream
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
         isSynchronous ? interval : 0,
-        isSynchronous || options.isShared() ? 0 : sink.longestTransactionMs(),
+        isSynchronous || options.isShared() || !mayEndEarly ? 0 : sink.longestTransactionMs(),
         client,
         !options.failOnDataLoss(),
         outputs.settings(sink),
@@ -656,7 +658,6 @@ public final class EosKafkaMicroBatchStream
             .filter(commit -> commit.producers().equals(identityId()))
             .collect(Collectors.toMap(SlotCommit::slot, commit -> commit));
     Map<TopicPartition, Long> reached = new HashMap<>();
-    endedEarly = bySlot.values().stream().anyMatch(SlotCommit::endedEarly);
     for (SlotWork work : planned.values()) {
       SlotCommit commit = bySlot.get(work.slot());
       tasksWaitedMs += commit == null ? 0 : commit.stableWaitMs();
@@ -682,7 +683,10 @@ public final class EosKafkaMicroBatchStream
                   "committed",
                   offset == null ? "nothing" : offset));
         }
+        left.computeIfPresent(
+            range.topicPartition(), (partition, end) -> offset < end ? end : null);
         if (isShort) {
+          left.merge(range.topicPartition(), range.end(), Math::max);
           LOG.info(
               "Batch {}: {} was read to {} of {}, so as to commit in time; the rest comes next",
               epoch,

@@ -423,8 +423,29 @@ final class GroupProgress {
     if (initialOffsets == null) {
       // Spark asks until there is a batch.
       initialOffsets = files.readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
+      if (!groupIsTheTruth) {
+        initialOffsets.offsets().forEach(this::requireNotBeyond);
+      }
     }
     return initialOffsets;
+  }
+
+  /** Without a log, what our sink has done since the query's start is known to the group alone. */
+  private void requireNotBeyond(TopicPartition partition, long initial) {
+    long offset = reached.getOrDefault(partition, initial);
+    if (offset > initial) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_LOG_BEHIND_GROUP",
+          Map.of(
+              "group",
+              identity.group(),
+              "partition",
+              partition,
+              "offset",
+              offset,
+              "logged",
+              initial));
+    }
   }
 
   /**
@@ -655,6 +676,9 @@ final class GroupProgress {
       boolean isOfFormer = stamp != null && !isOfThisTopic;
       boolean isRecreatedSince =
           !topicIds.get(partition).equals(keptIds.getOrDefault(partition, topicIds.get(partition)));
+      if (committed != null && !isOfFormer) {
+        requireNothingLeft(partition, committed.offset(), sparkStart);
+      }
       StartingPoint.Source source;
       if (committed == null && !isRecreatedSince && unresolved.contains(partition)) {
         // It was there when the group began, and no driver that had it has got to its start.
@@ -757,6 +781,21 @@ final class GroupProgress {
     }
     started.removeAll(leftOut);
     keepTopicIds(keptIds, started);
+  }
+
+  /**
+   * Another sink goes by Spark's log, and that says that the last batch is done. Where it was our
+   * sink's, and ended early, the group is behind.
+   */
+  private void requireNothingLeft(
+      TopicPartition partition, long committed, PartitionOffsets sparkStart) {
+    if (!groupIsTheTruth
+        && sparkStart != null
+        && sparkStart.isOurs()
+        && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
+    }
   }
 
   /** Whether {@code startingOffsets} may be asked for; looking them up may fail. */

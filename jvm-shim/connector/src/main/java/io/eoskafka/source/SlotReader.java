@@ -20,8 +20,11 @@ import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
  * is over, and then how far the slot was read.
  */
 final class SlotReader implements SupportsRealTimeRead<InternalRow> {
-  /** Of so many records, after which the clock is looked at; a clock may be slow. */
+  /** Of so many records, after which the clock is looked at, which may take its time. */
   private static final int LOOK_MASK = 15;
+
+  /** Where so many records take so long, it is looked at for each. */
+  private static final long SLOW_NANOS = 1_000_000_000;
 
   private final SlotConsumer consumer;
   private final TaskTransaction transaction;
@@ -30,6 +33,8 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
   private final boolean rests;
   private ConsumerRecord<byte[], byte[]> record;
   private int handedOut;
+  private boolean isSlow;
+  private long lookedNanos = System.nanoTime();
   private boolean hasEnded;
 
   /**
@@ -56,8 +61,13 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
       return false;
     }
     long end = transaction == null ? TaskTransaction.NEVER : transaction.endNanos();
-    boolean isLate = (++handedOut & LOOK_MASK) == 0 && isPast(end);
-    if (isLate || !advance(end, (handedOut & LOOK_MASK) == 0)) {
+    boolean looks = isSlow || (++handedOut & LOOK_MASK) == 0;
+    if (looks) {
+      long now = System.nanoTime();
+      isSlow = now - lookedNanos > SLOW_NANOS / (isSlow ? LOOK_MASK : 1);
+      lookedNanos = now;
+    }
+    if (looks && isPast(end) || !advance(end, looks)) {
       end(!consumer.isDrained());
       return false;
     }

@@ -130,15 +130,6 @@ record StartingPoint(
     }
   }
 
-  /** What a batch of our sink has left, that ended early: Spark's log says that it is done. */
-  private static void requireNothingLeft(
-      Stamp stamp, OffsetAndMetadata committed, long sparkStart) {
-    if (stamp.scope() == Stamp.Scope.TASK && committed.offset() < sparkStart) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
-    }
-  }
-
   /**
    * @param committed the group's stable offset, past {@link #refuseForeign}, or null
    * @param sparkStart the start of the batch that Spark is about to plan, or null where Spark's log
@@ -171,7 +162,6 @@ record StartingPoint(
       Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
       if (sinkCluster == null && sparkStart != null && stamp.tookEffect() && !isOfFormerTopic) {
         requireNotBehind(partition, committed, sparkStart);
-        requireNothingLeft(stamp, committed, sparkStart);
       }
       return switch (stamp.scope()) {
         case TASK -> Source.GROUP;

@@ -348,7 +348,9 @@ public final class TaskTransaction {
           || !stamp.get().identity().equals(scope.identity().id())
           || !stamp.get().topicId().equals(range.topicId())
           // In an open range a truncated log may have taken an attempt back, where that is allowed.
-          || isStable && !range.isOpen() && offset.offset() < range.groupStart()) {
+          || isStable
+              && !(range.isOpen() && scope.skipsDeleted())
+              && offset.offset() < range.groupStart()) {
         throw EosKafkaException.of(
             "EOSKAFKA_OFFSETS_CHANGED",
             Map.of(
