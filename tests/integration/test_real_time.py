@@ -297,3 +297,35 @@ def test_sources_share_the_cores(job: Job) -> None:
     query = begin(job, both[0].union(both[1]), LONG_BATCH)
     wait_written(job, range(100), query)
     query.stop()
+
+
+def noop(job: Job) -> DataStreamWriter:
+    """The source without a sink of ours, for what is there now."""
+    rows = job.streams.source(job.input, {"kafka.group.id": job.group})
+    writer = rows.writeStream.format("noop").trigger(once=True)
+    return writer.option("checkpointLocation", str(job.checkpoint))
+
+
+def test_another_sink_does_not_go_on_with_what_was_read_in_real_time(job: Job) -> None:
+    job.send(*range(10))
+    query = start(job, LONG_BATCH)
+    wait_written(job, range(10), query)
+    query.stop()
+    before = job.offsets()
+    # Spark has no log of it.
+    assert "EOSKAFKA_LOG_BEHIND_GROUP" in job.streams.failure(noop(job))
+    assert job.offsets() == before
+    # The way out: a batch of our sink, which Spark logs.
+    job.send(10)
+    job.run()
+    job.streams.run(noop(job))
+
+
+def test_another_sink_takes_over_and_its_group_may_lag(job: Job) -> None:
+    job.send(*range(10))
+    job.run()
+    for first in (10, 20, 30):
+        # The group follows such a batch at the next one's start.
+        job.send(*range(first, first + 10))
+        job.streams.run(noop(job))
+    assert job.written() == [*range(10)]

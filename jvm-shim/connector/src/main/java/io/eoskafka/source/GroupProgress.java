@@ -423,7 +423,7 @@ final class GroupProgress {
     if (initialOffsets == null) {
       // Spark asks until there is a batch.
       initialOffsets = files.readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
-      if (!groupIsTheTruth) {
+      if (!groupIsTheTruth && !files.sparkHasBatches()) {
         initialOffsets.offsets().forEach(this::requireNotBeyond);
       }
     }
