@@ -197,6 +197,8 @@ def test_or_are_left_out_and_counted(streams: Streams) -> None:
     shown = sql_metrics(streams)
     assert shown["number of fetches out of a log's range"] == "1"
     assert shown["number of ranges with lost records"] == "1"
+    (source,) = query.recentProgress[0]["sources"]
+    assert source["metrics"]["offsetOutOfRange"] == source["metrics"]["dataLoss"] == "1"
 
 
 def test_prometheus_is_told_of_running_queries(streams: Streams) -> None:

@@ -117,6 +117,6 @@ final class EosKafkaBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SlotReaderFactory(UUID.randomUUID().toString(), null, options);
+    return new SlotReaderFactory(UUID.randomUUID().toString(), null, options, null);
   }
 }

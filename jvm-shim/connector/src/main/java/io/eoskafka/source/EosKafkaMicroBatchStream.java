@@ -78,6 +78,7 @@ public final class EosKafkaMicroBatchStream
   private Admin admin;
   private Topics topics;
   private OutputTopics outputs;
+  private ReadCounts counts;
   private GroupProgress progress;
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
   private boolean isAvailableNow;
@@ -139,6 +140,7 @@ public final class EosKafkaMicroBatchStream
       admin = Admin.create(client.admin("eoskafka-driver-" + run));
       topics = new Topics(admin, options, hidden);
       outputs = new OutputTopics(admin);
+      counts = ReadCounts.of(SparkContext.getOrCreate());
       progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
     }
   }
@@ -389,7 +391,8 @@ public final class EosKafkaMicroBatchStream
 
   /**
    * The first three have the built-in connector's names; records, over the partitions that this
-   * driver has. The last one is what this run has waited for so far, driver and tasks together.
+   * driver has. The others are of this run so far: what driver and tasks have waited for, and what
+   * tasks have found gone.
    */
   @Override
   public Map<String, String> metrics(Optional<Offset> latestConsumed) {
@@ -416,7 +419,11 @@ public final class EosKafkaMicroBatchStream
             "avgOffsetsBehindLatest",
             Double.toString(behind.getAverage()),
             ScanMetrics.StableOffsetWait.NAME,
-            Long.toString(progress.stableWaitMs() + tasksWaitedMs));
+            Long.toString(progress.stableWaitMs() + tasksWaitedMs),
+            ScanMetrics.OffsetOutOfRange.NAME,
+            counts.outOfRange().value().toString(),
+            ScanMetrics.DataLoss.NAME,
+            counts.losses().value().toString());
   }
 
   /** All partitions, in real-time mode: time ends their reading. */
@@ -581,7 +588,7 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SlotReaderFactory(run, progress.identity().group(), options);
+    return new SlotReaderFactory(run, progress.identity().group(), options, counts);
   }
 
   /**

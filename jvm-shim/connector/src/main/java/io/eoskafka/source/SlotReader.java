@@ -30,16 +30,19 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
   private final TaskTransaction transaction;
   private final SlotWork work;
   private final RecordRow row;
+  private final ReadCounts counts;
   private final boolean rests;
   private ConsumerRecord<byte[], byte[]> record;
   private int handedOut;
   private boolean isSlow;
   private long lookedNanos = System.nanoTime();
   private boolean hasEnded;
+  private boolean isClosed;
 
   /**
    * @param consumer null where nothing is to be read
    * @param transaction null outside task scope
+   * @param counts told at the end, or null
    * @param rests whether the consumer is to rest for it
    */
   SlotReader(
@@ -47,11 +50,13 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
       TaskTransaction transaction,
       SlotWork work,
       RecordRow row,
+      ReadCounts counts,
       boolean rests) {
     this.consumer = consumer;
     this.transaction = transaction;
     this.work = work;
     this.row = row;
+    this.counts = counts;
     this.rests = rests;
   }
 
@@ -163,6 +168,10 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
   @Override
   public void close() {
     if (consumer != null) {
+      if (counts != null && !isClosed) {
+        counts.add(consumer);
+      }
+      isClosed = true;
       consumer.release(hasEnded && rests);
     }
   }

@@ -28,19 +28,22 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
   private final boolean includeHeaders;
   private final boolean failOnDataLoss;
   private final long pollTimeoutMs;
+  private final ReadCounts counts;
   private volatile TaskScope scope;
 
   /**
    * @param sourceRun unique per run of a source or batch query; names its resting consumers
    * @param group the source's, or null for a batch query
+   * @param counts of the run, or null for a batch query
    */
-  SlotReaderFactory(String sourceRun, String group, SourceOptions options) {
+  SlotReaderFactory(String sourceRun, String group, SourceOptions options, ReadCounts counts) {
     this.sourceRun = sourceRun;
     this.group = group;
     this.client = options.client();
     this.includeHeaders = options.includeHeaders();
     this.failOnDataLoss = options.failOnDataLoss();
     this.pollTimeoutMs = options.pollTimeoutMs();
+    this.counts = counts;
   }
 
   /** Called once per batch, on the driver. */
@@ -75,6 +78,6 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                 slot.work().ranges(),
                 task.attemptNumber() > 0 || task.stageAttemptNumber() > 0);
     return new SlotReader(
-        consumer, transaction, slot.work(), new RecordRow(includeHeaders), slot.rests());
+        consumer, transaction, slot.work(), new RecordRow(includeHeaders), counts, slot.rests());
   }
 }
