@@ -287,8 +287,10 @@ def live(spark: SparkSession, console: Console | None = None) -> Iterator[Board]
             console=console or Terminal(stderr=True),
             refresh_per_second=2,
         ):
-            yield board
-            _hear_the_rest(spark)
+            try:
+                yield board
+            finally:
+                _hear_the_rest(spark)
     finally:
         spark.streams.removeListener(board)
 

@@ -128,7 +128,7 @@ BOUNDS: list[tuple[Options, str, str]] = [
     ),
     (
         {"startingOffsets": "whenever"},
-        "startingOffsets has no offsets but whenever",
+        "startingOffsets is whenever",
         "Expected e.g. .* got whenever",
     ),
     (

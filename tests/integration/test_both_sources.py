@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka import offsets
@@ -248,7 +249,12 @@ def test_a_lower_limit_waits_and_a_delay_ends_the_wait(either: Streams) -> None:
     reaches(either, output, [*range(10)], query)
     either.send(topic, 10, 11, 12)
     reaches(either, output, [*range(13)], query)
-    reports = [p for p in query.recentProgress if p.numInputRows]
+
+    def reported() -> list[Any]:
+        return [p for p in query.recentProgress if p.numInputRows]
+
+    until(lambda: len(reported()) == 2, "two reports", QUERY_S)
+    reports = reported()
     assert [p.numInputRows for p in reports] == [10, 3]
     first, second = (datetime.fromisoformat(p.timestamp.replace("Z", "+00:00")) for p in reports)
     # A trigger has its time before it looks at the clock of the delay.

@@ -54,7 +54,7 @@ def test_python_in_a_page_runs(page: Path, streams: Streams, tmp_path: Path) -> 
         for block in blocks(page):
             code = block.replace("broker:9092", streams.servers).replace("port=9095", "port=0")
             code = code.replace("/checkpoints/", f"{tmp_path}/checkpoints/")
-            code = code.replace("localhost:9092", streams.servers)
+            code = code.replace("127.0.0.1:9092", streams.servers)
             # A report comes with a batch's end.
             code = code.replace('realTime="5 minutes"', 'realTime="5 seconds"')
             if "create_topics" in code:

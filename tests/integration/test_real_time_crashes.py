@@ -45,9 +45,11 @@ def feeding(flow: Flow) -> Iterator[None]:
 def wait_written(flow: Flow) -> None:
     """Until as many records are out as are in: before the batch's end, which is far."""
 
+    wanted = flow.produced
+
     def are_out() -> bool:
         try:
-            return len(flow.outputs()) >= flow.produced
+            return len(flow.outputs()) >= wanted
         except UndecidedError:
             return False
 

@@ -278,7 +278,8 @@ def _lines(verdict: Verdict, order: bool) -> list[str]:
             "id of their own and the same key in input and output"
         )
     number_of = {fault.value: number for fault, number in verdict.faults.items()}
-    if (number_of["lost"], number_of["unexpected"]) == (verdict.inputs, verdict.outputs):
+    none_fits = (number_of["lost"], number_of["unexpected"]) == (verdict.inputs, verdict.outputs)
+    if none_fits and verdict.inputs and verdict.outputs:
         lines.append(
             "not one record is on both sides: if the query changes what they are told apart by, "
             "use --by key, --id-field or --expected"

@@ -7,6 +7,7 @@ transaction version 2 the epoch moves with each transaction.
 from __future__ import annotations
 
 import struct
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,11 @@ from kafka.record.default_records import DefaultRecordBatch
 
 _OFFSET_KEYS = (0, 1)
 _COMMITTED = 1
+_OFFSETS = "__consumer_offsets"
+_MARKERS_S = 20.0
+
+# By producer and epoch, and by topic: the kind of marker.
+Ends = dict[tuple[int, int], dict[str, int]]
 
 
 @dataclass
@@ -45,32 +51,50 @@ def transactions(data_dir: Path, output: str, group: str, source: str) -> list[T
         group: the group.
         source: the topic whose offsets it commits.
     """
+    deadline = time.monotonic() + _MARKERS_S
+    while True:
+        found, ends = _read(data_dir, output, group, source)
+        # Markers are written after a commit has been answered.
+        open_ = [ident for ident in found if not _has_ended(found[ident], ends, output)]
+        if not open_:
+            break
+        assert time.monotonic() < deadline, f"without a marker: {open_}"
+        time.sleep(0.2)
+    return [found[ident] for ident in sorted(found) if _COMMITTED in ends[ident].values()]
+
+
+def _has_ended(transaction: Transaction, ends: Ends, output: str) -> bool:
+    """Whether it has the same end wherever it has written something."""
+    mine = ends[transaction.producer, transaction.epoch]
+    places = [(output, transaction.values), (_OFFSETS, transaction.offsets)]
+    kinds = {mine.get(place) for place, has in places if has}
+    return len(kinds) == 1 and None not in kinds
+
+
+def _read(
+    data_dir: Path, output: str, group: str, source: str
+) -> tuple[dict[tuple[int, int], Transaction], Ends]:
     found: dict[tuple[int, int], Transaction] = {}
-    committed: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    ends: Ends = defaultdict(dict)
 
     def of(batch: DefaultRecordBatch) -> Transaction:
         ident = batch.producer_id, batch.producer_epoch
         return found.setdefault(ident, Transaction(*ident))
 
-    for topic in (output, "__consumer_offsets"):
+    for topic in (output, _OFFSETS):
         for batch in _batches(data_dir, topic):
             if batch.is_control_batch:
                 (marker,) = batch
-                if struct.unpack(">hh", marker.key)[1] == _COMMITTED:
-                    # A marker has the epoch after the transaction's, by transaction version 2.
-                    committed[topic].add((batch.producer_id, batch.producer_epoch - 1))
+                # A marker has the epoch after the transaction's, by transaction version 2.
+                ident = batch.producer_id, batch.producer_epoch - 1
+                ends[ident][topic] = struct.unpack(">hh", marker.key)[1]
             elif batch.is_transactional and topic == output:
                 of(batch).values += [record.value for record in batch]
             elif batch.is_transactional:
                 for record in batch:
                     if (place := _place(record.key)) is not None and place[:2] == (group, source):
                         of(batch).offsets[place[2]] = struct.unpack_from(">q", record.value, 2)[0]
-    for ident, transaction in found.items():
-        if transaction.values:
-            assert ident in committed[output], f"{transaction} has no marker in {output}"
-        if transaction.offsets:
-            assert ident in committed["__consumer_offsets"], f"{transaction} has no marker"
-    return [found[ident] for ident in sorted(found)]
+    return found, ends
 
 
 def _batches(data_dir: Path, topic: str) -> Iterator[DefaultRecordBatch]:

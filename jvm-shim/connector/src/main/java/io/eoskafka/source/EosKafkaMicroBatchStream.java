@@ -622,11 +622,19 @@ public final class EosKafkaMicroBatchStream
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
         isSynchronous ? interval : 0,
-        isSynchronous || options.isShared() || !mayEndEarly ? 0 : sink.longestTransactionMs(),
+        isSynchronous || !mayEndEarly || !endsAreOfTasks() ? 0 : sink.longestTransactionMs(),
         client,
         !options.failOnDataLoss(),
         outputs.settings(sink),
         sink.registerTopics());
+  }
+
+  /**
+   * Whether the next batch, which reads what a task has left, has the same transactional ids: a
+   * batch that splits partitions is in epoch scope, and other drivers of a group have their own.
+   */
+  private boolean endsAreOfTasks() {
+    return !options.isShared() && options.split().isNone();
   }
 
   /**

@@ -364,12 +364,12 @@ final class SlotConsumer {
     if (failOnDataLoss) {
       throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
     }
-    cursor.moveTo(isOpen ? cursor.next() : cursor.end);
-    finish(cursor);
-    noteGone(cursor);
+    finishAsGone(cursor);
   }
 
-  private void noteGone(Cursor cursor) {
+  private void finishAsGone(Cursor cursor) {
+    cursor.moveTo(isOpen ? cursor.next() : cursor.end);
+    finish(cursor);
     LOG.warn("{} is gone, and failOnDataLoss is false", cursor.partition);
     losses++;
     gone.add(cursor.partition);
@@ -378,7 +378,7 @@ final class SlotConsumer {
   }
 
   /**
-   * Called when every range is drained: what was read must be of the topics that were planned. The
+   * Called before anything is committed: what was read must be of the topics that were planned. The
    * client goes on by itself with a topic that was deleted and created again, whose records another
    * batch reads from their beginning.
    *
@@ -396,7 +396,7 @@ final class SlotConsumer {
             "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition));
       }
       if (!gone.contains(cursor.partition)) {
-        noteGone(cursor);
+        finishAsGone(cursor);
       }
     }
   }

@@ -65,7 +65,9 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
     if (consumer == null || hasEnded) {
       return false;
     }
-    long end = transaction == null ? TaskTransaction.NEVER : transaction.endNanos();
+    // Not before there is a record: a partition that gives none has a timeout of its own.
+    boolean mayEnd = transaction != null && record != null;
+    long end = mayEnd ? transaction.endNanos() : TaskTransaction.NEVER;
     boolean looks = isSlow || (++handedOut & LOOK_MASK) == 0;
     if (looks) {
       long now = System.nanoTime();

@@ -31,7 +31,7 @@ import org.apache.spark.TaskContext;
 
 /**
  * Where readers and writer of one task attempt meet: the input ranges of the task's slots and the
- * output made from them, in one transaction.
+ * output made from them, in one transaction, or in several one after the other.
  *
  * <p>A reader enters before it reads, because only the group's stable offset says where reading
  * starts. The hazard is an earlier attempt, on this or another executor, that has committed the
@@ -49,7 +49,7 @@ import org.apache.spark.TaskContext;
  *
  * <p>A task has one slot, or after {@code coalesce} several of one source. Then the first one names
  * the transactional id. Every attempt of the task reads the same slots in the same order, so a
- * retry has the same id and fences its forerunner; all slots are committed together or none is.
+ * retry has the same id and fences its forerunner.
  */
 public final class TaskTransaction {
   /** Names this JVM for the driver; executor ids repeat across runs of a query. */
