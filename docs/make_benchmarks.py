@@ -67,28 +67,25 @@ def summary() -> str:
         + " |"
     )
     latency = result("latency")["peers"] if has("latency") else {}
-    for name in ("p50", "p99") if latency else ():
-        ours = _number(latency["eoskafka"][f"{name}_ms"])
-        lines.append(
-            f"| latency at 2,000 records/s, {name} | {ours} ms | "
-            + " | ".join(
-                f"{_number(latency[label][f'{name}_ms'])} ms "
-                f"(x {latency[label][f'eoskafka_over_its_{name}']['median']:.2f})"
-                for label in _BUILT_IN
+    modes = [
+        ("latency at 2,000 records/s", "eoskafka", "eoskafka", _BUILT_IN),
+        (
+            "in real-time mode, beside Kafka Streams",
+            *("eoskafka, real-time", "real_time", _twice("Kafka Streams")),
+        ),
+    ]
+    for text, ours_label, ours_over, labels in modes:
+        for name in ("p50", "p99") if ours_label in latency else ():
+            ours = _number(latency[ours_label][f"{name}_ms"])
+            lines.append(
+                f"| {text}, {name} | {ours} ms | "
+                + " | ".join(
+                    f"{_number(latency[label][f'{name}_ms'])} ms "
+                    f"(x {latency[label][f'{ours_over}_over_its_{name}']['median']:.2f})"
+                    for label in labels
+                )
+                + " |"
             )
-            + " |"
-        )
-    for name in ("p50", "p99") if "eoskafka, real-time" in latency else ():
-        ours = _number(latency["eoskafka, real-time"][f"{name}_ms"])
-        lines.append(
-            f"| in real-time mode, {name}; Kafka Streams beside it | {ours} ms | "
-            + " | ".join(
-                f"{_number(latency[label][f'{name}_ms'])} ms "
-                f"(x {latency[label][f'real_time_over_its_{name}']['median']:.2f})"
-                for label in _twice("Kafka Streams")
-            )
-            + " |"
-        )
     where = result("throughput")
     machine, versions = where["machine"], where["versions"]
     lines += [

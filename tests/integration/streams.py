@@ -209,6 +209,11 @@ class Streams:
         found = self.admin.list_partition_offsets(wanted)
         return {tp.partition: offset.offset for tp, offset in found.items()}
 
+    def job(self, partitions: int = 2, records: int = 0) -> Job:
+        """A query from a new topic to another one, with a group and a checkpoint of its own."""
+        topic = self.topic(partitions, records)
+        return Job(self, topic, self.topic(), self.group(), self.checkpoint())
+
     # ---- groups
 
     def group(self) -> str:

@@ -31,9 +31,7 @@ PATIENT_S = 180
 @pytest.fixture
 def job(streams: Streams) -> Job:
     """Ten records in two partitions."""
-    return Job(
-        streams, streams.topic(records=10), streams.topic(), streams.group(), streams.checkpoint()
-    )
+    return streams.job(records=10)
 
 
 def in_epochs(

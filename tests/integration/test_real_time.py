@@ -32,17 +32,7 @@ def _allowed(streams: Streams) -> Iterator[None]:
 
 @pytest.fixture
 def job(streams: Streams) -> Job:
-    return new_job(streams, partitions=2)
-
-
-def new_job(streams: Streams, partitions: int, records: int = 0) -> Job:
-    return Job(
-        streams,
-        streams.topic(partitions, records),
-        streams.topic(),
-        streams.group(),
-        streams.checkpoint(),
-    )
+    return streams.job()
 
 
 def start(job: Job, batch: str = BATCH, sink: dict[str, Any] | None = None, **source: Any) -> Any:
@@ -116,7 +106,7 @@ def test_idle_slots_commit_nothing(job: Job) -> None:
 
 
 def test_slots_serve_any_number_of_partitions(streams: Streams) -> None:
-    job = new_job(streams, partitions=10, records=500)
+    job = streams.job(partitions=10, records=500)
     query = start(job, LONG_BATCH)
     wait_written(job, range(500), query)
     query.stop()

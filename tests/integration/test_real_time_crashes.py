@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import pytest
 from eoskafka.audit import UndecidedError
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, Point, Query, StartApplication, until
+from harness import Action, Application, Flow, Point, Query, StartApplication, until
 
 LONG = "10 minutes"
 SHORT = "5 seconds"
@@ -62,6 +62,16 @@ def finish(flow: Flow, query: Query) -> None:
     flow.assert_exactly_once()
 
 
+def meet(application: Application, flow: Flow, point: Point, action: Action) -> None:
+    """Once a task has got to `point` of a commit, where `action` is taken, all comes to rest."""
+    query = flow.start(application, real_time=LONG)
+    with feeding(flow):
+        wait_written(flow)
+        application.faults.arm(point, action)
+        application.faults.wait_taken(point)
+    finish(flow, query)
+
+
 @pytest.mark.parametrize(
     "point",
     [
@@ -72,12 +82,7 @@ def finish(flow: Flow, query: Query) -> None:
 def test_an_executor_killed_at_any_point_of_a_commit(
     application: Application, flow: Flow, point: Point
 ) -> None:
-    query = flow.start(application, real_time=LONG)
-    with feeding(flow):
-        wait_written(flow)
-        application.faults.arm(point, "kill")
-        application.faults.wait_taken(point)
-    finish(flow, query)
+    meet(application, flow, point, "kill")
 
 
 @pytest.mark.slow
@@ -85,12 +90,7 @@ def test_an_executor_killed_at_any_point_of_a_commit(
 def test_an_attempt_that_fails_is_repeated_from_the_last_commit(
     application: Application, flow: Flow, point: Point
 ) -> None:
-    query = flow.start(application, real_time=LONG)
-    with feeding(flow):
-        wait_written(flow)
-        application.faults.arm(point, "fail")
-        application.faults.wait_taken(point)
-    finish(flow, query)
+    meet(application, flow, point, "fail")
 
 
 def test_batches_end_and_begin_under_load(application: Application, flow: Flow) -> None:

@@ -98,13 +98,7 @@ def codegen(request: pytest.FixtureRequest, streams: Streams) -> Iterator[None]:
 
 @pytest.fixture
 def job(streams: Streams) -> Job:
-    return Job(
-        streams,
-        streams.topic(PARTITIONS, RECORDS),
-        streams.topic(),
-        streams.group(),
-        streams.checkpoint(),
-    )
+    return streams.job(PARTITIONS, RECORDS)
 
 
 def rows(job: Job) -> DataFrame:

@@ -432,19 +432,9 @@ final class GroupProgress {
 
   /** Without a log, what our sink has done since the query's start is known to the group alone. */
   private void requireNotBeyond(TopicPartition partition, long initial) {
-    long offset = reached.getOrDefault(partition, initial);
-    if (offset > initial && movedByTasks.contains(partition)) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_LOG_BEHIND_GROUP",
-          Map.of(
-              "group",
-              identity.group(),
-              "partition",
-              partition,
-              "offset",
-              offset,
-              "logged",
-              initial));
+    if (movedByTasks.contains(partition)) {
+      StartingPoint.requireNotBehind(
+          identity, partition, reached.getOrDefault(partition, initial), initial);
     }
   }
 

@@ -113,9 +113,9 @@ record StartingPoint(
   }
 
   /** Spark's log is the truth: what the group is beyond it has taken effect without it. */
-  private void requireNotBehind(
-      TopicPartition partition, OffsetAndMetadata committed, long sparkStart) {
-    if (committed.offset() > sparkStart) {
+  static void requireNotBehind(
+      Identity identity, TopicPartition partition, long committed, long sparkStart) {
+    if (committed > sparkStart) {
       throw EosKafkaException.of(
           "EOSKAFKA_LOG_BEHIND_GROUP",
           Map.of(
@@ -124,7 +124,7 @@ record StartingPoint(
               "partition",
               partition,
               "offset",
-              committed.offset(),
+              committed,
               "logged",
               sparkStart));
     }
@@ -154,14 +154,14 @@ record StartingPoint(
       boolean lastIsDecided) {
     if (logIsAhead && sparkStart != null) {
       if (committed != null && !isOfFormerTopic) {
-        requireNotBehind(partition, committed, sparkStart);
+        requireNotBehind(identity, partition, committed.offset(), sparkStart);
       }
       return Source.SPARK_LOG;
     }
     if (committed != null) {
       Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
       if (sinkCluster == null && sparkStart != null && stamp.tookEffect() && !isOfFormerTopic) {
-        requireNotBehind(partition, committed, sparkStart);
+        requireNotBehind(identity, partition, committed.offset(), sparkStart);
       }
       return switch (stamp.scope()) {
         case TASK -> Source.GROUP;
