@@ -1,7 +1,8 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos handover migration registration bench soak check clean docs
+.PHONY: help build demo test test-all model chaos handover migration registration bench soak \
+	real-time-soak check clean docs
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -62,6 +63,9 @@ registration: build ## requests per transaction with and without registerTopics,
 
 soak: build ## ten thousand epochs, and what they leave behind (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak
+
+real-time-soak: build ## an hour in real-time mode, and what it does to memory and latency
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.real_time_soak
 
 check: $(VENV) ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from eoskafka.audit import Fault
 from eoskafka.bench.count import Count
-from eoskafka.bench.latency import Arrivals, Run, Settings
+from eoskafka.bench.latency import Run, Settings
 from eoskafka.bench.latency_report import LatencyReport, describe
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, STREAMS, Peer
 from eoskafka.bench.plots import draw
 from eoskafka.bench.rounds import Result
 from eoskafka.bench.stage import Machine
+from eoskafka.bench.stream import Arrivals
 
 SETTINGS = Settings(rate=2, seconds=1, warm_up_s=1, record_bytes=16, partitions=1, rounds=2)
 RIGHT = Count(4, dict.fromkeys(Fault, 0), ())
@@ -25,7 +26,7 @@ def value(n: int, sent_ns: int) -> bytes:
 
 
 def faults(found: list[bytes]) -> dict[str, int]:
-    arrivals = Arrivals(SETTINGS)
+    arrivals = Arrivals(SETTINGS.stream())
     for each in found:
         arrivals.take(each, 3_000_000)
     assert arrivals.count().records == len(found)
@@ -50,7 +51,7 @@ def test_a_wrong_output_is_found(found: list[bytes], expected: dict[str, int]) -
 
 
 def test_a_latency_is_from_sending_to_the_first_arrival() -> None:
-    arrivals = Arrivals(SETTINGS)
+    arrivals = Arrivals(SETTINGS.stream())
     arrivals.take(value(2, 1_000_000), 3_500_000)
     arrivals.take(value(2, 1_000_000), 9_000_000)
     assert arrivals.latencies_ms()[2] == 2.5

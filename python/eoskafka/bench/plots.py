@@ -20,14 +20,19 @@ _DPI = 130
 
 
 def draw(result: dict[str, Any], file: Path) -> None:
-    """Draw the result of `throughput`, `latency` or `scale`.
+    """Draw the result of `throughput`, `latency`, `interval` or `scale`.
 
     Args:
         result: what `as_json` of its report gives.
         file: its suffix says in what form, `.png` or `.svg` for instance.
     """
-    kind = {"throughput": _throughput, "latency": _latency, "scale": _scale}[result["benchmark"]]
-    figure = kind(result)
+    kinds = {
+        "throughput": _throughput,
+        "latency": _latency,
+        "interval": _interval,
+        "scale": _scale,
+    }
+    figure = kinds[result["benchmark"]](result)
     figure.tight_layout()
     figure.savefig(file, dpi=_DPI)
     plt.close(figure)
@@ -66,6 +71,37 @@ def _latency(result: dict[str, Any]) -> Any:
     axes.barh(list(peers), [of["p50_ms"]["median"] for of in peers.values()], color=colours)
     axes.set_xlabel("milliseconds: p50 dark, p99 light")
     axes.invert_yaxis()
+    return figure
+
+
+def _interval(result: dict[str, Any]) -> Any:
+    figure, axes = plt.subplots(figsize=(8, 4.5))
+    of = result["intervals"]
+    for name, style in (("p50", "o-"), ("p99", "o--")):
+        found = [each for each in of if each[f"{name}_ms"]]
+        axes.plot(
+            [each["interval_ms"] for each in found],
+            [each[f"{name}_ms"]["median"] for each in found],
+            style,
+            color=OURS,
+            label=f"latency, {name}",
+        )
+    axes.set_xlabel("commitIntervalMs")
+    axes.set_ylabel("milliseconds, end to end")
+    axes.set_ylim(bottom=0)
+    rows = axes.twinx()
+    found = [each for each in of if each["rows_per_s"]]
+    rows.plot(
+        [each["interval_ms"] for each in found],
+        [each["rows_per_s"]["median"] / 1e3 for each in found],
+        "s-",
+        color=OTHERS,
+        label="throughput",
+    )
+    rows.set_ylabel("thousand rows per second, of a backlog")
+    rows.set_ylim(bottom=0)
+    lines = [*axes.get_lines(), *rows.get_lines()]
+    axes.legend(lines, [str(line.get_label()) for line in lines], fontsize=8, loc="lower right")
     return figure
 
 

@@ -58,6 +58,8 @@ _SESSION = {
     "spark.driver.extraJavaOptions": "--add-exports="
     "java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",
 }
+# Of real-time mode: Spark's default.
+_BATCH = "5 minutes"
 CORES = 2
 _MASTER = f"local[{CORES}]"
 
@@ -169,6 +171,15 @@ class Stage:
             query.stop()
             self.clear_heap()
         return query
+
+    def start(
+        self, peer: Peer, rows: DataFrame, topic: str, options: dict[str, str]
+    ) -> StreamingQuery:
+        """Start a query without end: one micro-batch after another, or in real-time mode."""
+        writer = self.writer(peer, rows, topic).options(**options)
+        if peer.real_time:
+            writer = writer.outputMode("update").trigger(realTime=_BATCH)  # type: ignore[call-overload]
+        return writer.start()
 
     def clear_heap(self) -> None:
         """What a run has left in the heap is not the next one's to clear away."""

@@ -181,6 +181,49 @@ def latency(
     )
 
 
+@app.command(epilog="Example: eoskafka bench interval --intervals-ms 20,100 --rounds 1")
+def interval(
+    intervals_ms: Annotated[
+        str, typer.Option(help="Values of commitIntervalMs, with commas between them.")
+    ] = "10,25,50,100,250",
+    rate: Annotated[int, typer.Option(help="Records per second.", min=1)] = 2_000,
+    seconds: Annotated[int, typer.Option(help="Of each timed run at that rate.", min=1)] = 30,
+    warm_up: Annotated[int, typer.Option(help="Seconds before, not timed.", min=0)] = 10,
+    record_bytes: Annotated[int, typer.Option(help="Bytes of each value.", min=16)] = 100,
+    partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
+    backlog: Annotated[
+        int, typer.Option(help="Records that are there when a query starts.", min=1)
+    ] = 4_000_000,
+    rounds: Annotated[int, typer.Option(help="Timed runs of each interval.", min=1)] = 3,
+    bootstrap_servers: Servers = None,
+    output: OutputFormat = Format.TEXT,
+    file: OutputFile = None,
+    plot: PlotFile = None,
+) -> None:
+    """Latency in real-time mode at a steady rate, and rows per second from a backlog, by the commit
+    interval.
+
+    Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
+    """
+    _require_extras()
+    from eoskafka.bench.interval import Settings, measure
+    from eoskafka.bench.interval_report import IntervalReport, describe
+    from eoskafka.bench.latency import Settings as Stream
+
+    settings = Settings(
+        _numbers(intervals_ms, "--intervals-ms"),
+        Stream(rate, seconds, warm_up, record_bytes, partitions, rounds, ()),
+        backlog,
+        rounds,
+    )
+    _report(
+        lambda: IntervalReport(measure(settings, _Messages(describe), bootstrap_servers)),
+        output,
+        file,
+        plot,
+    )
+
+
 @app.command(epilog="Example: eoskafka bench scale --partitions 10,100 --rounds 1")
 def scale(
     records: Annotated[int, typer.Option(help="Of each input by partitions.", min=1)] = 1_000_000,

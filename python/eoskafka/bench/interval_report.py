@@ -1,0 +1,112 @@
+"""What the benchmark of commit intervals says in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.table import Table
+
+from eoskafka.bench.interval import BACKLOG, Run
+from eoskafka.bench.summary import (
+    Spread,
+    Summary,
+    as_dict,
+    count_as_json,
+    describe_faults,
+    median_text,
+    new_table,
+    ratio_of,
+    round_name,
+)
+
+_VALUES: dict[str, Callable[[Run], float | None]] = {
+    "p50_ms": lambda run: run.p50_ms,
+    "p99_ms": lambda run: run.p99_ms,
+    "rows_per_s": lambda run: run.rows_per_s,
+}
+
+
+class IntervalReport(Summary[Run]):
+    """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
+
+    def intervals_ms(self) -> list[int]:
+        """What was run, in its order."""
+        return list(dict.fromkeys(run.interval_ms for run in self.result.runs))
+
+    def spread(self, interval_ms: int, name: str) -> Spread | None:
+        """Over the rounds that were right, `p50_ms`, `p99_ms` or `rows_per_s`."""
+        return Spread.of(self._values(interval_ms, name))
+
+    def throughput_kept(self, interval_ms: int) -> Spread | None:
+        """Rows per second over those of the longest interval."""
+        longest = self._values(max(self.intervals_ms()), "rows_per_s")
+        return ratio_of(self._values(interval_ms, "rows_per_s"), longest)
+
+    def heading(self) -> str:
+        """What was run."""
+        s = self.result.settings
+        return (
+            f"real-time mode, {s.stream.partitions} partitions, {s.rounds} rounds: "
+            f"{s.stream.rate:,} records/s of {s.stream.record_bytes:,} B for {s.stream.seconds} s "
+            f"after {s.stream.warm_up_s} s, and {s.backlog:,} at once"
+        )
+
+    def table(self) -> Table:
+        """One row per interval."""
+        table = new_table("commitIntervalMs", "p50, ms", "p99, ms", "rows/s", "of the longest's")
+        for interval in self.intervals_ms():
+            table.add_row(
+                str(interval),
+                *(median_text(self.spread(interval, name), ",.0f") for name in _VALUES),
+                median_text(self.throughput_kept(interval), ".2f"),
+            )
+        return table
+
+    def lines(self) -> list[str]:
+        """What follows the table."""
+        return [f"no time: {describe(run)}" for run in self.wrong]
+
+    def as_json(self) -> dict[str, object]:
+        """Everything, for a file."""
+        return {
+            **self.json_head("interval"),
+            "intervals": [
+                {
+                    "interval_ms": interval,
+                    **{name: as_dict(self.spread(interval, name)) for name in _VALUES},
+                    "throughput_kept": as_dict(self.throughput_kept(interval)),
+                }
+                for interval in self.intervals_ms()
+            ],
+            "runs": [
+                {
+                    "part": run.part,
+                    "interval_ms": run.interval_ms,
+                    "round": run.round,
+                    **{
+                        name: value(run) if run.count.is_right else None
+                        for name, value in _VALUES.items()
+                    },
+                    **count_as_json(run.count),
+                }
+                for run in self.result.runs
+            ],
+        }
+
+    def _values(self, interval_ms: int, name: str) -> list[float | None]:
+        part = BACKLOG if name == "rows_per_s" else "latency"
+        return [
+            _VALUES[name](run) if run.count.is_right else None
+            for run in self.timed()
+            if (run.part, run.interval_ms) == (part, interval_ms)
+        ]
+
+
+def describe(run: Run) -> str:
+    """A run in one line."""
+    text = f"{round_name(run.round)}, {run.part}, a commit every {run.interval_ms} ms"
+    if not run.count.is_right:
+        return f"{text}: {run.count.records:,} out, {describe_faults(run.count)}"
+    if run.rows_per_s is not None:
+        return f"{text}: {run.rows_per_s:,.0f} rows/s"
+    return f"{text}: p50 {run.p50_ms:,.0f} ms, p99 {run.p99_ms:,.0f} ms"
