@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ RESULTS = ROOT / "reports" / "bench"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
 
 _BUILT_IN = ("built-in", "built-in, eoskafka's settings")
+_REAL_TIME = "eoskafka, real-time"
+_LATENCIES = ("latency", "latency-20k", "latency-2p")
 _PART = "<!-- {name}: made by make docs -->"
 
 
@@ -66,19 +70,22 @@ def summary() -> str:
         )
         + " |"
     )
-    latency = result("latency")["peers"] if has("latency") else {}
+    streams = _twice("Kafka Streams")
     modes = [
-        ("latency at 2,000 records/s", "eoskafka", "eoskafka", _BUILT_IN),
-        (
-            "in real-time mode, beside Kafka Streams",
-            *("eoskafka, real-time", "real_time", _twice("Kafka Streams")),
-        ),
+        ("latency", "in micro-batches", "eoskafka", "eoskafka", _BUILT_IN),
+        ("latency", "in real-time mode", _REAL_TIME, "real_time", _BUILT_IN),
+        ("latency", "in real-time mode; Kafka Streams", _REAL_TIME, "real_time", streams),
+        ("latency-20k", "in real-time mode; Kafka Streams", _REAL_TIME, "real_time", streams),
     ]
-    for text, ours_label, ours_over, labels in modes:
+    for file, text, ours_label, ours_over, labels in modes:
+        if not has(file):
+            continue
+        found = result(file)
+        latency = found["peers"]
         for name in ("p50", "p99") if ours_label in latency else ():
             ours = _number(latency[ours_label][f"{name}_ms"])
             lines.append(
-                f"| {text}, {name} | {ours} ms | "
+                f"| {name} at {found['settings']['rate']:,} records/s {text} | {ours} ms | "
                 + " | ".join(
                     f"{_number(latency[label][f'{name}_ms'])} ms "
                     f"(x {latency[label][f'{ours_over}_over_its_{name}']['median']:.2f})"
@@ -99,7 +106,13 @@ def summary() -> str:
 
 def details() -> str:
     """For docs/benchmarks.md: a table for each benchmark that has been run."""
-    parts = {"throughput": _throughput, "latency": _latency, "scale": _scale, "epoch": _epoch}
+    parts: dict[str, Callable[[], str]] = {
+        "throughput": _throughput,
+        **{name: partial(_latency, name) for name in _LATENCIES},
+        "interval": _interval,
+        "scale": _scale,
+        "epoch": _epoch,
+    }
     return "\n\n".join(part() for name, part in parts.items() if has(name))
 
 
@@ -142,15 +155,16 @@ def _throughput() -> str:
     return "\n".join(lines)
 
 
-def _latency() -> str:
-    found = result("latency")
+def _latency(name: str) -> str:
+    found = result(name)
     given = found["settings"]
     lines = [
-        f"**Latency**: {given['rate']:,} records/s of {given['record_bytes']} B, {given['rounds']} "
-        f"rounds of {given['seconds']} s",
+        f"**Latency**: {given['rate']:,} records/s of {given['record_bytes']} B, "
+        f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s",
         "",
-        "| peer | p50 | p99 | a batch | of it Spark's two log entries | reading and writing |",
-        "|---|---|---|---|---|---|",
+        "| peer | p50 | p99 | real-time / its p50 | p99 | a batch "
+        "| of it Spark's two log entries | reading and writing |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for label, peer in found["peers"].items():
         runs = [run for run in found["runs"] if run["peer"] == label]
@@ -166,9 +180,36 @@ def _latency() -> str:
             ]
             middle = [sorted(each)[len(each) // 2] for each in zip(*parts, strict=True)]
             batch = "| " + " | ".join(f"{ms:,.0f} ms" for ms in middle) + " |"
+        ratios = [
+            f"{peer[f'real_time_over_its_{each}']['median']:.2f}" if label != _REAL_TIME else ""
+            for each in ("p50", "p99")
+        ]
         lines.append(
-            f"| {label} | {_number(peer['p50_ms'])} ms | {_number(peer['p99_ms'])} ms {batch}"
+            f"| {label} | {_number(peer['p50_ms'])} ms | {_number(peer['p99_ms'])} ms "
+            f"| {' | '.join(ratios)} {batch}"
         )
+    return "\n".join(lines)
+
+
+def _interval() -> str:
+    found = result("interval")
+    given = found["settings"]
+    stream = given["stream"]
+    lines = [
+        f"**Commit intervals** in real-time mode: {stream['rate']:,} records/s for "
+        f"{stream['seconds']} s, and {given['backlog']:,} records at once, {given['rounds']} "
+        "rounds each",
+        "",
+        "| `commitIntervalMs` | p50 | p99 | flush | offsets | end | rows/s of a backlog "
+        "| of the longest's |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {of['interval_ms']} | {_number(of['p50_ms'])} ms | {_number(of['p99_ms'])} ms | "
+        + " | ".join(f"{_number(of['transaction_ms'][p], 1)} ms" for p in of["transaction_ms"])
+        + f" | {_number(of['rows_per_s'])} | {_number(of['throughput_kept'], 2)} |"
+        for of in found["intervals"]
+    ]
     return "\n".join(lines)
 
 
@@ -253,7 +294,7 @@ def main() -> None:
 
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
-    for name in filter(has, ("throughput", "latency", "scale")):
+    for name in filter(has, ("throughput", *_LATENCIES, "interval", "scale")):
         draw(result(name), RESULTS / f"{name}.png")
 
 

@@ -2,9 +2,9 @@
 
 A round is a campaign of its own: new brokers, each kind of fault once in an order of its own, then
 some of them two at a time, then Spark's start without Kafka, to compare a driver's restart with.
-Rounds take turns between a plan in the JVM, one in Python, and one in epoch scope. Each round that
-is over is kept in the state folder, so a run that was interrupted goes on with the next one. The
-report is written anew after every round.
+Rounds take turns between a plan in the JVM, one in Python, one in epoch scope, and one in real-time
+mode; `--only` has one of them alone. Each round that is over is kept in the state folder, so a run
+that was interrupted goes on with the next one. The report is written anew after every round.
 
 `--replay JOURNAL` does the faults of one `faults.jsonl` again instead, with the targets and not
 before the times that it names, and writes no report. A round in which anything was wrong leaves its
@@ -29,10 +29,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from faults.campaign import Campaign, Journal
+from faults.campaign import REAL_TIME, Campaign, Journal
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TRANSFORMS = ("exclaim", "exclaim_in_pandas", "repartitioned")
+TRANSFORMS = ("exclaim", "exclaim_in_pandas", "repartitioned", REAL_TIME)
 PAIRS = 4
 
 
@@ -41,6 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=35, help="start no round after this time")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; then counted up")
+    parser.add_argument("--only", choices=TRANSFORMS, help="rounds of this plan alone")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "chaos")
     parser.add_argument("--report", type=Path, default=ROOT / "reports" / "chaos.md")
     parser.add_argument("--replay", type=Path, metavar="JOURNAL", help="do its faults again")
@@ -53,7 +54,7 @@ def main() -> int:
     while spent < arguments.minutes * 60:
         seed = arguments.seed + len(done)
         print(f"round {len(done) + 1}, seed {seed}", flush=True)
-        outcome = run_round(arguments.state, seed)
+        outcome = run_round(arguments.state, seed, arguments.only)
         done.append(outcome)
         spent += outcome["seconds"]
         kept = arguments.state / f"round-{seed:05}.json"
@@ -65,10 +66,10 @@ def main() -> int:
     return 1 if any(outcome["error"] or outcome["findings"] for outcome in done) else 0
 
 
-def run_round(state: Path, seed: int) -> dict[str, Any]:
+def run_round(state: Path, seed: int, only: str | None) -> dict[str, Any]:
     """One campaign; its folder is kept if anything was wrong."""
     rng = random.Random(seed)
-    transform = TRANSFORMS[seed % len(TRANSFORMS)]
+    transform = only or TRANSFORMS[seed % len(TRANSFORMS)]
     kinds = Campaign.kinds(transform)
     rng.shuffle(kinds)
     kinds += [

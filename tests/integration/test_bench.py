@@ -63,6 +63,23 @@ def test_latency_of_every_peer(cluster: LocalCluster) -> None:
     assert left(cluster) == []
 
 
+def test_intervals_with_a_plot(cluster: LocalCluster, tmp_path: Path) -> None:
+    plot = tmp_path / "interval.png"
+    printed = bench(
+        *("interval", "--bootstrap-servers", cluster.bootstrap_servers, "--rounds", "1"),
+        *("--intervals-ms", "10,50", "--rate", "100", "--seconds", "2", "--warm-up", "1"),
+        *("--partitions", "2", "--backlog", "300000", "--plot", str(plot)),
+    )
+    intervals = printed["intervals"]
+    assert isinstance(intervals, list)
+    assert [each["interval_ms"] for each in intervals] == [10, 50]
+    for each in intervals:
+        assert 0 < each["p50_ms"]["median"] <= each["p99_ms"]["median"]
+        assert each["rows_per_s"]["median"] > 0
+    assert left(cluster) == []
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
 def test_scale_with_a_plot(tmp_path: Path) -> None:
     plot = tmp_path / "scale.png"
     printed = bench(

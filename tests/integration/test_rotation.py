@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
+from harness import Flow, StartApplication, compile_to_jar
 from harness.segments import Transaction, transactions
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
@@ -182,6 +184,21 @@ def test_a_task_whose_operators_hold_rows_back_commits_once(
     committed = found(job, cluster)
     assert len(committed) == PARTITIONS
     require_each_in_its_own(job, committed, lambda _: 1)
+
+
+def test_a_task_whose_rows_become_columns_commits_once(
+    start_application: StartApplication, flow: Flow, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    extension = {
+        "spark.jars": str(compile_to_jar(tmp_path)),
+        "spark.sql.extensions": "testing.Columnar",
+    }
+    application = start_application("local[2]", extension)
+    flow.produce(20_000)
+    flow.start(application, sink={"commitIntervalMs": "1"}).wait_done()
+    flow.assert_exactly_once()
+    committed = transactions(cluster.data_dir, flow.output, flow.group, flow.input)
+    assert len([each for each in committed if each.values]) == flow.partitions
 
 
 def test_a_batch_that_takes_long_commits_before_its_transaction_times_out(

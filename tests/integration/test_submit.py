@@ -146,7 +146,9 @@ def test_a_job_that_is_killed_told_to_end_and_submitted_again(
     assert written(cluster) == [*range(40_000)]
 
 
-@pytest.mark.parametrize(("how", "queries"), [("stops", 2), ("swallows", 1), ("restarts", 1)])
+@pytest.mark.parametrize(
+    ("how", "queries"), [("stops", 2), ("swallows", 1), ("restarts", 1), ("dawdles", 1)]
+)
 def test_sigterm_ends_programs_that_handle_errors_themselves(
     how: str,
     queries: int,

@@ -3,6 +3,10 @@
 Two parts for each interval, in turn: *latency*, as `latency.py` measures it, at a steady rate; and
 *backlog*, a topic that is full when the query starts, read as fast as it goes. Its time is from the
 first commit that the group shows to the one at the topic's end, so a query's start is not in it.
+
+Where a record's time goes follows from the part *latency*: the wait for a commit, and what a commit
+takes, which Kafka's client tells by its own metrics. How many transactions there were is the epoch
+of their producers: by transaction version 2 it goes up by one with each.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from eoskafka.bench.rounds import Result, Watcher, in_rounds
 from eoskafka.bench.stage import Input, Stage, stage
 
 LATENCY, BACKLOG = "latency", "backlog"
+# By the names of Kafka's client.
+_PARTS = {"flush": "flush", "offsets": "txn-send-offsets", "end": "txn-commit"}
 _LOOK_S = 0.01
 # Without a commit.
 _IDLE_S = 60.0
@@ -57,6 +63,9 @@ class Run:
         p50_ms: of the part *latency*; None in the other.
         p99_ms: likewise.
         rows_per_s: of the part *backlog*; None in the other.
+        transactions: of the part *latency*, how many were committed; 0 in the other.
+        transaction_ms: mean times of these, by part: until records are with the brokers (`flush`),
+            offsets sent (`offsets`), and the end answered (`end`); empty in the other.
         count: what came out.
     """
 
@@ -66,6 +75,8 @@ class Run:
     p50_ms: float | None
     p99_ms: float | None
     rows_per_s: float | None
+    transactions: int
+    transaction_ms: dict[str, float]
     count: Count
 
 
@@ -84,8 +95,7 @@ def _run(there: Stage, settings: Settings, given: Input, case: tuple[str, int], 
     part, interval_ms = case
     name = f"{part}-{interval_ms}-{number}"
     if part == LATENCY:
-        found = latency.run(there, settings.stream, REAL_TIME, number, name, interval_ms)
-        return Run(part, interval_ms, number, found.p50_ms, found.p99_ms, None, found.count)
+        return _steady(there, settings.stream, name, interval_ms, number)
     with there.output(name, given.partitions) as topic:
         with _query(there, given, name, interval_ms) as query:
             rows_per_s = _drained(there, query, topic, given.records)
@@ -96,7 +106,38 @@ def _run(there: Stage, settings: Settings, given: Input, case: tuple[str, int], 
             record_bytes=given.record_bytes,
             keyed=given.keyed,
         )
-    return Run(part, interval_ms, number, None, None, rows_per_s, counted)
+    return Run(BACKLOG, interval_ms, number, None, None, rows_per_s, 0, {}, counted)
+
+
+def _steady(
+    there: Stage, stream: latency.Settings, name: str, interval_ms: int, number: int
+) -> Run:
+    transactions: list[tuple[int, dict[str, float]]] = []
+    found = latency.run(
+        *(there, stream, REAL_TIME, number, name, interval_ms),
+        look=lambda: transactions.append(_transactions(there, there.prefix + name)),
+    )
+    return Run(
+        *(LATENCY, interval_ms, number, found.p50_ms, found.p99_ms, None, *transactions[0]),
+        found.count,
+    )
+
+
+def _transactions(there: Stage, group: str) -> tuple[int, dict[str, float]]:
+    """How many a running query has committed since its start, and their mean times in ms."""
+    ids = [
+        listed.transactional_id
+        for each in there.admin.list_transactions().values()
+        for listed in each
+        if f"-{group}-" in listed.transactional_id
+    ]
+    number = sum(each.producer_epoch for each in there.admin.describe_transactions(ids).values())
+    if not number:
+        raise BenchError(f"no transactions of {group} are known, or not by version 2")
+    return number, {
+        part: there.producer_metric(group, f"{name}-time-ns-total") / 1e6 / number
+        for part, name in _PARTS.items()
+    }
 
 
 @contextmanager

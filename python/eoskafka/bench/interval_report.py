@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rich.table import Table
 
-from eoskafka.bench.interval import BACKLOG, Run
+from eoskafka.bench.interval import BACKLOG, LATENCY, Run
 from eoskafka.bench.summary import (
     Spread,
     Summary,
@@ -24,6 +24,7 @@ _VALUES: dict[str, Callable[[Run], float | None]] = {
     "p99_ms": lambda run: run.p99_ms,
     "rows_per_s": lambda run: run.rows_per_s,
 }
+_PARTS = ("flush", "offsets", "end")
 
 
 class IntervalReport(Summary[Run]):
@@ -42,6 +43,12 @@ class IntervalReport(Summary[Run]):
         longest = self._values(max(self.intervals_ms()), "rows_per_s")
         return ratio_of(self._values(interval_ms, "rows_per_s"), longest)
 
+    def transaction_ms(self, interval_ms: int, part: str) -> Spread | None:
+        """Over the rounds that were right, a transaction's mean time for a part of it."""
+        return Spread.of(
+            run.transaction_ms[part] for run in self._right(interval_ms) if run.transaction_ms
+        )
+
     def heading(self) -> str:
         """What was run."""
         s = self.result.settings
@@ -53,12 +60,16 @@ class IntervalReport(Summary[Run]):
 
     def table(self) -> Table:
         """One row per interval."""
-        table = new_table("commitIntervalMs", "p50, ms", "p99, ms", "rows/s", "of the longest's")
+        table = new_table(
+            *("commitIntervalMs", "p50, ms", "p99, ms", "rows/s", "of the longest's"),
+            *(f"{part}, ms" for part in _PARTS),
+        )
         for interval in self.intervals_ms():
             table.add_row(
                 str(interval),
                 *(median_text(self.spread(interval, name), ",.0f") for name in _VALUES),
                 median_text(self.throughput_kept(interval), ".2f"),
+                *(median_text(self.transaction_ms(interval, part), ".1f") for part in _PARTS),
             )
         return table
 
@@ -75,6 +86,9 @@ class IntervalReport(Summary[Run]):
                     "interval_ms": interval,
                     **{name: as_dict(self.spread(interval, name)) for name in _VALUES},
                     "throughput_kept": as_dict(self.throughput_kept(interval)),
+                    "transaction_ms": {
+                        part: as_dict(self.transaction_ms(interval, part)) for part in _PARTS
+                    },
                 }
                 for interval in self.intervals_ms()
             ],
@@ -87,6 +101,8 @@ class IntervalReport(Summary[Run]):
                         name: value(run) if run.count.is_right else None
                         for name, value in _VALUES.items()
                     },
+                    "transactions": run.transactions,
+                    "transaction_ms": run.transaction_ms,
                     **count_as_json(run.count),
                 }
                 for run in self.result.runs
@@ -94,12 +110,18 @@ class IntervalReport(Summary[Run]):
         }
 
     def _values(self, interval_ms: int, name: str) -> list[float | None]:
-        part = BACKLOG if name == "rows_per_s" else "latency"
+        part = BACKLOG if name == "rows_per_s" else LATENCY
         return [
             _VALUES[name](run) if run.count.is_right else None
-            for run in self.timed()
-            if (run.part, run.interval_ms) == (part, interval_ms)
+            for run in self._of(interval_ms)
+            if run.part == part
         ]
+
+    def _right(self, interval_ms: int) -> list[Run]:
+        return [run for run in self._of(interval_ms) if run.count.is_right]
+
+    def _of(self, interval_ms: int) -> list[Run]:
+        return [run for run in self.timed() if run.interval_ms == interval_ms]
 
 
 def describe(run: Run) -> str:
@@ -109,4 +131,8 @@ def describe(run: Run) -> str:
         return f"{text}: {run.count.records:,} out, {describe_faults(run.count)}"
     if run.rows_per_s is not None:
         return f"{text}: {run.rows_per_s:,.0f} rows/s"
-    return f"{text}: p50 {run.p50_ms:,.0f} ms, p99 {run.p99_ms:,.0f} ms"
+    parts = ", ".join(f"{part} {ms:.1f} ms" for part, ms in run.transaction_ms.items())
+    return (
+        f"{text}: p50 {run.p50_ms:,.0f} ms, p99 {run.p99_ms:,.0f} ms; "
+        f"{run.transactions:,} transactions, {parts}"
+    )

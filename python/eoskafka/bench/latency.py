@@ -9,7 +9,7 @@ Every record must come out once.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -111,6 +111,7 @@ def run(
     number: int,
     name: str | None = None,
     interval_ms: int | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> Run:
     """One run.
 
@@ -121,6 +122,7 @@ def run(
         number: of the round.
         name: of its topics, new to the cluster; by default peer and round.
         interval_ms: eoskafka's `commitIntervalMs`; None for its default.
+        look: called when everything has come out, while the peer still runs.
 
     Raises:
         BenchError: the query has failed, or the input was not written in time.
@@ -139,6 +141,7 @@ def run(
         with _running(there, peer, source, name, options, settings.warm_up_s, durations), reader:
             feed(there.bootstrap_servers, input_topic, stream)
             reader.wait()
+            look()
     latencies = arrivals.latencies_ms()[settings.warm_up_s * settings.rate :]
     p50, p99, greatest = np.percentile(latencies, [50, 99, 100])
     medians = {part: float(np.median(each)) for part, each in durations.items()}
@@ -171,7 +174,8 @@ def _running(
         ):
             yield
         return
-    rows = there.source(peer, source).select("key", "value")
+    group = {"kafka.group.id": there.prefix + name} if peer.format == EOSKAFKA.format else {}
+    rows = there.source(peer, source, **group).select("key", "value")
     query = there.start(peer, rows, name, options)
     try:
         deadline = time.monotonic() + _START_S

@@ -251,7 +251,7 @@ def _requests(there: Stage) -> Run:
                     run_records=1,
                 )
                 _wait_idle(query, 2 * end)
-                sent.append(_sent(there, topic))
+                sent.append(there.producer_metric(topic, "request-total"))
         finally:
             query.stop()
         counted = count(
@@ -299,16 +299,3 @@ def _read(query: StreamingQuery) -> int:
         return 0
     (partitions,) = json.loads(last.sources[0].endOffset).values()
     return sum(partitions.values())
-
-
-def _sent(there: Stage, group: str) -> float:
-    """Requests that all producers of a group's query have sent, by their `request-total`."""
-    jvm = there.spark.sparkContext._jvm
-    assert jvm is not None
-    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    names = beans.queryNames(
-        jvm.javax.management.ObjectName("kafka.producer:type=producer-metrics,*"), None
-    )
-    return sum(
-        float(beans.getAttribute(name, "request-total")) for name in names if group in str(name)
-    )

@@ -181,6 +181,18 @@ class Stage:
             writer = writer.outputMode("update").trigger(realTime=_BATCH)  # type: ignore[call-overload]
         return writer.start()
 
+    def producer_metric(self, group: str, name: str) -> float:
+        """A metric of Kafka's client, added up over the producers of a group's running query."""
+        jvm = self.spark.sparkContext._jvm
+        assert jvm is not None
+        beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+        names = beans.queryNames(
+            jvm.javax.management.ObjectName("kafka.producer:type=producer-metrics,*"), None
+        )
+        return sum(
+            float(beans.getAttribute(each, name)) for each in names if f"-{group}-" in str(each)
+        )
+
     def clear_heap(self) -> None:
         """What a run has left in the heap is not the next one's to clear away."""
         self.spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
@@ -329,8 +341,9 @@ def _session(folder: Path, jars: list[Path]) -> Iterator[SparkSession]:
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
     spark = eoskafka.configure(builder, real_time=True).getOrCreate()
-    # Spark repeats for each query what has no bearing on it.
-    spark.sparkContext.setLogLevel("ERROR")
+    # Spark repeats for each query what has no bearing on it, and calls it an error when a batch in
+    # real-time mode is stopped. What fails a query comes as an exception.
+    spark.sparkContext.setLogLevel("FATAL")
     try:
         yield spark
     finally:

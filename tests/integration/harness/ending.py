@@ -4,7 +4,8 @@
 
 HOW is `stops` (two queries, and Spark is stopped whatever happens), `swallows` (a function of
 `foreachBatch` that takes every error for its own), `restarts` (a query that fails is started
-again), or `once` (until the input is used up, and with nothing of its own).
+again), `dawdles` (a batch takes a minute), or `once` (until the input is used up, and with nothing
+of its own).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def main() -> None:
         .load()
         .select("key", "value")
     )
+    if how == "dawdles":
+        rows = rows.where("coalesce(java_method('java.lang.Thread', 'sleep', 60L), '') != 'never'")
 
     def writer(number: int) -> Any:
         each = rows.withColumn("topic", lit(f"{made}-{number}"))
@@ -54,6 +57,8 @@ def main() -> None:
             spark.streams.awaitAnyTermination()
         finally:
             spark.stop()
+    elif how == "dawdles":
+        start(0).awaitTermination()
     elif how == "swallows":
         writer(0).foreachBatch(write).start().awaitTermination()
     elif how == "restarts":

@@ -1,0 +1,87 @@
+"""The benchmark of commit intervals: what is right is summed up, by part and interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from eoskafka.audit import Fault
+from eoskafka.bench import interval, latency
+from eoskafka.bench.count import Count
+from eoskafka.bench.interval import BACKLOG, LATENCY, Run, Settings
+from eoskafka.bench.interval_report import IntervalReport, describe
+from eoskafka.bench.plots import draw
+from eoskafka.bench.rounds import Result
+from eoskafka.bench.stage import Machine
+from eoskafka.cli import app
+
+STREAM = latency.Settings(2_000, 30, 10, 100, 8, 2, ())
+SETTINGS = Settings((10, 100), STREAM, 1_000, 2)
+RIGHT = Count(1_000, dict.fromkeys(Fault, 0), ())
+LOSSY = Count(999, {**RIGHT.faults, Fault.LOST: 1}, ())
+
+
+def steady(interval_ms: int, number: int, p50: float, counted: Count = RIGHT) -> Run:
+    parts = {"flush": 3.0 * number, "offsets": 1.0, "end": 2.0}
+    return Run(LATENCY, interval_ms, number, p50, 2 * p50, None, 50, parts, counted)
+
+
+def backlog(interval_ms: int, number: int, rows_per_s: float, counted: Count = RIGHT) -> Run:
+    return Run(BACKLOG, interval_ms, number, None, None, rows_per_s, 0, {}, counted)
+
+
+def report(*runs: Run) -> IntervalReport:
+    return IntervalReport(Result(SETTINGS, Machine(2, "17", "4.2.0"), runs))
+
+
+ROUNDS = (
+    steady(10, 0, 900),
+    steady(10, 1, 20),
+    backlog(10, 1, 600),
+    steady(100, 1, 60),
+    backlog(100, 1, 1_000),
+    steady(10, 2, 30),
+    backlog(10, 2, 800),
+    steady(100, 2, 80),
+    backlog(100, 2, 1_000),
+)
+
+
+def test_latency_and_throughput_are_told_by_interval(tmp_path: Path) -> None:
+    p50, kept = report(*ROUNDS).spread(10, "p50_ms"), report(*ROUNDS).throughput_kept(10)
+    assert p50 is not None
+    assert kept is not None
+    assert (p50.median, p50.least, p50.greatest) == (25, 20, 30)
+    assert (kept.median, kept.least, kept.greatest) == (0.7, 0.6, 0.8)
+    flush = report(*ROUNDS).transaction_ms(10, "flush")
+    assert flush is not None
+    assert (flush.median, flush.least, flush.greatest) == (4.5, 3, 6)
+    picture = tmp_path / "interval.svg"
+    draw(report(*ROUNDS).as_json(), picture)
+    assert "commitIntervalMs" in picture.read_text(encoding="utf-8")
+
+
+def test_a_run_that_was_wrong_has_no_time() -> None:
+    wrong = report(*ROUNDS[:-1], backlog(100, 2, 5_000, LOSSY))
+    assert not wrong.holds
+    rows = wrong.spread(100, "rows_per_s")
+    assert rows is not None
+    assert rows.greatest == 1_000
+    assert wrong.lines() == [
+        "no time: round 2, backlog, a commit every 100 ms: 999 out, 1 lost, 0 duplicated, "
+        "0 altered, 0 unexpected"
+    ]
+    assert describe(ROUNDS[1]) == (
+        "round 1, latency, a commit every 10 ms: p50 20 ms, p99 40 ms; 50 transactions, "
+        "flush 3.0 ms, offsets 1.0 ms, end 2.0 ms"
+    )
+
+
+@pytest.mark.parametrize("given", ["10,soon", "0", ""])
+def test_intervals_that_are_no_numbers_are_a_usage_error(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interval, "measure", None)
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(app.run(["bench", "interval", "--intervals-ms", given]))
+    assert ended.value.code == 2
