@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ def result(name: str) -> dict[str, Any]:
     """What `eoskafka bench --format json` has written."""
     found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
+    assert found["holds"], f"{name}: a run was wrong; measure again"
     return found
 
 
@@ -72,10 +74,13 @@ def summary() -> str:
     )
     streams = _twice("Kafka Streams")
     modes = [
-        ("latency", "in micro-batches", "eoskafka", "eoskafka", _BUILT_IN),
-        ("latency", "in real-time mode", _REAL_TIME, "real_time", _BUILT_IN),
-        ("latency", "in real-time mode; Kafka Streams", _REAL_TIME, "real_time", streams),
-        ("latency-20k", "in real-time mode; Kafka Streams", _REAL_TIME, "real_time", streams),
+        ("latency", "micro-batches", "eoskafka", "eoskafka", _BUILT_IN),
+        (
+            *("latency", "eoskafka in real-time mode, built-in in micro-batches"),
+            *(_REAL_TIME, "real_time", _BUILT_IN),
+        ),
+        ("latency", "real-time mode, Kafka Streams", _REAL_TIME, "real_time", streams),
+        ("latency-20k", "real-time mode, Kafka Streams", _REAL_TIME, "real_time", streams),
     ]
     for file, text, ours_label, ours_over, labels in modes:
         if not has(file):
@@ -85,7 +90,7 @@ def summary() -> str:
         for name in ("p50", "p99") if ours_label in latency else ():
             ours = _number(latency[ours_label][f"{name}_ms"])
             lines.append(
-                f"| {name} at {found['settings']['rate']:,} records/s {text} | {ours} ms | "
+                f"| {name} at {found['settings']['rate']:,} records/s; {text} | {ours} ms | "
                 + " | ".join(
                     f"{_number(latency[label][f'{name}_ms'])} ms "
                     f"(x {latency[label][f'{ours_over}_over_its_{name}']['median']:.2f})"
@@ -160,14 +165,15 @@ def _latency(name: str) -> str:
     given = found["settings"]
     lines = [
         f"**Latency**: {given['rate']:,} records/s of {given['record_bytes']} B, "
-        f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s",
+        f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s; "
+        "ms, medians of the rounds (least to greatest)",
         "",
-        "| peer | p50 | p99 | real-time / its p50 | p99 | a batch "
+        "| peer | p50 | p99 | eoskafka real-time / its p50 | p99 | a batch "
         "| of it Spark's two log entries | reading and writing |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for label, peer in found["peers"].items():
-        runs = [run for run in found["runs"] if run["peer"] == label]
+        runs = [run for run in found["runs"] if run["peer"] == label and run["round"] > 0]
         batch = "| | | |"
         if runs[-1]["batch_ms"] is not None:
             parts = [
@@ -178,14 +184,16 @@ def _latency(name: str) -> str:
                 )
                 for run in runs
             ]
-            middle = [sorted(each)[len(each) // 2] for each in zip(*parts, strict=True)]
-            batch = "| " + " | ".join(f"{ms:,.0f} ms" for ms in middle) + " |"
+            batch = "| " + " | ".join(
+                f"{statistics.median(each):,.0f}" for each in zip(*parts, strict=True)
+            )
+            batch += " |"
         ratios = [
             f"{peer[f'real_time_over_its_{each}']['median']:.2f}" if label != _REAL_TIME else ""
             for each in ("p50", "p99")
         ]
         lines.append(
-            f"| {label} | {_number(peer['p50_ms'])} ms | {_number(peer['p99_ms'])} ms "
+            f"| {label} | {_spread(peer['p50_ms'])} | {_spread(peer['p99_ms'])} "
             f"| {' | '.join(ratios)} {batch}"
         )
     return "\n".join(lines)
@@ -197,17 +205,17 @@ def _interval() -> str:
     stream = given["stream"]
     lines = [
         f"**Commit intervals** in real-time mode: {stream['rate']:,} records/s for "
-        f"{stream['seconds']} s, and {given['backlog']:,} records at once, {given['rounds']} "
-        "rounds each",
+        f"{stream['seconds']} s after {stream['warm_up_s']} s, and {given['backlog']:,} records at "
+        f"once, {given['rounds']} rounds each; ms, medians (least to greatest)",
         "",
         "| `commitIntervalMs` | p50 | p99 | flush | offsets | end | rows/s of a backlog "
         "| of the longest's |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {of['interval_ms']} | {_number(of['p50_ms'])} ms | {_number(of['p99_ms'])} ms | "
-        + " | ".join(f"{_number(of['transaction_ms'][p], 1)} ms" for p in of["transaction_ms"])
-        + f" | {_number(of['rows_per_s'])} | {_number(of['throughput_kept'], 2)} |"
+        f"| {of['interval_ms']} | {_spread(of['p50_ms'])} | {_spread(of['p99_ms'])} | "
+        + " | ".join(_number(of["transaction_ms"][part], 1) for part in of["transaction_ms"])
+        + f" | {_spread(of['rows_per_s'])} | {_spread(of['throughput_kept'], 2)} |"
         for of in found["intervals"]
     ]
     return "\n".join(lines)
@@ -269,6 +277,13 @@ def _settings(found: dict[str, Any]) -> str:
 
 def _number(spread: dict[str, float] | None, digits: int = 0) -> str:
     return f"{spread['median']:,.{digits}f}" if spread else "-"
+
+
+def _spread(spread: dict[str, float] | None, digits: int = 0) -> str:
+    if not spread:
+        return "-"
+    ends = f"({spread['least']:,.{digits}f} to {spread['greatest']:,.{digits}f})"
+    return f"{_number(spread, digits)} {ends}"
 
 
 def _text(value: float | None) -> str:

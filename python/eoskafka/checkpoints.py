@@ -1,7 +1,7 @@
 """What a query's checkpoint says of one of its sources, read without Spark.
 
-Spark's own files are `offsets/<batch>` (a batch's ends, written before it runs) and
-`commits/<batch>` (written after it); the connector's are in `sources/<index>` (see
+Spark's own files are `offsets/<batch>` (a batch's ends, written before it runs, in real-time mode
+after it) and `commits/<batch>` (written after it); the connector's are in `sources/<index>` (see
 `io.eoskafka.source.CheckpointFiles`) and, once a query was in epoch scope, `eoskafka-sink.json`.
 """
 

@@ -68,7 +68,7 @@ def test_intervals_with_a_plot(cluster: LocalCluster, tmp_path: Path) -> None:
     printed = bench(
         *("interval", "--bootstrap-servers", cluster.bootstrap_servers, "--rounds", "1"),
         *("--intervals-ms", "10,50", "--rate", "100", "--seconds", "2", "--warm-up", "1"),
-        *("--partitions", "2", "--backlog", "300000", "--plot", str(plot)),
+        *("--partitions", "2", "--backlog", "2000000", "--plot", str(plot)),
     )
     intervals = printed["intervals"]
     assert isinstance(intervals, list)
@@ -76,6 +76,7 @@ def test_intervals_with_a_plot(cluster: LocalCluster, tmp_path: Path) -> None:
     for each in intervals:
         assert 0 < each["p50_ms"]["median"] <= each["p99_ms"]["median"]
         assert each["rows_per_s"]["median"] > 0
+        assert all(part["median"] > 0 for part in each["transaction_ms"].values())
     assert left(cluster) == []
     assert plot.read_bytes().startswith(b"\x89PNG")
 

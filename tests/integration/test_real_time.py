@@ -99,10 +99,18 @@ def test_batches_follow_each_other_and_are_logged(job: Job, cluster: LocalCluste
 
 
 def test_idle_slots_commit_nothing(job: Job) -> None:
-    query = start(job)
+    query = start(job, sink={"commitIntervalMs": 20})
     wait_batches(query, 1)
+    # Then one slot has a record, and is idle again like the other one.
+    job.streams.send(job.input, 0, partition=0)
+    wait_written(job, range(1), query)
+    wait_batches(query, len(query.recentProgress) + 2)
     query.stop()
-    assert query.recentProgress[0].sink.metrics["transactionsCommitted"] == "0"
+    committed = [
+        int(report.sink.metrics["transactionsCommitted"]) for report in query.recentProgress
+    ]
+    assert committed[0] == 0
+    assert sum(committed) == 1
 
 
 def test_slots_serve_any_number_of_partitions(streams: Streams) -> None:
@@ -144,6 +152,20 @@ def test_a_group_that_was_set_back_is_the_truth(job: Job) -> None:
     assert again.isActive
     again.stop()
     assert Counter(Counter(job.written()).values()) == {1: 40, 2: 10}
+
+
+def test_an_offset_that_went_before_spark_logged_a_batch_stops_the_query(job: Job) -> None:
+    job.send(*range(10))
+    query = start(job, LONG_BATCH)
+    wait_written(job, range(10), query)
+    query.stop()
+    # Its log has no batch, and the records of that batch are out.
+    assert not list((job.checkpoint / "offsets").glob("[0-9]*"))
+    job.leave()
+    job.streams.admin.delete_groups([job.group])
+    for refused in (job.failure(), ended(start(job))):
+        assert "EOSKAFKA_OFFSETS_GONE" in refused
+    assert job.written() == [*range(10)]
 
 
 def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, job: Job) -> None:
@@ -204,6 +226,21 @@ def test_a_plan_that_it_cannot_have_is_refused(job: Job, plan: str) -> None:
     error = ended(begin(job, make(job.streams.source(job.input))))
     assert "EOSKAFKA_REAL_TIME_REFUSED" in error
     assert reason in error
+    assert job.written() == []
+
+
+def test_a_query_that_reads_from_another_source_alone_is_refused(job: Job) -> None:
+    job.send(*range(10))
+    rows = (
+        job.streams.spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", job.streams.servers)
+        .option("subscribe", job.input)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    error = ended(begin(job, rows.select("key", "value")))
+    assert "EOSKAFKA_REAL_TIME_REFUSED" in error
+    assert "it reads from another source" in error
     assert job.written() == []
 
 

@@ -1,24 +1,28 @@
 """Several transactions in one task: each holds the offsets of just the records that it was made of.
 
 Shown in the broker's log segments, transaction by transaction, for each operator that the connector
-takes for synchronous (`BatchPlan.SYNCHRONOUS`), in generated code and out of it. Where another one
-is in the plan, a task has one transaction.
+takes for synchronous (`BatchPlan.SYNCHRONOUS`), in generated code and out of it, in micro-batches
+and in real-time mode. Where another one is in the plan, a task has one transaction.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Flow, StartApplication, compile_to_jar
+from eoskafka.session import REAL_TIME_CHECK
+from harness import Flow, StartApplication, compile_to_jar, until
 from harness.segments import Transaction, transactions
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
-from streams import Job, Streams
+from pyspark.sql.streaming import DataStreamWriter
+from streams import QUERY_S, Job, Streams
 
 RECORDS, PARTITIONS = 600, 2
 # Where a record comes from, for the transaction that it must be in.
@@ -59,6 +63,22 @@ def joined_in_part(rows: DataFrame) -> DataFrame:
     return placed(wide)
 
 
+def joined_with_many(rows: DataFrame) -> DataFrame:
+    """Three rows for each record with an even offset."""
+    table = rows.sparkSession.range(0, RECORDS * 3).selectExpr("id div 3 * 2 AS at")
+    return placed(rows.join(broadcast(table), col("offset") == col("at")))
+
+
+def joined_half(rows: DataFrame, how: str) -> DataFrame:
+    table = rows.sparkSession.range(0, RECORDS, 2).selectExpr("id AS at")
+    return placed(rows.join(broadcast(table), col("offset") == col("at"), how))
+
+
+def joined_from_the_right(rows: DataFrame) -> DataFrame:
+    table = rows.sparkSession.range(0, 100).selectExpr("id AS at")
+    return placed(broadcast(table).join(rows, col("offset") == col("at"), "right"))
+
+
 def observed(rows: DataFrame) -> DataFrame:
     return placed(rows.observe("rows", count(lit(1)).alias("n")))
 
@@ -79,6 +99,10 @@ SYNCHRONOUS: dict[str, tuple[Plan, Callable[[int], int]]] = {
     "expand": (expanded, lambda _: 2),
     "join": (joined, lambda _: 1),
     "outer join": (joined_in_part, lambda _: 1),
+    "join with many": (joined_with_many, lambda offset: 3 * int(offset % 2 == 0)),
+    "semi join": (partial(joined_half, how="left_semi"), lambda offset: int(offset % 2 == 0)),
+    "anti join": (partial(joined_half, how="left_anti"), lambda offset: offset % 2),
+    "right join": (joined_from_the_right, lambda _: 1),
     "observe": (observed, lambda _: 1),
     "watermark": (with_watermark, lambda _: 1),
     "coalesce": (together, lambda _: 1),
@@ -150,6 +174,33 @@ def test_a_task_commits_what_is_out_and_goes_on(
     require_each_in_its_own(job, committed, made_of)
 
 
+# Its slots come one after the other, so it is refused there.
+IN_REAL_TIME = [operator for operator in SYNCHRONOUS if operator != "coalesce"]
+
+
+@pytest.mark.parametrize("operator", [*IN_REAL_TIME, "nothing"])
+@pytest.mark.usefixtures("codegen")
+def test_so_it_does_in_real_time(job: Job, cluster: LocalCluster, operator: str) -> None:
+    # Where a filter drops everything, transactions have offsets alone.
+    nothing: Plan = lambda rows: placed(rows.where("offset < 0"))  # noqa: E731
+    plan, made_of = {**SYNCHRONOUS, "nothing": (nothing, lambda _: 0)}[operator]
+    spark = job.streams.spark
+    spark.conf.set(REAL_TIME_CHECK, "false")
+    try:
+        made = plan(rows(job))
+        writer = job.streams.sink(made, job.output, job.checkpoint, SINK, mode="update")
+        query = job.streams.start(writer.trigger(realTime="10 minutes"))
+        ends = job.streams.ends(job.input)
+        until(lambda: query.exception() or job.offsets() == ends, "all offsets", QUERY_S)
+        assert query.exception() is None
+        query.stop()
+    finally:
+        spark.conf.unset(REAL_TIME_CHECK)
+    committed = found(job, cluster)
+    assert len(committed) > PARTITIONS
+    require_each_in_its_own(job, committed, made_of)
+
+
 def test_a_union_commits_what_is_out_of_each_source(job: Job, cluster: LocalCluster) -> None:
     other = job._replace(input=job.streams.topic(1, 200), group=job.streams.group())
     empty = job._replace(input=job.streams.topic(1), group=job.streams.group())
@@ -186,15 +237,22 @@ def test_a_task_whose_operators_hold_rows_back_commits_once(
     require_each_in_its_own(job, committed, lambda _: 1)
 
 
-def test_a_task_whose_rows_become_columns_commits_once(
-    start_application: StartApplication, flow: Flow, cluster: LocalCluster, tmp_path: Path
+@pytest.mark.parametrize("operator", ["columns", "sort"])
+def test_a_task_with_an_operator_of_a_plug_in_commits_once(
+    start_application: StartApplication,
+    flow: Flow,
+    cluster: LocalCluster,
+    tmp_path: Path,
+    operator: str,
 ) -> None:
     extension = {
         "spark.jars": str(compile_to_jar(tmp_path)),
-        "spark.sql.extensions": "testing.Columnar",
+        "spark.sql.extensions": "testing.HoldsRowsBack",
+        "spark.testing.operator": operator,
     }
     application = start_application("local[2]", extension)
-    each = 10_000
+    # Several column batches of Spark's 10,000 rows.
+    each = 25_000
     flow.produce(each * flow.partitions)
     flow.start(application, sink={"commitIntervalMs": "1"}).wait_done()
     flow.assert_exactly_once()
@@ -218,16 +276,20 @@ def test_a_batch_that_takes_long_commits_before_its_transaction_times_out(
     require_each_in_its_own(job, committed, lambda _: 1)
 
 
-def slowly(rows: DataFrame) -> DataFrame:
+def slowly(rows: DataFrame, prepared: Path = Path("none"), target: Path = Path()) -> DataFrame:
+    """Takes seconds, through Python; moves a file that is prepared when it begins."""
+
     def each(frames: Iterator[Any]) -> Iterator[Any]:
         import time
 
         for frame in frames:
+            with suppress(OSError):
+                prepared.rename(target)
             time.sleep(0.3)
             yield frame.assign(value=frame["value"].str.strip())
 
     # Long ones: what fits between the JVM and Python is read at once.
-    wide = placed(rows).selectExpr("key", "value || repeat(' ', 100000) AS value")
+    wide = placed(rows).selectExpr("key", "value || repeat(' ', 300000) AS value")
     return wide.mapInPandas(each, "key binary, value string")
 
 
@@ -246,6 +308,43 @@ def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: Loca
     committed = found(job, cluster)
     require_each_in_its_own(job, committed, lambda _: 1)
     assert job.offsets() == job.streams.ends(job.input)
+
+
+def test_what_a_task_has_left_is_in_epoch_scope_for_another_run_only(
+    job: Job, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """A late attempt of the task would have an id that no writer in epoch scope fences."""
+    files, prepared = tmp_path / "files", tmp_path / "prepared"
+    files.mkdir()
+    prepared.write_text("from a file")
+
+    def writer(**sink: Any) -> DataStreamWriter:
+        # The second batch has news of another source.
+        other = spark.readStream.format("text").load(str(files))
+        both = slowly(rows(job), prepared, files / "news").union(
+            other.selectExpr("CAST(NULL AS binary)", "value")
+        )
+        made = job.streams.sink(both, job.output, job.checkpoint, sink)
+        return made.trigger(processingTime="0 seconds")
+
+    spark = job.streams.spark
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 20)
+    try:
+        query = job.streams.start(writer(**{"kafka.transaction.timeout.ms": 4_000}))
+        until(lambda: not query.isActive, "its end", QUERY_S)
+        error = str(query.exception())
+        assert "EOSKAFKA_SCOPE_NEEDS_RESTART" in error
+        assert "it reads from something else than eoskafka" in error
+        assert "from a file" not in job.streams.values(job.output)
+        query = job.streams.start(writer())
+        ends = job.streams.ends(job.input)
+        until(lambda: query.exception() or job.offsets() == ends, "all offsets", QUERY_S)
+        assert query.exception() is None
+        query.stop()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    wanted = [f"{p}:{offset}" for p, end in ends.items() for offset in range(end)]
+    assert job.streams.values(job.output) == sorted([*wanted, "from a file"])
 
 
 def test_what_a_batch_has_left_is_for_no_other_sink(job: Job) -> None:

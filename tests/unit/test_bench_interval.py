@@ -8,7 +8,8 @@ import pytest
 from eoskafka.audit import Fault
 from eoskafka.bench import interval, latency
 from eoskafka.bench.count import Count
-from eoskafka.bench.interval import BACKLOG, LATENCY, Run, Settings
+from eoskafka.bench.errors import BenchError
+from eoskafka.bench.interval import BACKLOG, LATENCY, Run, Settings, rows_per_s
 from eoskafka.bench.interval_report import IntervalReport, describe
 from eoskafka.bench.plots import draw
 from eoskafka.bench.rounds import Result
@@ -75,6 +76,23 @@ def test_a_run_that_was_wrong_has_no_time() -> None:
         "round 1, latency, a commit every 10 ms: p50 20 ms, p99 40 ms; 50 transactions, "
         "flush 3.0 ms, offsets 1.0 ms, end 2.0 ms"
     )
+
+
+def test_a_backlog_is_timed_between_a_tenth_and_nine_tenths() -> None:
+    looks = [(0.0, 0), (5.0, 100), (6.0, 500), (7.0, 880), (8.0, 950), (20.0, 1_000)]
+    assert rows_per_s(looks, 1_000) == (950 - 100) / 3
+    with pytest.raises(BenchError, match="--backlog"):
+        rows_per_s([(0.0, 0), (5.0, 950), (6.0, 1_000)], 1_000)
+
+
+def test_more_transactions_than_an_epoch_counts_are_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(interval, "measure", None)
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(app.run(["bench", "interval", "--seconds", "400"]))
+    assert ended.value.code == 2
+    assert "320 s together" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", ["10,soon", "0", ""])

@@ -1,24 +1,23 @@
 """What a shorter commit interval gains in latency in real-time mode, and what throughput it costs.
 
 Two parts for each interval, in turn: *latency*, as `latency.py` measures it, at a steady rate; and
-*backlog*, a topic that is full when the query starts, read as fast as it goes. Its time is from the
-first commit that the group shows to the one at the topic's end, so a query's start is not in it.
+*backlog*, a topic that is full when the query starts, read as fast as it goes. Timed are the
+records from a tenth to nine tenths, by the group's offsets: neither a query's start is in it, nor
+its end, where slots that have nothing left to read wait for their interval.
 
 Where a record's time goes follows from the part *latency*: the wait for a commit, and what a commit
-takes, which Kafka's client tells by its own metrics. How many transactions there were is the epoch
-of their producers: by transaction version 2 it goes up by one with each.
+takes, which Kafka's client tells by its own metrics, of the whole run. How many transactions there
+were is the epoch of their producers: by transaction version 2 it goes up by one with each.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from kafka.errors import KafkaError
-from pyspark.sql.streaming.query import StreamingQuery
 
 from eoskafka.bench import latency
 from eoskafka.bench.count import Count, count
@@ -29,8 +28,11 @@ from eoskafka.bench.stage import Input, Stage, stage
 
 LATENCY, BACKLOG = "latency", "backlog"
 # By the names of Kafka's client.
-_PARTS = {"flush": "flush", "offsets": "txn-send-offsets", "end": "txn-commit"}
-_LOOK_S = 0.01
+PARTS = {"flush": "flush", "offsets": "txn-send-offsets", "end": "txn-commit"}
+# A producer's epoch goes no further: then it has another id, and begins again.
+MOST_TRANSACTIONS = 32_000
+_LOOK_S = 0.05
+_FROM, _TO = 0.1, 0.9
 # Without a commit.
 _IDLE_S = 60.0
 
@@ -41,7 +43,7 @@ class Settings:
 
     Attributes:
         intervals_ms: values of `commitIntervalMs`.
-        stream: of the part *latency*; its peers do not count.
+        stream: of the part *latency*; its peers and rounds do not count.
         backlog: input records of the part *backlog*.
         rounds: timed runs of each, after one untimed run each.
     """
@@ -63,9 +65,10 @@ class Run:
         p50_ms: of the part *latency*; None in the other.
         p99_ms: likewise.
         rows_per_s: of the part *backlog*; None in the other.
-        transactions: of the part *latency*, how many were committed; 0 in the other.
+        transactions: of the part *latency*, how many were committed, the warm-up's too; 0 in the
+            other, and where brokers do not tell (transaction version 1).
         transaction_ms: mean times of these, by part: until records are with the brokers (`flush`),
-            offsets sent (`offsets`), and the end answered (`end`); empty in the other.
+            offsets sent (`offsets`), and the end answered (`end`); empty where there are none.
         count: what came out.
     """
 
@@ -97,8 +100,19 @@ def _run(there: Stage, settings: Settings, given: Input, case: tuple[str, int], 
     if part == LATENCY:
         return _steady(there, settings.stream, name, interval_ms, number)
     with there.output(name, given.partitions) as topic:
-        with _query(there, given, name, interval_ms) as query:
-            rows_per_s = _drained(there, query, topic, given.records)
+        options = {"commitIntervalMs": str(interval_ms)}
+        with there.running(REAL_TIME, given.topic, name, options) as query:
+            looks = [(time.monotonic(), 0)]
+            while looks[-1][1] < given.records:
+                time.sleep(_LOOK_S)
+                now, seen = time.monotonic(), _committed(there, topic)
+                if seen > looks[-1][1]:
+                    looks.append((now, seen))
+                elif now - looks[-1][0] > _IDLE_S or not query.isActive:
+                    raise BenchError(
+                        f"{seen:,} of {given.records:,} records are committed, and no more come: "
+                        f"{query.exception() or f'nothing in {_IDLE_S:g} s'}"
+                    )
         counted = count(
             there.bootstrap_servers,
             topic,
@@ -106,7 +120,25 @@ def _run(there: Stage, settings: Settings, given: Input, case: tuple[str, int], 
             record_bytes=given.record_bytes,
             keyed=given.keyed,
         )
-    return Run(BACKLOG, interval_ms, number, None, None, rows_per_s, 0, {}, counted)
+    speed = rows_per_s(looks, given.records)
+    return Run(BACKLOG, interval_ms, number, None, None, speed, 0, {}, counted)
+
+
+def rows_per_s(looks: Sequence[tuple[float, int]], records: int) -> float:
+    """The speed between a tenth of the records and nine tenths.
+
+    Args:
+        looks: times in seconds, and how many records were committed by then.
+        records: in all.
+
+    Raises:
+        BenchError: no two looks are apart.
+    """
+    began, first = next(look for look in looks if look[1] >= _FROM * records)
+    ended, last = next(look for look in looks if look[1] >= _TO * records)
+    if began == ended:
+        raise BenchError(f"{records:,} records are done at once: choose a larger --backlog")
+    return (last - first) / (ended - began)
 
 
 def _steady(
@@ -132,51 +164,15 @@ def _transactions(there: Stage, group: str) -> tuple[int, dict[str, float]]:
         if f"-{group}-" in listed.transactional_id
     ]
     number = sum(each.producer_epoch for each in there.admin.describe_transactions(ids).values())
-    if not number:
-        raise BenchError(f"no transactions of {group} are known, or not by version 2")
     return number, {
         part: there.producer_metric(group, f"{name}-time-ns-total") / 1e6 / number
-        for part, name in _PARTS.items()
+        for part, name in PARTS.items()
+        if number
     }
 
 
-@contextmanager
-def _query(there: Stage, given: Input, name: str, interval_ms: int) -> Iterator[StreamingQuery]:
-    options = {"kafka.group.id": there.prefix + name}
-    rows = there.source(REAL_TIME, given.topic, **options).select("key", "value")
-    query = there.start(REAL_TIME, rows, name, {"commitIntervalMs": str(interval_ms)})
-    try:
-        yield query
-    finally:
-        query.stop()
-        there.clear_heap()
-
-
-def _drained(there: Stage, query: StreamingQuery, group: str, records: int) -> float:
-    """Rows per second from the first commit seen to the last; `group` is the query's.
-
-    An input that was written without transactions has an offset for each record.
-    """
-    first, began, seen = 0, 0.0, 0
-    deadline = time.monotonic() + _IDLE_S
-    while seen < records:
-        time.sleep(_LOOK_S)
-        now = time.monotonic()
-        if (end := _committed(there, group)) > seen:
-            seen, deadline = end, now + _IDLE_S
-            if not first:
-                first, began = end, now
-        if now > deadline or not query.isActive:
-            raise BenchError(
-                f"{seen:,} of {records:,} records are committed, and no more come: "
-                f"{query.exception() or f'nothing in {_IDLE_S:g} s'}"
-            )
-    if first == seen:
-        raise BenchError(f"{records:,} records are one transaction: choose a larger --backlog")
-    return (seen - first) / (now - began)
-
-
 def _committed(there: Stage, group: str) -> int:
+    """How many records: an input that was written without transactions has an offset for each."""
     try:
         offsets = there.admin.list_group_offsets([group])[group]
     except KafkaError:

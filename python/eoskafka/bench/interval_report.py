@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rich.table import Table
 
-from eoskafka.bench.interval import BACKLOG, LATENCY, Run
+from eoskafka.bench.interval import BACKLOG, LATENCY, PARTS, Run
 from eoskafka.bench.summary import (
     Spread,
     Summary,
@@ -24,7 +24,6 @@ _VALUES: dict[str, Callable[[Run], float | None]] = {
     "p99_ms": lambda run: run.p99_ms,
     "rows_per_s": lambda run: run.rows_per_s,
 }
-_PARTS = ("flush", "offsets", "end")
 
 
 class IntervalReport(Summary[Run]):
@@ -62,14 +61,14 @@ class IntervalReport(Summary[Run]):
         """One row per interval."""
         table = new_table(
             *("commitIntervalMs", "p50, ms", "p99, ms", "rows/s", "of the longest's"),
-            *(f"{part}, ms" for part in _PARTS),
+            *(f"{part}, ms" for part in PARTS),
         )
         for interval in self.intervals_ms():
             table.add_row(
                 str(interval),
                 *(median_text(self.spread(interval, name), ",.0f") for name in _VALUES),
                 median_text(self.throughput_kept(interval), ".2f"),
-                *(median_text(self.transaction_ms(interval, part), ".1f") for part in _PARTS),
+                *(median_text(self.transaction_ms(interval, part), ".1f") for part in PARTS),
             )
         return table
 
@@ -87,7 +86,7 @@ class IntervalReport(Summary[Run]):
                     **{name: as_dict(self.spread(interval, name)) for name in _VALUES},
                     "throughput_kept": as_dict(self.throughput_kept(interval)),
                     "transaction_ms": {
-                        part: as_dict(self.transaction_ms(interval, part)) for part in _PARTS
+                        part: as_dict(self.transaction_ms(interval, part)) for part in PARTS
                     },
                 }
                 for interval in self.intervals_ms()
@@ -134,5 +133,5 @@ def describe(run: Run) -> str:
     parts = ", ".join(f"{part} {ms:.1f} ms" for part, ms in run.transaction_ms.items())
     return (
         f"{text}: p50 {run.p50_ms:,.0f} ms, p99 {run.p99_ms:,.0f} ms; "
-        f"{run.transactions:,} transactions, {parts}"
+        f"{run.transactions:,} transactions" + (parts and f", {parts}")
     )

@@ -99,7 +99,7 @@ def measure(
     settings: Settings, watcher: Watcher[Run], bootstrap_servers: str | None = None
 ) -> Result[Run]:
     """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
-    with_peers = set(settings.peers) != {EOSKAFKA}
+    with_peers = any(peer.format != EOSKAFKA.format for peer in settings.peers)
     with stage([], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers) as there:
         return in_rounds(there, settings, settings.peers, partial(run, there, settings), watcher)
 
@@ -174,10 +174,7 @@ def _running(
         ):
             yield
         return
-    group = {"kafka.group.id": there.prefix + name} if peer.format == EOSKAFKA.format else {}
-    rows = there.source(peer, source, **group).select("key", "value")
-    query = there.start(peer, rows, name, options)
-    try:
+    with there.running(peer, source, name, options) as query:
         deadline = time.monotonic() + _START_S
         # In real-time mode there is no report before a batch's end.
         while not (query.recentProgress or peer.real_time):
@@ -193,9 +190,6 @@ def _running(
             if began >= timed_from:
                 for part, ms in batch.durationMs.items():
                     durations.setdefault(part, []).append(ms)
-    finally:
-        query.stop()
-        there.clear_heap()
 
 
 def _require_alive(peer: Peer, query: StreamingQuery) -> None:

@@ -43,10 +43,7 @@ def _throughput(result: dict[str, Any]) -> Any:
     figure, (rows, cpu) = plt.subplots(1, 2, figsize=(10, 0.5 * len(peers) + 1.5), sharey=True)
     colours = [_colour(label) for label in peers]
     medians = [of["rows_per_s"]["median"] / 1e3 for of in peers.values()]
-    spread = [
-        [abs(of["rows_per_s"][end] - of["rows_per_s"]["median"]) / 1e3 for of in peers.values()]
-        for end in ("least", "greatest")
-    ]
+    spread = _beyond(medians, [of["rows_per_s"] for of in peers.values()])
     rows.barh(list(peers), medians, xerr=spread, color=colours, ecolor="#555555")
     rows.set_xlabel("thousand rows per second (median, least, greatest)")
     limit = (result["limits"] or {}).get("both")
@@ -91,17 +88,25 @@ def _interval(result: dict[str, Any]) -> Any:
     axes.set_ylim(bottom=0)
     rows = axes.twinx()
     found = [each for each in of if each["rows_per_s"]]
-    rows.plot(
+    medians = [each["rows_per_s"]["median"] / 1e3 for each in found]
+    rows.errorbar(
         [each["interval_ms"] for each in found],
-        [each["rows_per_s"]["median"] / 1e3 for each in found],
-        "s-",
+        medians,
+        yerr=_beyond(medians, [each["rows_per_s"] for each in found]),
+        fmt="s-",
+        capsize=3,
         color=OTHERS,
-        label="throughput",
+        label="throughput (median, least, greatest)",
     )
     rows.set_ylabel("thousand rows per second, of a backlog")
     rows.set_ylim(bottom=0)
-    lines = [*axes.get_lines(), *rows.get_lines()]
-    axes.legend(lines, [str(line.get_label()) for line in lines], fontsize=8, loc="lower right")
+    handles, labels = (
+        [*one, *other]
+        for one, other in zip(
+            axes.get_legend_handles_labels(), rows.get_legend_handles_labels(), strict=True
+        )
+    )
+    axes.legend(handles, labels, fontsize=8, loc="lower right")
     return figure
 
 
@@ -131,6 +136,14 @@ def _scale(result: dict[str, Any]) -> Any:
     axes[0].set_ylim(bottom=0)
     axes[0].legend(fontsize=8)
     return figure
+
+
+def _beyond(medians: list[float], spreads: list[dict[str, float]]) -> list[list[float]]:
+    """How far least and greatest are from medians, in thousands."""
+    return [
+        [abs(spread[end] / 1e3 - median) for median, spread in zip(medians, spreads, strict=True)]
+        for end in ("least", "greatest")
+    ]
 
 
 def _colour(label: str) -> str:

@@ -26,7 +26,7 @@ import eoskafka
 from eoskafka.audit import UndecidedError
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import RUN_RECORDS, load
-from eoskafka.bench.peers import Peer, peer_jars
+from eoskafka.bench.peers import EOSKAFKA, Peer, peer_jars
 from eoskafka.bench.programs import RUN_TIMEOUT_S, Program
 from eoskafka.cluster import LocalCluster
 
@@ -172,26 +172,41 @@ class Stage:
             self.clear_heap()
         return query
 
-    def start(
-        self, peer: Peer, rows: DataFrame, topic: str, options: dict[str, str]
-    ) -> StreamingQuery:
-        """Start a query without end: one micro-batch after another, or in real-time mode."""
+    @contextmanager
+    def running(
+        self, peer: Peer, source: str, topic: str, options: dict[str, str]
+    ) -> Iterator[StreamingQuery]:
+        """A query without end, from topic to topic, while the block runs: one micro-batch after
+        another, or in real-time mode. eoskafka's group has the name of the output.
+        """
+        group = {"kafka.group.id": self.prefix + topic} if peer.format == EOSKAFKA.format else {}
+        rows = self.source(peer, source, **group).select("key", "value")
         writer = self.writer(peer, rows, topic).options(**options)
         if peer.real_time:
             writer = writer.outputMode("update").trigger(realTime=_BATCH)  # type: ignore[call-overload]
-        return writer.start()
+        query = writer.start()
+        try:
+            yield query
+        finally:
+            query.stop()
+            self.clear_heap()
 
     def producer_metric(self, group: str, name: str) -> float:
-        """A metric of Kafka's client, added up over the producers of a group's running query."""
+        """A metric of Kafka's client, added up over the producers of a group's running query.
+
+        Raises:
+            BenchError: it has none.
+        """
         jvm = self.spark.sparkContext._jvm
         assert jvm is not None
         beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
         names = beans.queryNames(
             jvm.javax.management.ObjectName("kafka.producer:type=producer-metrics,*"), None
         )
-        return sum(
-            float(beans.getAttribute(each, name)) for each in names if f"-{group}-" in str(each)
-        )
+        own = [each for each in names if f"-{group}-" in str(each)]
+        if not own:
+            raise BenchError(f"no producer of group {group} has metrics")
+        return sum(float(beans.getAttribute(each, name)) for each in own)
 
     def clear_heap(self) -> None:
         """What a run has left in the heap is not the next one's to clear away."""

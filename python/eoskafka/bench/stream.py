@@ -13,7 +13,14 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from numpy.typing import NDArray
 
 from eoskafka.audit import Fault
@@ -77,19 +84,22 @@ def feed(bootstrap_servers: str, topic: str, stream: Stream) -> None:
     total = stream.records
     began_ns = time.monotonic_ns()
     sent, most_behind_s = 0, 0.0
-    while sent < total:
-        elapsed_ns = time.monotonic_ns() - began_ns
-        due = min(total, elapsed_ns * stream.rate // 10**9)
-        for n in range(sent, due):
-            due_ns = began_ns + n * 10**9 // stream.rate
-            value = _HEAD.pack(n, due_ns) + rest
-            produce(producer, topic, value, None, n % stream.partitions, delivered)
-        if sent < due:
-            most_behind_s = max(most_behind_s, elapsed_ns / 1e9 - sent / stream.rate)
-        sent = max(sent, due)
-        producer.poll(0)
-        time.sleep(_TICK_S)
-    left = producer.flush(_LAST_S)
+    try:
+        while sent < total:
+            elapsed_ns = time.monotonic_ns() - began_ns
+            due = min(total, elapsed_ns * stream.rate // 10**9)
+            for n in range(sent, due):
+                due_ns = began_ns + n * 10**9 // stream.rate
+                value = _HEAD.pack(n, due_ns) + rest
+                produce(producer, topic, value, None, n % stream.partitions, delivered)
+            if sent < due:
+                most_behind_s = max(most_behind_s, elapsed_ns / 1e9 - sent / stream.rate)
+            sent = max(sent, due)
+            producer.poll(0)
+            time.sleep(_TICK_S)
+        left = producer.flush(_LAST_S)
+    except KafkaException as error:
+        raise BenchError(f"the input was not written: {error}") from error
     if failures or left:
         raise BenchError(f"the input was not written: {failures[0] if failures else 'no answer'}")
     if most_behind_s > _MOST_BEHIND_S:
@@ -154,25 +164,25 @@ class Reader:
     """Reads a topic while it is written to, in a thread of its own; a context manager."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, into: Arrivals) -> None:
+        self._settings = {
+            "bootstrap.servers": bootstrap_servers,
+            # The client needs a group; nothing joins it or commits to it.
+            "group.id": f"{topic}-reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
+            "fetch.queue.backoff.ms": 0,
+        }
+        self._partitions = [TopicPartition(topic, number, 0) for number in range(partitions)]
         self._into = into
         self._ended = threading.Event()
-        self._failure: KafkaError | None = None
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                # The client needs a group; nothing joins it or commits to it.
-                "group.id": f"{topic}-reader",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 10,
-                "fetch.queue.backoff.ms": 0,
-            }
-        )
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self._failure: KafkaError | Exception | None = None
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def __enter__(self) -> Reader:
+        self._consumer = Consumer(self._settings)
+        self._consumer.assign(self._partitions)
         self._thread.start()
         return self
 
@@ -182,6 +192,12 @@ class Reader:
         self._consumer.close()
 
     def _read(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:
+            self._failure = error
+
+    def _follow(self) -> None:
         while not self._ended.is_set():
             # The first at once: `consume` waits until it has as many as it was asked for.
             first = self._consumer.poll(0.1)

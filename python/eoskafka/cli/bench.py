@@ -133,10 +133,11 @@ def _available(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
     """Those of them that can be run from here; the others are named."""
     from eoskafka.bench.peers import EOSKAFKA, missing
 
-    others = [peer.label for peer in peers if peer != EOSKAFKA]
+    ours = tuple(peer for peer in peers if peer.format == EOSKAFKA.format)
+    others = [peer.label for peer in peers if peer not in ours]
     if others and (reason := missing()):
         messages.print(f"left out: {'; '.join(others)}: {reason}", markup=False)
-        return (EOSKAFKA,)
+        return ours
     return peers
 
 
@@ -193,7 +194,7 @@ def interval(
     partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
     backlog: Annotated[
         int, typer.Option(help="Records that are there when a query starts.", min=1)
-    ] = 4_000_000,
+    ] = 10_000_000,
     rounds: Annotated[int, typer.Option(help="Timed runs of each interval.", min=1)] = 3,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
@@ -206,13 +207,20 @@ def interval(
     Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
     """
     _require_extras()
-    from eoskafka.bench.interval import Settings, measure
+    from eoskafka.bench.interval import MOST_TRANSACTIONS, Settings, measure
     from eoskafka.bench.interval_report import IntervalReport, describe
-    from eoskafka.bench.latency import Settings as Stream
+    from eoskafka.bench.latency import Settings as LatencySettings
 
+    intervals = _numbers(intervals_ms, "--intervals-ms")
+    if (warm_up + seconds) * 1_000 / min(intervals) > MOST_TRANSACTIONS:
+        raise typer.BadParameter(
+            f"with a commit every {min(intervals)} ms, --warm-up and --seconds can be "
+            f"{MOST_TRANSACTIONS * min(intervals) // 1_000} s together",
+            param_hint="--seconds",
+        )
     settings = Settings(
-        _numbers(intervals_ms, "--intervals-ms"),
-        Stream(rate, seconds, warm_up, record_bytes, partitions, rounds, ()),
+        intervals,
+        LatencySettings(rate, seconds, warm_up, record_bytes, partitions, rounds, ()),
         backlog,
         rounds,
     )

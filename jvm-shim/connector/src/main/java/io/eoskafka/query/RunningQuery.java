@@ -26,6 +26,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.execution.streaming.RealTimeTrigger;
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
@@ -106,6 +107,11 @@ public final class RunningQuery {
   /** Unique per run of a query. */
   public UUID runId() {
     return query.runId();
+  }
+
+  /** Whether time ends its batches, whatever its sources are. */
+  public boolean isRealTime() {
+    return query.trigger() instanceof RealTimeTrigger;
   }
 
   public boolean sinkIsTransactional() {

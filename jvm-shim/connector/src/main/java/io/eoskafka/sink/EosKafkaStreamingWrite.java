@@ -64,10 +64,9 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     // An epoch that was decided is run again as what it was.
     boolean decided =
         EpochSession.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
-    List<EosKafkaMicroBatchStream> all = query.sources(EosKafkaMicroBatchStream.class);
-    if (all.stream().anyMatch(EosKafkaMicroBatchStream::isRealTime)) {
+    if (query.isRealTime()) {
       Optional<String> folded =
-          all.stream()
+          query.sources(EosKafkaMicroBatchStream.class).stream()
               .filter(source -> !plan.sources().contains(source))
               .map(source -> "its plan reads nothing of " + source)
               .findFirst();
@@ -78,7 +77,10 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     }
     if (options.transactionScope() == TransactionScope.EPOCH || reason.isPresent() || decided) {
       String why = reason.orElse("transactionScope=epoch");
-      sources.forEach(source -> source.requireExclusive(why));
+      for (EosKafkaMicroBatchStream source : sources) {
+        source.requireExclusive(why);
+        source.requireNoTaskLeft(plan.epoch(), why);
+      }
       return inEpochScope(query);
     }
     String token = UUID.randomUUID() + "/" + plan.epoch();
@@ -200,7 +202,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
 
   /**
    * In task scope tasks end their own transactions, and those of lost executors end when the query
-   * stops.
+   * stops. A query that stops in real-time mode ends its batch like this.
    */
   @Override
   public void abort(long epochId, WriterCommitMessage[] messages) {
@@ -208,7 +210,6 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       epoch.abort();
       return;
     }
-    LOG.warn(
-        "Batch {} failed; what its tasks have committed is skipped when it runs again", epochId);
+    LOG.warn("Batch {} did not end; what its tasks have committed is not done again", epochId);
   }
 }

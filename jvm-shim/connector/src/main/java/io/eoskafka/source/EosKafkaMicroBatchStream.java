@@ -239,11 +239,6 @@ public final class EosKafkaMicroBatchStream
     };
   }
 
-  /** Whether time ends its batches. */
-  public boolean isRealTime() {
-    return isRealTime;
-  }
-
   /**
    * @throws EosKafkaException {@code EOSKAFKA_REAL_TIME_REFUSED}
    */
@@ -647,6 +642,20 @@ public final class EosKafkaMicroBatchStream
       throw EosKafkaException.of(
           "EOSKAFKA_SHARED_BATCH_REFUSED",
           Map.of("group", progress.identity().group(), "reason", reason));
+    }
+  }
+
+  /**
+   * Called by the sink where a batch is in epoch scope. A late attempt of a task that has ended
+   * early would take up what is left, under a transactional id that no writer in epoch scope has,
+   * and with the fence of this run; in another run that is refused.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_SCOPE_NEEDS_RESTART}
+   */
+  public void requireNoTaskLeft(long epoch, String reason) {
+    if (!left.isEmpty()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_NEEDS_RESTART", Map.of("epoch", epoch, "reason", reason));
     }
   }
 

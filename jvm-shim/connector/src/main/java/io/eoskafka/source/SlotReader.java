@@ -88,7 +88,7 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
 
   @Override
   public RecordStatus nextWithTimeout(Long startTimeMs, Long timeoutMs) {
-    if (consumer == null || !advance(System.nanoTime() + timeoutMs * 1_000_000, true)) {
+    if (consumer == null || hasEnded || !advance(System.nanoTime() + timeoutMs * 1_000_000, true)) {
       return RecordStatus.newStatusWithoutArrivalTime(false);
     }
     return record.timestampType() == TimestampType.NO_TIMESTAMP_TYPE

@@ -41,7 +41,10 @@ final class SlotShares {
         shares.put(partition, least);
       }
     }
-    former.clear();
+    if (!asBefore) {
+      former.clear();
+    }
+    // Also of those that are missing this time.
     former.putAll(shares);
     return shares;
   }

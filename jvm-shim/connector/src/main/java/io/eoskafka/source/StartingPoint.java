@@ -194,6 +194,10 @@ record StartingPoint(
       return sparkHasBatches && sparkStart == null ? Source.NEW_PARTITION : Source.RECREATED;
     }
     if (!sparkHasBatches) {
+      if (ownLog && wasFound && sinkCluster != null) {
+        // Tasks may have committed all the same: Spark logs a batch of real-time mode at its end.
+        throw gone(partition, null);
+      }
       if (initial != null) {
         return Source.INITIAL_FILE;
       }
@@ -209,16 +213,20 @@ record StartingPoint(
       return Source.DECISION;
     }
     if (isForgotten || ownLog && !lastIsDecided) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_OFFSETS_GONE",
-          Map.of(
-              "group",
-              identity.group(),
-              "partition",
-              partition,
-              "start",
-              logged == null ? "not known" : logged));
+      throw gone(partition, logged);
     }
     return sparkStart != null ? Source.SPARK_LOG : Source.INITIAL_FILE;
+  }
+
+  private EosKafkaException gone(TopicPartition partition, Long start) {
+    return EosKafkaException.of(
+        "EOSKAFKA_OFFSETS_GONE",
+        Map.of(
+            "group",
+            identity.group(),
+            "partition",
+            partition,
+            "start",
+            start == null ? "not known" : start));
   }
 }

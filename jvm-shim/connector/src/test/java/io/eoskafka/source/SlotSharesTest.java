@@ -69,5 +69,7 @@ class SlotSharesTest {
     Map<TopicPartition, Integer> before = shares.of(partitions(1, 2, 3), 3, false);
     Map<TopicPartition, Integer> after = shares.of(partitions(0, 1, 2, 3), 3, true);
     assertThat(after).containsAllEntriesOf(before);
+    shares.of(partitions(0, 2), 3, true);
+    assertThat(shares.of(partitions(0, 1, 2, 3), 3, true)).isEqualTo(after);
   }
 }

@@ -153,6 +153,20 @@ class StartingPointTest {
   }
 
   @Test
+  void anOffsetThatIsGoneBeforeSparkHasLoggedABatchStopsTheQuery() {
+    for (Long initial : new Long[] {null, 4L}) {
+      StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, false, false);
+      assertThatThrownBy(
+              () -> rule.of(PARTITION, null, null, initial, null, false, false, true, false))
+          .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
+    }
+    // Another sink's output is as far as Spark's log.
+    StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, false, false);
+    assertThat(withoutOurSink.of(PARTITION, null, null, 4L, null, false, false, true, false))
+        .isEqualTo(Source.INITIAL_FILE);
+  }
+
+  @Test
   void aDecidedEpochThatRunsAgainStartsWhereItDid() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     for (Long sparkStart : new Long[] {null, 3L}) {
