@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-all model chaos handover migration registration bench soak \
-	real-time-soak check clean docs
+	real-time-chaos real-time-soak check clean docs
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -54,6 +54,10 @@ model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 
 chaos: build ## half an hour of faults, and the report on them (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos
+
+real-time-chaos: build ## a quarter of an hour of them in real-time mode (resumable)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos --minutes 15 \
+		--only "exclaim in real time" --state build/real-time-chaos --report reports/real-time-chaos.md
 
 handover: build ## a new version takes over from the running one, and the report on it
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.handover

@@ -43,19 +43,23 @@ _JOURNAL = "faults.jsonl"
 
 @dataclass(frozen=True)
 class Event:
-    """A fault that was done, and how long it took until the reader saw something newer.
+    """A fault that was done, and what a reader saw of it.
 
     Attributes:
         kind: a key of `Campaign.KINDS`, or two with ` during ` between them.
         target: what it hit.
         at_s: when, in seconds from the campaign's start.
         recovery_s: from the fault's signal to the first record seen that was sent after it.
+        stall_s: from the signal until all was well again, the longest time in which no record of
+            some partition was seen. What outlives a fault for a moment, as the tasks of a driver
+            that was killed, is recovery but no end of the stall.
     """
 
     kind: str
     target: str
     at_s: float
     recovery_s: float
+    stall_s: float
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class Campaign:
             self._stack.enter_context(closing(self.reader))
             self.feeder.start()
             self._stack.enter_context(closing(self.feeder))
-            self._wait_for_news(0)
+            self._wait_healthy()
             self._stack = self._stack.pop_all()
         return self
 
@@ -152,7 +156,6 @@ class Campaign:
         `of_processes()` and one of `OF_BROKERS`, at the same time.
         """
         for kind in kinds:
-            self._wait_healthy()
             number = len(self.events)
             with ThreadPoolExecutor(2) as pool:
                 parts = [
@@ -163,7 +166,9 @@ class Campaign:
                 ]
                 target = " and ".join(done.result() for done in parts)
             recovery = self._wait_for_news(self._sent) - self._at
-            self._note(kind, target, recovery)
+            self._wait_healthy()
+            stall = self.reader.longest_gap_s(self._at, time.monotonic())
+            self._note(kind, target, recovery, stall)
 
     def replay(self, journal: Journal) -> None:
         """Do a journal's faults again, none earlier than it was done then."""
@@ -223,8 +228,11 @@ class Campaign:
         ).wait_batches(2)
         return round(time.monotonic() - began, 1)
 
-    def _note(self, kind: str, target: str, recovery_s: float) -> None:
-        event = Event(kind, target, round(self._at - self._began, 1), round(recovery_s, 1))
+    def _note(self, kind: str, target: str, recovery_s: float, stall_s: float) -> None:
+        event = Event(
+            *(kind, target, round(self._at - self._began, 1)),
+            *(round(recovery_s, 1), round(stall_s, 1)),
+        )
         self.events.append(event)
         line = {"seed": self.seed, "transform": self._transform, **asdict(event)}
         with (self.folder / _JOURNAL).open("a", encoding="utf-8") as journal:
@@ -247,9 +255,16 @@ class Campaign:
         )
 
     def _wait_healthy(self) -> None:
-        """Until both executors take tasks, and a batch has run since."""
+        """Until both executors take tasks, and every partition has gone on since."""
         self.application.wait_executors(2)
         self._wait_for_news(self.feeder.sent)
+        now = time.monotonic()
+        until(
+            lambda: self.reader.has_all_since(now),
+            "records of every partition",
+            _RECOVERY_S,
+            self.application.tail,
+        )
 
     def _wait_for_news(self, sent: int) -> float:
         """When the reader first saw a record that was sent after `sent` others."""

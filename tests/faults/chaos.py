@@ -3,8 +3,9 @@
 A round is a campaign of its own: new brokers, each kind of fault once in an order of its own, then
 some of them two at a time, then Spark's start without Kafka, to compare a driver's restart with.
 Rounds take turns between a plan in the JVM, one in Python, one in epoch scope, and one in real-time
-mode; `--only` has one of them alone. Each round that is over is kept in the state folder, so a run
-that was interrupted goes on with the next one. The report is written anew after every round.
+mode; `--only` has one of them alone, as `make real-time-chaos` does. Each round that is over is
+kept in the state folder, so a run that was interrupted goes on with the next one. The report is
+written anew after every round.
 
 `--replay JOURNAL` does the faults of one `faults.jsonl` again instead, with the targets and not
 before the times that it names, and writes no report. A round in which anything was wrong leaves its
@@ -46,21 +47,24 @@ def main() -> int:
     parser.add_argument("--report", type=Path, default=ROOT / "reports" / "chaos.md")
     parser.add_argument("--replay", type=Path, metavar="JOURNAL", help="do its faults again")
     arguments = parser.parse_args()
+    # Drivers and brokers run in folders of their own.
+    state = arguments.state.resolve()
     if arguments.replay:
-        return replay(arguments.state, arguments.replay)
-    arguments.state.mkdir(parents=True, exist_ok=True)
-    done = [json.loads(file.read_text()) for file in sorted(arguments.state.glob("round-*.json"))]
+        return replay(state, arguments.replay)
+    state.mkdir(parents=True, exist_ok=True)
+    done = [json.loads(file.read_text()) for file in sorted(state.glob("round-*.json"))]
     spent = sum(outcome["seconds"] for outcome in done)
     while spent < arguments.minutes * 60:
         seed = arguments.seed + len(done)
         print(f"round {len(done) + 1}, seed {seed}", flush=True)
-        outcome = run_round(arguments.state, seed, arguments.only)
+        outcome = run_round(state, seed, arguments.only)
         done.append(outcome)
         spent += outcome["seconds"]
-        kept = arguments.state / f"round-{seed:05}.json"
+        kept = state / f"round-{seed:05}.json"
         kept.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
         arguments.report.parent.mkdir(exist_ok=True)
-        arguments.report.write_text(report(done), encoding="utf-8")
+        command = "make real-time-chaos" if arguments.only == REAL_TIME else "make chaos"
+        arguments.report.write_text(report(done, command), encoding="utf-8")
         print(f"  {len(outcome['events'])} faults, {outcome['error'] or outcome['findings']}")
     print(f"the report is in {arguments.report}")
     return 1 if any(outcome["error"] or outcome["findings"] for outcome in done) else 0
@@ -128,20 +132,23 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def report(rounds: Sequence[dict[str, Any]]) -> str:
-    """The report as Markdown: totals, recovery by kind of fault, and what was wrong."""
+def report(rounds: Sequence[dict[str, Any]], command: str = "make chaos") -> str:
+    """The report of `command` as Markdown: totals, recovery by kind of fault, what was wrong."""
     by_kind: dict[str, list[float]] = defaultdict(list)
+    stalls: dict[str, list[float]] = defaultdict(list)
     for outcome in rounds:
         for event in outcome["events"]:
             by_kind[event["kind"]].append(event["recovery_s"])
+            stalls[event["kind"]].append(event["stall_s"])
     starts = [o["spark_start_s"] for o in rounds if o["spark_start_s"] is not None]
     wrong = [(o["seed"], text) for o in rounds for text in [*o["findings"], o["error"]] if text]
     lines = [
         "# Chaos report",
         "",
-        "Written by `make chaos`. Three brokers (replication factor 3), two executors, one query "
+        f"Written by `{command}`. Three brokers (replication factor 3), two executors, one query "
         "from topic to topic; recovery is from the fault to the first record seen by a "
-        "`read_committed` reader that was sent after it.",
+        "`read_committed` reader that was sent after it; the stall is the longest time without a "
+        "record of some partition, from the fault until all was well again.",
         "",
         "| | |",
         "|---|---|",
@@ -153,13 +160,14 @@ def report(rounds: Sequence[dict[str, Any]]) -> str:
         f"| rounds not finished | {sum(bool(outcome['error']) for outcome in rounds)} |",
         f"| longest stall of the reader | "
         f"{max((outcome['longest_stall_s'] for outcome in rounds), default=0):g} s |",
-        *_driver_restart(starts, by_kind.get("driver killed", [])),
+        *_driver_restart(starts, stalls.get("driver killed", [])),
         "",
-        "| fault | times | recovery, median | least | greatest |",
-        "|---|---|---|---|---|",
+        "| fault | times | recovery, median | least | greatest | stall, median | greatest |",
+        "|---|---|---|---|---|---|---|",
         *(
             f"| {kind} | {len(took)} | {statistics.median(took):.1f} s "
-            f"| {min(took):.1f} s | {max(took):.1f} s |"
+            f"| {min(took):.1f} s | {max(took):.1f} s "
+            f"| {statistics.median(stalls[kind]):.1f} s | {max(stalls[kind]):.1f} s |"
             for kind, took in sorted(by_kind.items())
         ),
         "",
@@ -177,7 +185,7 @@ def _driver_restart(starts: Sequence[float], restarts: Sequence[float]) -> list[
     beyond = statistics.median(restarts) - alone
     return [
         f"| Spark's own start, median of {len(starts)} | {alone:.1f} s |",
-        f"| killed drivers' recovery beyond it, median of {len(restarts)} | {beyond:.1f} s |",
+        f"| killed drivers' stall beyond it, median of {len(restarts)} | {beyond:.1f} s |",
     ]
 
 

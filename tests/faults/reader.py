@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import closing
+from itertools import pairwise
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
@@ -35,6 +36,7 @@ class Reader:
         self._partitions = [TopicPartition(topic, p) for p in range(partitions)]
         self._next = dict.fromkeys(self._partitions, 0)
         self._values: dict[bytes | None, float] = {}
+        self._times: dict[int, list[float]] = {p: [] for p in range(partitions)}
         self._moved = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -56,6 +58,18 @@ class Reader:
     def count(self) -> int:
         """How many different values it has seen."""
         return len(self._values)
+
+    def has_all_since(self, moment: float) -> bool:
+        """Whether a record of every partition has come since then (`time.monotonic`)."""
+        return all(times and times[-1] > moment for times in self._times.values())
+
+    def longest_gap_s(self, began: float, ended: float) -> float:
+        """The longest time between two moments in which no record of some partition came."""
+        gaps = [0.0]
+        for times in self._times.values():
+            within = [began, *(time for time in times if began < time < ended), ended]
+            gaps += [later - earlier for earlier, later in pairwise(within)]
+        return max(gaps)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -92,5 +106,6 @@ class Reader:
         now = time.monotonic()
         self.seen.append(record)
         self._values.setdefault(record.value, now)
+        self._times[record.partition].append(now)
         self.longest_stall_s = max(self.longest_stall_s, now - self._moved)
         self._moved = now

@@ -7,6 +7,10 @@ from typing import Any
 from faults.chaos import report
 
 
+def broker_paused(**took: float) -> dict[str, Any]:
+    return {"kind": "broker paused", "target": "broker 1", "at_s": 1.0, **took}
+
+
 def outcome(seed: int, **changed: Any) -> dict[str, Any]:
     return {
         "seed": seed,
@@ -16,8 +20,8 @@ def outcome(seed: int, **changed: Any) -> dict[str, Any]:
         "longest_stall_s": 7.5,
         "spark_start_s": 9.5,
         "events": [
-            {"kind": "broker paused", "target": "broker 1", "at_s": 1.0, "recovery_s": 2.0},
-            {"kind": "broker paused", "target": "broker 2", "at_s": 9.0, "recovery_s": 4.0},
+            broker_paused(recovery_s=2.0, stall_s=2.5),
+            broker_paused(recovery_s=4.0, stall_s=4.5),
         ],
         "findings": [],
         "error": "",
@@ -27,16 +31,18 @@ def outcome(seed: int, **changed: Any) -> dict[str, Any]:
 
 def test_recovery_is_told_by_kind_of_fault() -> None:
     text = report([outcome(1), outcome(2)])
-    assert "| broker paused | 4 | 3.0 s | 2.0 s | 4.0 s |" in text
+    assert "| broker paused | 4 | 3.0 s | 2.0 s | 4.0 s | 3.5 s | 4.5 s |" in text
     assert "| records | 2,000 |" in text
     assert "| longest stall of the reader | 7.5 s |" in text
 
 
 def test_a_drivers_restart_is_told_beside_sparks_own_start() -> None:
-    killed = {"kind": "driver killed", "target": "it", "at_s": 1.0, "recovery_s": 21.0}
+    # Its tasks were still at work for a moment.
+    killed = {"kind": "driver killed", "target": "it", "at_s": 1.0}
+    killed |= {"recovery_s": 0.1, "stall_s": 21.0}
     text = report([outcome(1, events=[killed]), outcome(2, spark_start_s=None)])
     assert "| Spark's own start, median of 1 | 9.5 s |" in text
-    assert "| killed drivers' recovery beyond it, median of 1 | 11.5 s |" in text
+    assert "| killed drivers' stall beyond it, median of 1 | 11.5 s |" in text
 
 
 def test_an_anomaly_and_a_round_that_broke_are_told_with_their_seeds() -> None:

@@ -127,8 +127,10 @@ def job(streams: Streams) -> Job:
     return streams.job(PARTITIONS, RECORDS)
 
 
-def rows(job: Job) -> DataFrame:
-    found = job.streams.source(job.input, {"kafka.group.id": job.group, "slots": PARTITIONS})
+def rows(job: Job, pattern: str | None = None) -> DataFrame:
+    topics = {"subscribePattern": pattern} if pattern else {"subscribe": job.input}
+    options = {**topics, "kafka.group.id": job.group, "slots": PARTITIONS}
+    found = job.streams.source(options=options)
     # A millisecond for each: after a commit a task reads for as long as that has taken.
     return found.where("coalesce(java_method('java.lang.Thread', 'sleep', 1L), '') != 'never'")
 
@@ -174,11 +176,14 @@ def test_a_task_commits_what_is_out_and_goes_on(
     require_each_in_its_own(job, committed, made_of)
 
 
-# Its slots come one after the other, so it is refused there.
-IN_REAL_TIME = [operator for operator in SYNCHRONOUS if operator != "coalesce"]
+# Without `coalesce`: its slots come one after the other, so it is refused there.
+SHORTLY = ["filter", "generate", "join with many", "nothing"]
+SLOWLY = sorted({*SYNCHRONOUS} - {*SHORTLY, "coalesce"})
 
 
-@pytest.mark.parametrize("operator", [*IN_REAL_TIME, "nothing"])
+@pytest.mark.parametrize(
+    "operator", [*SHORTLY, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOWLY)]
+)
 @pytest.mark.usefixtures("codegen")
 def test_so_it_does_in_real_time(job: Job, cluster: LocalCluster, operator: str) -> None:
     # Where a filter drops everything, transactions have offsets alone.
@@ -308,6 +313,28 @@ def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: Loca
     committed = found(job, cluster)
     require_each_in_its_own(job, committed, lambda _: 1)
     assert job.offsets() == job.streams.ends(job.input)
+
+
+def test_what_a_task_has_left_stays_in_its_slot(job: Job, cluster: LocalCluster) -> None:
+    """A late attempt of it and whoever goes on have one transactional id."""
+    spark = job.streams.spark
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 20)
+    made = slowly(rows(job, f"a?{job.input}"))
+    timeout = {"kafka.transaction.timeout.ms": 4_000}
+    try:
+        query = job.streams.start(job.streams.sink(made, job.output, job.checkpoint, timeout))
+        until(lambda: (job.checkpoint / "offsets" / "0").exists(), "a batch", QUERY_S)
+        # The next batch has a partition that comes before the others.
+        job.streams.create(f"a{job.input}", 1)
+        assert query.awaitTermination(QUERY_S)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    committed = found(job, cluster)
+    for partition in range(PARTITIONS):
+        mine = [each for each in committed if partition in each.offsets]
+        assert len(mine) > 1
+        assert len({each.producer for each in mine}) == 1
+    require_each_in_its_own(job, committed, lambda _: 1)
 
 
 def test_what_a_task_has_left_is_in_epoch_scope_for_another_run_only(
