@@ -121,15 +121,14 @@ def test_a_driver_killed_in_mid_batch_may_be_followed_by_micro_batches_and_they_
     # In micro-batches the last driver, by then, has planned what it has not logged.
     for real_time in (LONG, None, LONG):
         driver = start_application("local[2]")
-        query = flow.start(driver, real_time=real_time, interval="0 seconds")
+        flow.start(driver, real_time=real_time, interval="0 seconds")
         with feeding(flow):
             wait_written(flow)
             driver.faults.arm("after-offsets", "kill")
             driver.faults.wait_taken("after-offsets")
         driver.kill()
     last = start_application("local[2]")
-    query = flow.start(last, real_time=LONG)
-    finish(flow, query)
+    finish(flow, flow.start(last, real_time=LONG))
 
 
 @pytest.mark.slow

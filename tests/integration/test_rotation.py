@@ -21,7 +21,7 @@ from harness import Flow, StartApplication, compile_to_jar, until
 from harness.segments import Transaction, transactions
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import StreamingQuery
 from streams import QUERY_S, Job, Streams
 
 RECORDS, PARTITIONS = 600, 2
@@ -30,6 +30,9 @@ PLACE = "concat_ws(':', partition, offset) AS value"
 CODEGEN = "spark.sql.codegen.wholeStage"
 # Sooner than any commit is done.
 SINK = {"commitIntervalMs": 1}
+# A task that cannot commit on the way stops to read after half of it.
+SHORT = {"kafka.transaction.timeout.ms": 4_000}
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 Plan = Callable[[DataFrame], DataFrame]
 
@@ -298,16 +301,17 @@ def slowly(rows: DataFrame, prepared: Path = Path("none"), target: Path = Path()
     return wide.mapInPandas(each, "key binary, value string")
 
 
+@pytest.fixture
+def few_at_once(streams: Streams) -> Iterator[None]:
+    """Python gets twenty rows at a time."""
+    streams.spark.conf.set(ARROW_ROWS, 20)
+    yield
+    streams.spark.conf.unset(ARROW_ROWS)
+
+
+@pytest.mark.usefixtures("few_at_once")
 def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: LocalCluster) -> None:
-    spark = job.streams.spark
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 20)
-    writer = job.streams.sink(
-        slowly(rows(job)), job.output, job.checkpoint, {"kafka.transaction.timeout.ms": 4_000}
-    )
-    try:
-        query = job.streams.run(writer)
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    query = job.streams.run(job.streams.sink(slowly(rows(job)), job.output, job.checkpoint, SHORT))
     # What is available now is done all the same, in several batches.
     assert len([p for p in query.recentProgress if p.numInputRows > 0]) > 1
     committed = found(job, cluster)
@@ -315,20 +319,15 @@ def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: Loca
     assert job.offsets() == job.streams.ends(job.input)
 
 
+@pytest.mark.usefixtures("few_at_once")
 def test_what_a_task_has_left_stays_in_its_slot(job: Job, cluster: LocalCluster) -> None:
     """A late attempt of it and whoever goes on have one transactional id."""
-    spark = job.streams.spark
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 20)
     made = slowly(rows(job, f"a?{job.input}"))
-    timeout = {"kafka.transaction.timeout.ms": 4_000}
-    try:
-        query = job.streams.start(job.streams.sink(made, job.output, job.checkpoint, timeout))
-        until(lambda: (job.checkpoint / "offsets" / "0").exists(), "a batch", QUERY_S)
-        # The next batch has a partition that comes before the others.
-        job.streams.create(f"a{job.input}", 1)
-        assert query.awaitTermination(QUERY_S)
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    query = job.streams.start(job.streams.sink(made, job.output, job.checkpoint, SHORT))
+    until(lambda: (job.checkpoint / "offsets" / "0").exists(), "a batch", QUERY_S)
+    # The next batch has a partition that comes before the others.
+    job.streams.create(f"a{job.input}", 1)
+    assert query.awaitTermination(QUERY_S)
     committed = found(job, cluster)
     for partition in range(PARTITIONS):
         mine = [each for each in committed if partition in each.offsets]
@@ -337,39 +336,35 @@ def test_what_a_task_has_left_stays_in_its_slot(job: Job, cluster: LocalCluster)
     require_each_in_its_own(job, committed, lambda _: 1)
 
 
+@pytest.mark.usefixtures("few_at_once")
 def test_what_a_task_has_left_is_in_epoch_scope_for_another_run_only(
-    job: Job, cluster: LocalCluster, tmp_path: Path
+    job: Job, tmp_path: Path
 ) -> None:
     """A late attempt of the task would have an id that no writer in epoch scope fences."""
     files, prepared = tmp_path / "files", tmp_path / "prepared"
     files.mkdir()
     prepared.write_text("from a file")
 
-    def writer(**sink: Any) -> DataStreamWriter:
+    def start(**sink: Any) -> StreamingQuery:
         # The second batch has news of another source.
-        other = spark.readStream.format("text").load(str(files))
+        other = job.streams.spark.readStream.format("text").load(str(files))
         both = slowly(rows(job), prepared, files / "news").union(
             other.selectExpr("CAST(NULL AS binary)", "value")
         )
         made = job.streams.sink(both, job.output, job.checkpoint, sink)
-        return made.trigger(processingTime="0 seconds")
+        return job.streams.start(made.trigger(processingTime="0 seconds"))
 
-    spark = job.streams.spark
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 20)
-    try:
-        query = job.streams.start(writer(**{"kafka.transaction.timeout.ms": 4_000}))
-        until(lambda: not query.isActive, "its end", QUERY_S)
-        error = str(query.exception())
-        assert "EOSKAFKA_SCOPE_NEEDS_RESTART" in error
-        assert "it reads from something else than eoskafka" in error
-        assert "from a file" not in job.streams.values(job.output)
-        query = job.streams.start(writer())
-        ends = job.streams.ends(job.input)
-        until(lambda: query.exception() or job.offsets() == ends, "all offsets", QUERY_S)
-        assert query.exception() is None
-        query.stop()
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    query = start(**SHORT)
+    until(lambda: not query.isActive, "its end", QUERY_S)
+    error = str(query.exception())
+    assert "EOSKAFKA_SCOPE_NEEDS_RESTART" in error
+    assert "it reads from something else than eoskafka" in error
+    assert "from a file" not in job.streams.values(job.output)
+    query = start()
+    ends = job.streams.ends(job.input)
+    until(lambda: query.exception() or job.offsets() == ends, "all offsets", QUERY_S)
+    assert query.exception() is None
+    query.stop()
     wanted = [f"{p}:{offset}" for p, end in ends.items() for offset in range(end)]
     assert job.streams.values(job.output) == sorted([*wanted, "from a file"])
 

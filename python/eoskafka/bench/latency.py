@@ -22,7 +22,6 @@ from eoskafka.bench.count import Count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.peers import (
     BUILT_IN_REAL_TIME,
-    EOSKAFKA,
     LOOP,
     PEERS,
     REAL_TIME,
@@ -99,7 +98,7 @@ def measure(
     settings: Settings, watcher: Watcher[Run], bootstrap_servers: str | None = None
 ) -> Result[Run]:
     """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
-    with_peers = any(peer.format != EOSKAFKA.format for peer in settings.peers)
+    with_peers = not all(peer.is_ours for peer in settings.peers)
     with stage([], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers) as there:
         return in_rounds(there, settings, settings.peers, partial(run, there, settings), watcher)
 

@@ -38,6 +38,11 @@ class Peer:
     real_time: bool = False
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it is eoskafka, in any mode."""
+        return self.format == EOSKAFKA.format
+
+    @property
     def label(self) -> str:
         """Name, mode and settings; eoskafka's are its defaults."""
         settings = self.settings if self.settings == OURS else ""

@@ -26,7 +26,7 @@ import eoskafka
 from eoskafka.audit import UndecidedError
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import RUN_RECORDS, load
-from eoskafka.bench.peers import EOSKAFKA, Peer, peer_jars
+from eoskafka.bench.peers import Peer, peer_jars
 from eoskafka.bench.programs import RUN_TIMEOUT_S, Program
 from eoskafka.cluster import LocalCluster
 
@@ -179,7 +179,7 @@ class Stage:
         """A query without end, from topic to topic, while the block runs: one micro-batch after
         another, or in real-time mode. eoskafka's group has the name of the output.
         """
-        group = {"kafka.group.id": self.prefix + topic} if peer.format == EOSKAFKA.format else {}
+        group = {"kafka.group.id": self.prefix + topic} if peer.is_ours else {}
         rows = self.source(peer, source, **group).select("key", "value")
         writer = self.writer(peer, rows, topic).options(**options)
         if peer.real_time:

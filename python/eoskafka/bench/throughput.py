@@ -112,7 +112,7 @@ def measure(
         INPUT_TOPIC, settings.partitions, settings.records, settings.record_bytes, settings.keyed
     )
     everyone = (*settings.peers, *(LIMITS if settings.limits else ()))
-    with_peers = set(everyone) != {EOSKAFKA}
+    with_peers = not all(peer.is_ours for peer in everyone)
     with stage(
         [given], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers
     ) as there:

@@ -131,9 +131,9 @@ def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
 
 def _available(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
     """Those of them that can be run from here; the others are named."""
-    from eoskafka.bench.peers import EOSKAFKA, missing
+    from eoskafka.bench.peers import missing
 
-    ours = tuple(peer for peer in peers if peer.format == EOSKAFKA.format)
+    ours = tuple(peer for peer in peers if peer.is_ours)
     others = [peer.label for peer in peers if peer not in ours]
     if others and (reason := missing()):
         messages.print(f"left out: {'; '.join(others)}: {reason}", markup=False)
