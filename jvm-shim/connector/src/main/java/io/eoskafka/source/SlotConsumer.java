@@ -120,7 +120,7 @@ final class SlotConsumer {
   /** Whether time ends the reading of this batch, not a planned end. */
   private boolean isOpen;
 
-  /** How long polls have waited since something came. */
+  /** How long it is that something came, without the time that rows have taken. */
   private long waitedNanos;
 
   /** How long until the next look for what is gone. */
@@ -329,12 +329,15 @@ final class SlotConsumer {
         continue;
       }
       waitedNanos += System.nanoTime() - began;
-      if (!isOpen && waitedNanos > pollTimeoutMs * 1_000_000) {
+      long leftMs = isOpen ? Long.MAX_VALUE : pollTimeoutMs - waitedNanos / 1_000_000;
+      if (leftMs <= 0) {
         throw timedOut();
       }
       if (waitedNanos > lookAfterNanos) {
         lookAfterNanos *= 2;
-        goneAsFarAsKnown().forEach(this::skipGone);
+        long looked = System.nanoTime();
+        goneAsFarAsKnown(leftMs).forEach(this::skipGone);
+        waitedNanos += System.nanoTime() - looked;
       }
     }
     return true;
@@ -346,9 +349,9 @@ final class SlotConsumer {
   }
 
   /** None where brokers do not answer: what is waited for may come when they do. */
-  private Set<TopicPartition> goneAsFarAsKnown() {
+  private Set<TopicPartition> goneAsFarAsKnown(long mostMs) {
     try {
-      return GoneRanges.soon(client, group, batch);
+      return GoneRanges.within(mostMs, client, group, batch);
     } catch (EosKafkaException | RetriableException e) {
       LOG.info("{}: which topics are gone could not be found out: {}", name, e.toString());
       return Set.of();

@@ -33,10 +33,15 @@ public final class GoneRanges {
     return of(source, group, ranges, new DescribeTopicsOptions());
   }
 
-  /** As the other one, for a reader, which must not miss what it waits for. */
-  public static Set<TopicPartition> soon(
-      ClientSettings source, String group, Collection<SlotRange> ranges) {
-    return of(source, group, ranges, new DescribeTopicsOptions().timeoutMs(SOON_MS));
+  /**
+   * As the other one, for a reader, which must not miss what it waits for.
+   *
+   * @param mostMs how long brokers may take to say which topics there are
+   */
+  public static Set<TopicPartition> within(
+      long mostMs, ClientSettings source, String group, Collection<SlotRange> ranges) {
+    int timeoutMs = (int) Math.min(mostMs, SOON_MS);
+    return of(source, group, ranges, new DescribeTopicsOptions().timeoutMs(timeoutMs));
   }
 
   private static Set<TopicPartition> of(
