@@ -176,6 +176,31 @@ def test_an_executor_that_was_paused_past_its_successors_commits(
 
 
 @pytest.mark.slow
+def test_an_attempt_that_wakes_up_in_a_later_batch_changes_nothing(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    # A batch's tasks end after five seconds, but for one that is stopped: it gets a copy.
+    copies = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.task.duration.threshold": "8s",
+        "spark.executor.cores": "1",
+    }
+    application = start_application("two-hosts", copies)
+    query = flow.start(application, real_time=SHORT, slots=1)
+    with feeding(flow):
+        wait_written(flow)
+        application.faults.arm("after-offsets", "stop")
+        stopped = application.faults.wait_taken("after-offsets")
+        batches = query.status().batches
+        query.wait_batches(batches + 2)
+        ended = application.ended_attempts(stopped)
+        application.resume(stopped)
+        until(lambda: application.ended_attempts(stopped) > ended, "the end of it", OUTPUT_S)
+    finish(flow, query)
+
+
+@pytest.mark.slow
 def test_a_broker_killed_and_started_again(
     application: Application, flow: Flow, cluster: LocalCluster
 ) -> None:

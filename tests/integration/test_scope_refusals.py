@@ -162,6 +162,18 @@ SERVED: dict[str, tuple[Plan, list[int]]] = {
         lambda i: kv(i.source.join(functions.broadcast(i.parquet.where("label = 'x'")), "key")),
         [],
     ),
+    "a broadcast semi join that matches nothing": (
+        lambda i: kv(i.source.join(i.parquet.where("label = 'x'"), "key", "left_semi")),
+        [],
+    ),
+    "a broadcast anti join of a list with a null": (
+        lambda i: i.streams.spark.sql(
+            "select key, value from {s} where key not in (select nullif(key, 'k3') from {p})",
+            s=i.source,
+            p=i.parquet,
+        ),
+        [],
+    ),
     "a broadcast join with a cached table": (
         lambda i: kv(
             i.source.join(functions.broadcast(i.parquet.where("label < 5").cache()), "key")
@@ -201,6 +213,17 @@ def test_task_scope_serves(inputs: Inputs, name: str) -> None:
     assert streams.numbers(output) == expected
     # A batch whose records were all dropped counts as done too.
     assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
+
+
+@pytest.mark.parametrize("name", [name for name in SERVED if "join" in name])
+def test_it_serves_joins_without_generated_code(inputs: Inputs, name: str) -> None:
+    # Where nothing can match, Spark's tasks do not ask for records then.
+    spark = inputs.streams.spark
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    try:
+        test_task_scope_serves(inputs, name)
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
 
 
 def test_task_scope_serves_update_mode(inputs: Inputs) -> None:

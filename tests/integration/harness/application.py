@@ -29,7 +29,9 @@ _END_TIMEOUT_S = 20.0
 _LOG_TAIL_LINES = 40
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-_ATTEMPT_ENDED = re.compile(r"Executor: (?:Finished|Exception in|Executor .*killed) task")
+_ATTEMPT_ENDED = re.compile(
+    r"^\S+ (\d+) \S+ Executor: (?:Finished|Exception in|Executor .*killed) task", re.MULTILINE
+)
 _TAKES_TASKS = re.compile(r"^\S+ (\d+) INFO ExecutorPluginContainer: Initialized", re.MULTILINE)
 # Straight to a file: what executors print goes through their worker, which is in the driver's JVM
 # and does not run while a test stops the driver.
@@ -226,9 +228,10 @@ class Application:
         """The driver's log so far, of this test if the application is lent."""
         return self.log.read_text(encoding="utf-8", errors="replace")[self._log_start :]
 
-    def ended_attempts(self) -> int:
-        """How many task attempts the executors have ended, in any way, by their own log."""
-        return len(_ATTEMPT_ENDED.findall(self._executors_said()))
+    def ended_attempts(self, pid: int | None = None) -> int:
+        """How many task attempts the executors, or one, have ended in any way, by their own log."""
+        ended_by = map(int, _ATTEMPT_ENDED.findall(self._executors_said()))
+        return sum(1 for each in ended_by if pid in (None, each))
 
     def tail(self) -> str:
         """The end of the driver's log, for errors."""

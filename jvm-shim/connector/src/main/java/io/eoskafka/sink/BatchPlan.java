@@ -13,6 +13,8 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.expressions.Explode;
+import org.apache.spark.sql.catalyst.plans.InnerLike;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -34,12 +36,13 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec;
-import org.apache.spark.sql.execution.datasources.v2.SupportsCustomDriverMetrics;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
+import org.apache.spark.sql.execution.joins.EmptyHashedRelation$;
+import org.apache.spark.sql.execution.joins.HashedRelationWithAllNullKeys$;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
@@ -58,7 +61,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *     empty: then all that a reader has handed out is written when it is asked for more
  * @param putsSlotsTogether whether one task may read several slots, one after the other
  * @param isStateful whether it keeps state from batch to batch
- * @param write where the batch's metrics are shown
+ * @param write the plan, and where the batch's metrics are shown
  */
 record BatchPlan(
     long epoch,
@@ -67,7 +70,7 @@ record BatchPlan(
     Optional<String> notSynchronous,
     boolean putsSlotsTogether,
     boolean isStateful,
-    SupportsCustomDriverMetrics write) {
+    WriteToDataSourceV2Exec write) {
 
   /**
    * Operators that hand each row on, with all rows made of it, before they ask for another one. A
@@ -122,7 +125,8 @@ record BatchPlan(
     if (writes.size() != 1) {
       throw broken("the plan has " + writes.size() + " writes: " + query.executedPlan());
     }
-    SparkPlan stage = ((WriteToDataSourceV2Exec) writes.get(0)).query();
+    WriteToDataSourceV2Exec write = (WriteToDataSourceV2Exec) writes.get(0);
+    SparkPlan stage = write.query();
     List<ScanOfBatch> scans = new ArrayList<>();
     for (DataSourceV2ScanExecBase scan : scans(stage)) {
       if (streamOf(scan) instanceof EosKafkaMicroBatchStream source) {
@@ -136,7 +140,7 @@ record BatchPlan(
         whyNotSynchronous(stage),
         !collect(stage, CoalesceExec.class).isEmpty(),
         !collect(stage, StatefulOperator.class).isEmpty(),
-        (WriteToDataSourceV2Exec) writes.get(0));
+        write);
   }
 
   /** Shows metrics of the write, by name, in Spark's SQL view. */
@@ -145,6 +149,28 @@ record BatchPlan(
         metrics.entrySet().stream()
             .map(metric -> new SumMetric.Value(metric.getKey(), metric.getValue()))
             .toArray(CustomTaskMetric[]::new));
+  }
+
+  /**
+   * Whether no record of a source passes a join with what its other side turned out to be. Without
+   * generated code Spark's tasks do not even ask for them.
+   */
+  boolean joinsNothing(EosKafkaMicroBatchStream source) {
+    return collect(write.query(), BroadcastHashJoinExec.class).stream()
+        .map(BroadcastHashJoinExec.class::cast)
+        .filter(BatchPlan::dropsEverything)
+        .flatMap(join -> scans(join.streamedPlan()).stream())
+        .anyMatch(scan -> streamOf(scan) == source);
+  }
+
+  /** An inner or semi join with an empty table, or a NOT IN of a list with a null. */
+  private static boolean dropsEverything(BroadcastHashJoinExec join) {
+    Object table = join.buildPlan().executeBroadcast().value();
+    if (table == HashedRelationWithAllNullKeys$.MODULE$) {
+      return join.isNullAwareAntiJoin();
+    }
+    return table == EmptyHashedRelation$.MODULE$
+        && (join.joinType() instanceof InnerLike || join.joinType() == LeftSemi$.MODULE$);
   }
 
   /** Its sources of ours, each once. */
