@@ -455,6 +455,18 @@ def read(streams: Streams, options: Options) -> list[int]:
     return streams.numbers(output)
 
 
+@contextmanager
+def no_generated_code(spark: SparkSession, adaptive: str = "true") -> Iterator[None]:
+    """Inside the block Spark runs plans operator by operator, as it does with very wide rows."""
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        yield
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
+        spark.conf.unset("spark.sql.adaptive.enabled")
+
+
 def held(rows: DataFrame, reached: str, at: int = 0) -> DataFrame:
     """Rows whose task rests for three seconds at an offset, having set a Java property.
 

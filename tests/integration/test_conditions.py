@@ -21,7 +21,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from streams import LARGE, QUERY_S, SMALL_FETCHES, Job, Streams, held, kv
+from streams import LARGE, QUERY_S, SMALL_FETCHES, Job, Streams, held, kv, no_generated_code
 
 # Longer than a start waits for a transaction that hides what it has to read: 60 s, and as long for
 # what it has decided.
@@ -325,6 +325,19 @@ def test_a_plan_that_shuffles_only_when_it_runs_is_not_shared(job: Job) -> None:
     assert job.group in error
     assert job.written() == []
     job.streams.run(writer("broadcast"))
+    assert job.written() == [*range(10)]
+
+
+def test_a_join_that_leaves_records_unread_is_not_shared(job: Job) -> None:
+    spark = job.streams.spark
+    nothing = functions.broadcast(spark.range(1).where("id > 5").selectExpr("string(id) AS name"))
+    on = functions.expr("cast(key as string) = name")
+    joined = job.writer(lambda rows: kv(rows.join(nothing, on)), ownership="shared")
+    with no_generated_code(spark):
+        error = job.streams.failure(joined)
+    assert "[EOSKAFKA_SHARED_BATCH_REFUSED]" in error
+    assert "no row passes its join" in error
+    job.run(ownership="shared")
     assert job.written() == [*range(10)]
 
 

@@ -16,8 +16,9 @@ from harness import until
 from harness.segments import transactions
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import broadcast, col
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from streams import QUERY_S, Job, Streams
+from streams import QUERY_S, Job, Streams, no_generated_code
 
 BATCH = "5 seconds"
 LONG_BATCH = "10 minutes"
@@ -226,6 +227,19 @@ def test_a_plan_that_it_cannot_have_is_refused(job: Job, plan: str) -> None:
     error = ended(begin(job, make(job.streams.source(job.input))))
     assert "EOSKAFKA_REAL_TIME_REFUSED" in error
     assert reason in error
+    assert job.written() == []
+
+
+def test_a_join_that_leaves_records_unread_is_refused(job: Job) -> None:
+    spark = job.streams.spark
+    nothing = spark.range(1).where("id > 5").selectExpr("string(id) AS at")
+    job.send(*range(10))
+    rows = job.streams.source(job.input)
+    joined = rows.join(broadcast(nothing), col("key").cast("string") == col("at"))
+    with no_generated_code(spark):
+        error = ended(begin(job, joined.select("key", "value")))
+    assert "EOSKAFKA_REAL_TIME_REFUSED" in error
+    assert "no row passes its join" in error
     assert job.written() == []
 
 

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col, lit
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from streams import Streams, kv
+from streams import Streams, kv, no_generated_code
 
 INPUT = 20
 TASK_SCOPE = {"transactionScope": "task"}
@@ -174,6 +174,14 @@ SERVED: dict[str, tuple[Plan, list[int]]] = {
         ),
         [],
     ),
+    "a semi join without a key that matches nothing": (
+        lambda i: kv(i.source.join(i.parquet.where("label = 'x'"), how="left_semi")),
+        [],
+    ),
+    "an anti join without a key": (
+        lambda i: kv(i.source.join(i.parquet, how="left_anti")),
+        [],
+    ),
     "a broadcast join with a cached table": (
         lambda i: kv(
             i.source.join(functions.broadcast(i.parquet.where("label < 5").cache()), "key")
@@ -215,15 +223,14 @@ def test_task_scope_serves(inputs: Inputs, name: str) -> None:
     assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
 
 
-@pytest.mark.parametrize("name", [name for name in SERVED if "join" in name])
-def test_it_serves_joins_without_generated_code(inputs: Inputs, name: str) -> None:
-    # Where nothing can match, Spark's tasks do not ask for records then.
-    spark = inputs.streams.spark
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    try:
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("name", [n for n, (_, kept) in SERVED.items() if "join" in n and not kept])
+def test_joins_that_no_row_passes_without_generated_code(
+    inputs: Inputs, name: str, adaptive: str
+) -> None:
+    # Spark's tasks do not ask for any then, so the batch is in epoch scope.
+    with no_generated_code(inputs.streams.spark, adaptive):
         test_task_scope_serves(inputs, name)
-    finally:
-        spark.conf.unset("spark.sql.codegen.wholeStage")
 
 
 def test_task_scope_serves_update_mode(inputs: Inputs) -> None:

@@ -14,6 +14,7 @@ import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.expressions.Explode;
 import org.apache.spark.sql.catalyst.plans.InnerLike;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -36,17 +37,19 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec;
+import org.apache.spark.sql.execution.datasources.v2.SupportsCustomDriverMetrics;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
-import org.apache.spark.sql.execution.joins.EmptyHashedRelation$;
+import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec;
 import org.apache.spark.sql.execution.joins.HashedRelationWithAllNullKeys$;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.math.BigInt;
 
 /**
  * The look at a batch's physical plan that decides its scope; every use of Spark's plan classes is
@@ -61,7 +64,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *     empty: then all that a reader has handed out is written when it is asked for more
  * @param putsSlotsTogether whether one task may read several slots, one after the other
  * @param isStateful whether it keeps state from batch to batch
- * @param write the plan, and where the batch's metrics are shown
+ * @param write where the batch's metrics are shown
  */
 record BatchPlan(
     long epoch,
@@ -70,7 +73,7 @@ record BatchPlan(
     Optional<String> notSynchronous,
     boolean putsSlotsTogether,
     boolean isStateful,
-    WriteToDataSourceV2Exec write) {
+    SupportsCustomDriverMetrics write) {
 
   /**
    * Operators that hand each row on, with all rows made of it, before they ask for another one. A
@@ -125,8 +128,7 @@ record BatchPlan(
     if (writes.size() != 1) {
       throw broken("the plan has " + writes.size() + " writes: " + query.executedPlan());
     }
-    WriteToDataSourceV2Exec write = (WriteToDataSourceV2Exec) writes.get(0);
-    SparkPlan stage = write.query();
+    SparkPlan stage = ((WriteToDataSourceV2Exec) writes.get(0)).query();
     List<ScanOfBatch> scans = new ArrayList<>();
     for (DataSourceV2ScanExecBase scan : scans(stage)) {
       if (streamOf(scan) instanceof EosKafkaMicroBatchStream source) {
@@ -140,7 +142,7 @@ record BatchPlan(
         whyNotSynchronous(stage),
         !collect(stage, CoalesceExec.class).isEmpty(),
         !collect(stage, StatefulOperator.class).isEmpty(),
-        write);
+        (WriteToDataSourceV2Exec) writes.get(0));
   }
 
   /** Shows metrics of the write, by name, in Spark's SQL view. */
@@ -149,28 +151,6 @@ record BatchPlan(
         metrics.entrySet().stream()
             .map(metric -> new SumMetric.Value(metric.getKey(), metric.getValue()))
             .toArray(CustomTaskMetric[]::new));
-  }
-
-  /**
-   * Whether no record of a source passes a join with what its other side turned out to be. Without
-   * generated code Spark's tasks do not even ask for them.
-   */
-  boolean joinsNothing(EosKafkaMicroBatchStream source) {
-    return collect(write.query(), BroadcastHashJoinExec.class).stream()
-        .map(BroadcastHashJoinExec.class::cast)
-        .filter(BatchPlan::dropsEverything)
-        .flatMap(join -> scans(join.streamedPlan()).stream())
-        .anyMatch(scan -> streamOf(scan) == source);
-  }
-
-  /** An inner or semi join with an empty table, or a NOT IN of a list with a null. */
-  private static boolean dropsEverything(BroadcastHashJoinExec join) {
-    Object table = join.buildPlan().executeBroadcast().value();
-    if (table == HashedRelationWithAllNullKeys$.MODULE$) {
-      return join.isNullAwareAntiJoin();
-    }
-    return table == EmptyHashedRelation$.MODULE$
-        && (join.joinType() instanceof InnerLike || join.joinType() == LeftSemi$.MODULE$);
   }
 
   /** Its sources of ours, each once. */
@@ -183,7 +163,7 @@ record BatchPlan(
   private static Optional<String> whyNotTaskScope(SparkPlan stage, int tasks) {
     try {
       List<DataSourceV2ScanExecBase> scans = new ArrayList<>();
-      walk(stage, scans);
+      walk(stage, false, scans);
       if (scans.isEmpty()) {
         throw unfit("its plan reads no topic");
       }
@@ -223,8 +203,13 @@ record BatchPlan(
     }
   }
 
-  /** Follows the writing stage down to its scans. */
-  private static void walk(SparkPlan node, List<DataSourceV2ScanExecBase> scans) {
+  /**
+   * Follows the writing stage down to its scans.
+   *
+   * @param isGenerated whether Spark has made one function of the operator and its neighbours
+   */
+  private static void walk(
+      SparkPlan node, boolean isGenerated, List<DataSourceV2ScanExecBase> scans) {
     if (node instanceof StatefulOperator) {
       throw unfit("it keeps state (" + node.nodeName() + ")");
     }
@@ -246,11 +231,45 @@ record BatchPlan(
       // What Spark puts in the place of a union's source that has no news.
       return;
     }
+    if (!isGenerated && isJoinOfNothing(node)) {
+      throw unfit("it leaves its records unread, since no row passes its join with a static table");
+    }
     List<SparkPlan> children = children(node);
     if (children.isEmpty()) {
       throw unfit("it reads from something else than eoskafka (" + node.nodeName() + ")");
     }
-    children.forEach(child -> walk(child, scans));
+    boolean childIsGenerated =
+        node instanceof WholeStageCodegenExec || isGenerated && !(node instanceof InputAdapter);
+    children.forEach(child -> walk(child, childIsGenerated, scans));
+  }
+
+  /**
+   * Whether a join drops all rows because of what was broadcast: generated code reads them, the
+   * operator itself does not even ask for them.
+   */
+  private static boolean isJoinOfNothing(SparkPlan node) {
+    if (node instanceof BroadcastHashJoinExec join) {
+      if (join.isNullAwareAntiJoin()) {
+        Object list = join.buildPlan().executeBroadcast().value();
+        return list == HashedRelationWithAllNullKeys$.MODULE$;
+      }
+      return (join.joinType() instanceof InnerLike || join.joinType() == LeftSemi$.MODULE$)
+          && isEmptyBroadcast(join.buildPlan());
+    }
+    if (node instanceof BroadcastNestedLoopJoinExec join && join.condition().isEmpty()) {
+      return join.joinType() == LeftSemi$.MODULE$ && isEmptyBroadcast(join.right())
+          || join.joinType() == LeftAnti$.MODULE$ && !isEmptyBroadcast(join.right());
+    }
+    return false;
+  }
+
+  /** By its metrics: away from the executors the table itself would be read from its blocks. */
+  private static boolean isEmptyBroadcast(SparkPlan node) {
+    SparkPlan exchange = node instanceof ReusedExchangeExec reused ? reused.child() : node;
+    if (exchange instanceof BroadcastExchangeLike broadcast) {
+      return broadcast.runtimeStatistics().rowCount().contains(BigInt.apply(0));
+    }
+    return children(exchange).stream().anyMatch(BatchPlan::isEmptyBroadcast);
   }
 
   private static void requireStaticBroadcast(SparkPlan node) {

@@ -190,7 +190,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       counts = counts.plus(report.counts());
     }
     for (EosKafkaMicroBatchStream source : sources) {
-      source.taskScopeCommitted(epochId, commits, plan.joinsNothing(source));
+      source.taskScopeCommitted(epochId, commits);
     }
     report("task", counts);
   }

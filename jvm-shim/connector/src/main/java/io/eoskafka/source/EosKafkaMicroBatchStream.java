@@ -673,11 +673,8 @@ public final class EosKafkaMicroBatchStream
   /**
    * Called by the sink when all tasks of a batch have ended: compares the offsets committed with
    * those planned. A gap fails the batch, since Spark would log it as done.
-   *
-   * @param joinsNothing whether the tasks of slots without a commit have left them unread, since no
-   *     record would have passed: they count as done like those that a filter has dropped
    */
-  public void taskScopeCommitted(long epoch, List<SlotCommit> commits, boolean joinsNothing) {
+  public void taskScopeCommitted(long epoch, List<SlotCommit> commits) {
     FaultPoint.BEFORE_LOG.reach();
     progress.requireOwnership();
     Map<Integer, SlotCommit> bySlot =
@@ -685,13 +682,8 @@ public final class EosKafkaMicroBatchStream
             .filter(commit -> commit.producers().equals(identityId()))
             .collect(Collectors.toMap(SlotCommit::slot, commit -> commit));
     Map<TopicPartition, Long> reached = new HashMap<>();
-    Map<TopicPartition, Long> unread = new HashMap<>();
     for (SlotWork work : planned.values()) {
       SlotCommit commit = bySlot.get(work.slot());
-      if (commit == null && joinsNothing && !isRealTime && !options.isShared()) {
-        work.ranges().forEach(range -> unread.put(range.topicPartition(), range.end()));
-        continue;
-      }
       tasksWaitedMs += commit == null ? 0 : commit.stableWaitMs();
       if (commit != null && commit.offsets().isEmpty() && options.isShared()) {
         // What is still ours comes with the next batch.
@@ -730,9 +722,6 @@ public final class EosKafkaMicroBatchStream
       }
       owners.put(work.slot(), commit);
     }
-    progress.commitUnread(unread, epoch);
-    left.keySet().removeAll(unread.keySet());
-    reached.putAll(unread);
     progress.batchCommitted(reached);
     if (options.isShared()) {
       owners.keySet().removeAll(progress.shared().end());

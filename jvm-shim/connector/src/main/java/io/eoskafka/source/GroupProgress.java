@@ -925,11 +925,6 @@ final class GroupProgress {
     }
   }
 
-  /** Commits what tasks had to read and did not, because none of it would have been written. */
-  void commitUnread(Map<TopicPartition, Long> ends, long epoch) {
-    commitStamped(stamped(ends, Stamp.Scope.TASK, epoch));
-  }
-
   /**
    * An epoch has taken effect.
    *

@@ -18,7 +18,9 @@ import org.apache.kafka.common.TopicPartition;
  * its offset of a partition only with the topic, and each start is committed before it is planned.
  */
 public final class GoneRanges {
-  /** An answer takes milliseconds. */
+  /** An answer takes milliseconds; a look that has less time than this would miss it. */
+  private static final int LEAST_MS = 500;
+
   private static final int SOON_MS = 5_000;
 
   private GoneRanges() {}
@@ -40,7 +42,7 @@ public final class GoneRanges {
    */
   public static Set<TopicPartition> within(
       long mostMs, ClientSettings source, String group, Collection<SlotRange> ranges) {
-    int timeoutMs = (int) Math.min(mostMs, SOON_MS);
+    int timeoutMs = (int) Math.max(LEAST_MS, Math.min(mostMs, SOON_MS));
     return of(source, group, ranges, new DescribeTopicsOptions().timeoutMs(timeoutMs));
   }
 
