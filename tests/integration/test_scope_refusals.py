@@ -108,6 +108,27 @@ def assert_untouched(inputs: Inputs, output: str) -> None:
 
 # ---- what task scope serves
 
+LIST_WITH_NULL = "a broadcast anti join of a list with a null"
+NO_ROW_PASSES: dict[str, Plan] = {
+    "a broadcast join that matches nothing": (
+        lambda i: kv(i.source.join(functions.broadcast(i.parquet.where("label = 'x'")), "key"))
+    ),
+    "a broadcast semi join that matches nothing": (
+        lambda i: kv(i.source.join(i.parquet.where("label = 'x'"), "key", "left_semi"))
+    ),
+    LIST_WITH_NULL: (
+        lambda i: i.streams.spark.sql(
+            "select key, value from {s} where key not in (select nullif(key, 'k3') from {p})",
+            s=i.source,
+            p=i.parquet,
+        )
+    ),
+    "a semi join without a key that matches nothing": (
+        lambda i: kv(i.source.join(i.parquet.where("label = 'x'"), how="left_semi"))
+    ),
+    "an anti join without a key": lambda i: kv(i.source.join(i.parquet, how="left_anti")),
+}
+
 SERVED: dict[str, tuple[Plan, list[int]]] = {
     "select": (lambda i: kv(i.source), [*range(20)]),
     "filter": (lambda i: kv(i.source.where("cast(cast(value as string) as int) < 5")), [*range(5)]),
@@ -158,30 +179,8 @@ SERVED: dict[str, tuple[Plan, list[int]]] = {
         lambda i: kv(i.source.join(i.parquet, "key", "left_anti")),
         [*range(10, 20)],
     ),
-    "a broadcast join that matches nothing": (
-        lambda i: kv(i.source.join(functions.broadcast(i.parquet.where("label = 'x'")), "key")),
-        [],
-    ),
-    "a broadcast semi join that matches nothing": (
-        lambda i: kv(i.source.join(i.parquet.where("label = 'x'"), "key", "left_semi")),
-        [],
-    ),
-    "a broadcast anti join of a list with a null": (
-        lambda i: i.streams.spark.sql(
-            "select key, value from {s} where key not in (select nullif(key, 'k3') from {p})",
-            s=i.source,
-            p=i.parquet,
-        ),
-        [],
-    ),
-    "a semi join without a key that matches nothing": (
-        lambda i: kv(i.source.join(i.parquet.where("label = 'x'"), how="left_semi")),
-        [],
-    ),
-    "an anti join without a key": (
-        lambda i: kv(i.source.join(i.parquet, how="left_anti")),
-        [],
-    ),
+    # Where Spark has read the list before it plans the join, it reads no topic at all.
+    **{name: (plan, []) for name, plan in NO_ROW_PASSES.items() if name != LIST_WITH_NULL},
     "a broadcast join with a cached table": (
         lambda i: kv(
             i.source.join(functions.broadcast(i.parquet.where("label < 5").cache()), "key")
@@ -217,20 +216,43 @@ SERVED: dict[str, tuple[Plan, list[int]]] = {
 def test_task_scope_serves(inputs: Inputs, name: str) -> None:
     plan, expected = SERVED[name]
     streams, output = inputs.streams, inputs.streams.topic()
-    streams.run(streams.sink(plan(inputs), output))
+    streams.run(streams.sink(plan(inputs), output, options=TASK_SCOPE))
     assert streams.numbers(output) == expected
     # A batch whose records were all dropped counts as done too.
     assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-@pytest.mark.parametrize("name", [n for n, (_, kept) in SERVED.items() if "join" in n and not kept])
+@pytest.mark.parametrize(
+    ("name", "adaptive"),
+    [
+        *((name, "true") for name in NO_ROW_PASSES if name != LIST_WITH_NULL),
+        *((name, "false") for name in NO_ROW_PASSES),
+    ],
+)
 def test_joins_that_no_row_passes_without_generated_code(
     inputs: Inputs, name: str, adaptive: str
 ) -> None:
     # Spark's tasks do not ask for any then, so the batch is in epoch scope.
-    with no_generated_code(inputs.streams.spark, adaptive):
-        test_task_scope_serves(inputs, name)
+    plan, streams = NO_ROW_PASSES[name], inputs.streams
+    output, checkpoint = streams.topic(), streams.checkpoint()
+    with no_generated_code(streams.spark, adaptive):
+        error = streams.failure(streams.sink(plan(inputs), output, checkpoint, TASK_SCOPE))
+        assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
+        assert "it leaves its records unread" in error
+        assert_untouched(inputs, output)
+        streams.run(streams.sink(plan(inputs), output, checkpoint))
+    assert streams.numbers(output) == []
+    assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
+
+
+def test_a_join_that_has_no_records_to_leave_unread_is_served(inputs: Inputs) -> None:
+    streams, output = inputs.streams, inputs.streams.topic()
+    nothing = functions.broadcast(inputs.parquet.where("label = 'x'"))
+    joined = streams.source(streams.topic()).join(nothing, "key")
+    with no_generated_code(streams.spark):
+        rows = kv(joined).union(kv(inputs.source))
+        streams.run(streams.sink(rows, output, options=TASK_SCOPE))
+    assert streams.numbers(output) == [*range(INPUT)]
 
 
 def test_task_scope_serves_update_mode(inputs: Inputs) -> None:
@@ -335,7 +357,15 @@ REFUSED: dict[str, tuple[Plan, str]] = {
                 i.parquet.select("label").hint("shuffle_replicate_nl"), col("value") != col("label")
             )
         ),
-        "it reads from something else than eoskafka",
+        "it joins a table that is not broadcast",
+    ),
+    "a cross join with no row": (
+        lambda i: kv(
+            i.source.crossJoin(
+                i.table.where(lit(False)).select("label").hint("shuffle_replicate_nl")
+            )
+        ),
+        "it joins a table that is not broadcast",
     ),
     "another source": (lambda i: kv(rate(i)), "it reads from another source"),
     "union with another source": (

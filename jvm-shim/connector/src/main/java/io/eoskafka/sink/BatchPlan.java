@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.Explode;
 import org.apache.spark.sql.catalyst.plans.InnerLike;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -44,7 +45,7 @@ import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec;
-import org.apache.spark.sql.execution.joins.HashedRelationWithAllNullKeys$;
+import org.apache.spark.sql.execution.joins.CartesianProductExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
@@ -96,6 +97,8 @@ record BatchPlan(
           RealTimeStreamScanExec.class,
           UnionExec.class,
           WholeStageCodegenExec.class);
+
+  private static final BigInt NOTHING = BigInt.apply(0);
 
   /** Why a plan is not one for task scope. */
   private static final class UnfitException extends RuntimeException {
@@ -231,8 +234,8 @@ record BatchPlan(
       // What Spark puts in the place of a union's source that has no news.
       return;
     }
-    if (!isGenerated && isJoinOfNothing(node)) {
-      throw unfit("it leaves its records unread, since no row passes its join with a static table");
+    if (node instanceof CartesianProductExec) {
+      throw unfit("it joins a table that is not broadcast (" + node.nodeName() + ")");
     }
     List<SparkPlan> children = children(node);
     if (children.isEmpty()) {
@@ -241,6 +244,9 @@ record BatchPlan(
     boolean childIsGenerated =
         node instanceof WholeStageCodegenExec || isGenerated && !(node instanceof InputAdapter);
     children.forEach(child -> walk(child, childIsGenerated, scans));
+    if (!isGenerated && isJoinOfNothing(node) && hasNews(node)) {
+      throw unfit("it leaves its records unread, since no row passes its join with a static table");
+    }
   }
 
   /**
@@ -250,8 +256,7 @@ record BatchPlan(
   private static boolean isJoinOfNothing(SparkPlan node) {
     if (node instanceof BroadcastHashJoinExec join) {
       if (join.isNullAwareAntiJoin()) {
-        Object list = join.buildPlan().executeBroadcast().value();
-        return list == HashedRelationWithAllNullKeys$.MODULE$;
+        return isListWithNull(join.buildPlan());
       }
       return (join.joinType() instanceof InnerLike || join.joinType() == LeftSemi$.MODULE$)
           && isEmptyBroadcast(join.buildPlan());
@@ -263,13 +268,32 @@ record BatchPlan(
     return false;
   }
 
-  /** By its metrics: away from the executors the table itself would be read from its blocks. */
+  private static boolean hasNews(SparkPlan node) {
+    return scans(node).stream().anyMatch(scan -> !scan.inputPartitions().isEmpty());
+  }
+
   private static boolean isEmptyBroadcast(SparkPlan node) {
+    return broadcast(node).filter(BatchPlan::isEmpty).isPresent();
+  }
+
+  /** Such a list had rows, of which Spark keeps none: NOT IN is never true then. */
+  private static boolean isListWithNull(SparkPlan node) {
+    return broadcast(node)
+        .filter(list -> !isEmpty(list) && list.sizeInBytes().equals(NOTHING))
+        .isPresent();
+  }
+
+  /** What was broadcast, by its metrics: here the table would have to be read from its blocks. */
+  private static Optional<Statistics> broadcast(SparkPlan node) {
     SparkPlan exchange = node instanceof ReusedExchangeExec reused ? reused.child() : node;
     if (exchange instanceof BroadcastExchangeLike broadcast) {
-      return broadcast.runtimeStatistics().rowCount().contains(BigInt.apply(0));
+      return Optional.of(broadcast.runtimeStatistics());
     }
-    return children(exchange).stream().anyMatch(BatchPlan::isEmptyBroadcast);
+    return children(exchange).stream().flatMap(child -> broadcast(child).stream()).findFirst();
+  }
+
+  private static boolean isEmpty(Statistics table) {
+    return table.rowCount().contains(NOTHING);
   }
 
   private static void requireStaticBroadcast(SparkPlan node) {

@@ -334,10 +334,11 @@ final class SlotConsumer {
         throw timedOut();
       }
       if (waitedNanos > lookAfterNanos) {
-        lookAfterNanos *= 2;
         long looked = System.nanoTime();
         goneAsFarAsKnown(leftMs).forEach(this::skipGone);
         waitedNanos += System.nanoTime() - looked;
+        // Half of the time at least is for the records.
+        lookAfterNanos = 2 * waitedNanos;
       }
     }
     return true;
