@@ -30,6 +30,8 @@ def no_spark_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_session_with(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
     context = SimpleNamespace(getConf=lambda: settings)
     monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    # Where integration tests ran before in this process its JVM has the connector.
+    monkeypatch.setattr(SparkContext, "_jvm", None)
 
 
 def test_configure_adds_jar_and_plugin_to_a_new_builder() -> None:
