@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from eoskafka.audit import UndecidedError
+from faults.cluster import FaultyCluster
+from faults.proxy import Api
 from harness import until
 from kafka import KafkaProducer
 from kafka.admin import NewPartitions
@@ -230,6 +232,34 @@ def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
     assert streams.values(output) == []
     streams.run(writer("false"))
     assert streams.numbers(output) == [0, *later[1:]]
+
+
+def test_a_wait_for_a_topic_that_is_gone_while_its_group_does_not_answer(
+    streams: Streams, spark_folder: Path, tmp_path: Path
+) -> None:
+    log = spark_folder / "spark.log"
+    with (
+        FaultyCluster(tmp_path / "own", brokers=1) as own,
+        closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
+    ):
+        topic = there.topic(partitions=1)
+        there.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
+        rows = there.source(topic, {"kafkaConsumer.pollTimeoutMs": 2_000, **SMALL_FETCHES})
+        writer = held(rows, topic).writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(there.checkpoint()))
+        query = there.start_held(writer, topic)
+        own.proxies[1].drop_reply(Api.OFFSET_FETCH, count=10_000)
+        logged = log.stat().st_size
+        there.delete(topic)
+
+        def said() -> list[str]:
+            text = log.read_bytes()[logged:].decode()
+            return re.findall(r"could not be found out|EOSKAFKA_POLL_TIMEOUT", text)
+
+        # A client asks a group for a minute.
+        until(lambda: "EOSKAFKA_POLL_TIMEOUT" in said(), "the end of the wait", 30)
+        query.stop()
+    assert said()[0] == "could not be found out"
 
 
 def test_a_topic_that_is_gone_when_a_batch_is_dealt_out_again(streams: Streams) -> None:

@@ -35,7 +35,13 @@ public final class GroupOffsets {
    * @throws EosKafkaException {@code EOSKAFKA_OFFSETS_UNREADABLE}
    */
   public Map<TopicPartition, OffsetAndMetadata> committed(Collection<TopicPartition> partitions) {
-    Map<TopicPartition, OffsetAndMetadata> answer = fetch(partitions, false);
+    return committed(partitions, new ListConsumerGroupOffsetsOptions());
+  }
+
+  /** As the other one, for a caller that does not wait as long as the client does. */
+  public Map<TopicPartition, OffsetAndMetadata> committed(
+      Collection<TopicPartition> partitions, ListConsumerGroupOffsetsOptions options) {
+    Map<TopicPartition, OffsetAndMetadata> answer = fetch(partitions, options);
     if (!answer.keySet().containsAll(partitions)) {
       throw EosKafkaException.of(
           "EOSKAFKA_OFFSETS_UNREADABLE",
@@ -53,7 +59,8 @@ public final class GroupOffsets {
       Collection<TopicPartition> partitions, Duration timeout) {
     long deadline = System.nanoTime() + timeout.toNanos();
     while (true) {
-      Map<TopicPartition, OffsetAndMetadata> answer = fetch(partitions, true);
+      Map<TopicPartition, OffsetAndMetadata> answer =
+          fetch(partitions, new ListConsumerGroupOffsetsOptions().requireStable(true));
       if (answer.keySet().containsAll(partitions)) {
         return present(answer);
       }
@@ -70,15 +77,13 @@ public final class GroupOffsets {
    * start reading anywhere.
    */
   private Map<TopicPartition, OffsetAndMetadata> fetch(
-      Collection<TopicPartition> partitions, boolean requireStable) {
+      Collection<TopicPartition> partitions, ListConsumerGroupOffsetsOptions options) {
     // Named one by one: a fetch of "all" leaves out a partition whose first offset is still open.
     ListConsumerGroupOffsetsSpec spec =
         new ListConsumerGroupOffsetsSpec().topicPartitions(partitions);
     return KafkaCalls.get(
         admin
-            .listConsumerGroupOffsets(
-                Map.of(group, spec),
-                new ListConsumerGroupOffsetsOptions().requireStable(requireStable))
+            .listConsumerGroupOffsets(Map.of(group, spec), options)
             .partitionsToOffsetAndMetadata(group));
   }
 

@@ -7,8 +7,11 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -32,29 +35,38 @@ public final class GoneRanges {
    */
   public static Set<TopicPartition> of(
       ClientSettings source, String group, Collection<SlotRange> ranges) {
-    return of(source, group, ranges, new DescribeTopicsOptions());
+    return of(source, group, ranges, () -> null);
   }
 
   /**
    * As the other one, for a reader, which must not miss what it waits for.
    *
-   * @param mostMs how long brokers may take to say which topics there are
+   * @param mostMs how long brokers may take to answer
    */
   public static Set<TopicPartition> within(
       long mostMs, ClientSettings source, String group, Collection<SlotRange> ranges) {
-    int timeoutMs = (int) Math.max(LEAST_MS, Math.min(mostMs, SOON_MS));
-    return of(source, group, ranges, new DescribeTopicsOptions().timeoutMs(timeoutMs));
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.min(mostMs, SOON_MS));
+    return of(
+        source,
+        group,
+        ranges,
+        () -> (int) Math.max(LEAST_MS, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())));
   }
 
+  /**
+   * @param timeoutMs how long the next call may take; null for as long as the client lets it
+   */
   private static Set<TopicPartition> of(
       ClientSettings source,
       String group,
       Collection<SlotRange> ranges,
-      DescribeTopicsOptions options) {
+      Supplier<Integer> timeoutMs) {
     Admin admin = ExecutorClients.admin(source);
     Set<String> topics = new HashSet<>();
     ranges.forEach(range -> topics.add(range.topic()));
-    Map<TopicPartition, String> there = TopicIds.present(admin, topics, source, options);
+    Map<TopicPartition, String> there =
+        TopicIds.present(
+            admin, topics, source, new DescribeTopicsOptions().timeoutMs(timeoutMs.get()));
     Set<TopicPartition> gone = new HashSet<>();
     for (SlotRange range : ranges) {
       if (!range.topicId().equals(there.get(range.topicPartition()))) {
@@ -62,7 +74,10 @@ public final class GoneRanges {
       }
     }
     if (group != null && !gone.isEmpty()) {
-      gone.removeAll(new GroupOffsets(admin, group).committed(gone).keySet());
+      gone.removeAll(
+          new GroupOffsets(admin, group)
+              .committed(gone, new ListConsumerGroupOffsetsOptions().timeoutMs(timeoutMs.get()))
+              .keySet());
     }
     return gone;
   }
