@@ -21,7 +21,7 @@ from eoskafka.bench.peers import peer_jars
 from eoskafka.cli import app
 from eoskafka.groups import COORDINATOR_COMES
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
-from harness.waiting import until
+from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec
 from kafka.structs import OffsetAndMetadata
@@ -180,9 +180,8 @@ class Streams:
     @contextmanager
     def open_transaction(self, topic: str, *numbers: int) -> Iterator[None]:
         """Records that stay uncommitted inside the block; then they are aborted."""
-        producer = KafkaProducer(
-            bootstrap_servers=self.servers, transactional_id=f"open-{uuid.uuid4().hex}"
-        )
+        name = f"open-{uuid.uuid4().hex}"
+        producer = KafkaProducer(bootstrap_servers=self.servers, transactional_id=name)
         with closing(producer):
             producer.init_transactions()
             producer.begin_transaction()
@@ -191,6 +190,7 @@ class Streams:
             producer.flush()
             yield
             producer.abort_transaction()
+        until_ended(self.servers, name)
 
     def values(self, topic: str) -> list[str]:
         """The values of all committed records, sorted; null is `-`."""

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from eoskafka import offsets
 from eoskafka.cluster import LocalCluster
-from harness import until
+from harness import until, until_ended
 from kafka import KafkaProducer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -377,6 +377,7 @@ def transactional(streams: Streams) -> tuple[str, list[int], list[int]]:
             else:
                 producer.commit_transaction()
                 committed += numbers
+    until_ended(streams.servers, ident)
     streams.send_values(topic, "999")
     return topic, [*committed, 999], [*every, 999]
 

@@ -14,7 +14,7 @@ import pytest
 from eoskafka import offsets
 from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.offsets import Move, Situation, State
-from harness import until
+from harness import until, until_ended
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from pyspark.sql.streaming import DataStreamWriter
@@ -69,6 +69,7 @@ class Job:
             )
             yield name
             producer.abort_transaction()
+        until_ended(self.streams.servers, name)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, StartApplication, compile_to_jar, until
+from harness import Application, Flow, StartApplication, compile_to_jar, until, until_ended
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 RECORDS = 1_000
@@ -179,9 +179,8 @@ def test_aborted_records_and_control_records_are_passed_over_once(
 def test_records_of_an_open_transaction_are_read_when_it_has_committed(
     application: Application, flow: Flow
 ) -> None:
-    with closing(
-        KafkaProducer(bootstrap_servers=flow.servers, transactional_id=f"{flow.name}-open")
-    ) as producer:
+    name = f"{flow.name}-open"
+    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=name)) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         for number in range(100):
@@ -192,6 +191,7 @@ def test_records_of_an_open_transaction_are_read_when_it_has_committed(
         # Partition 0 is hidden behind the open transaction, partition 1 is not.
         assert flow.committed() == {0: 0, 1: flow.ends()[1]}
         producer.commit_transaction()
+    until_ended(flow.servers, name)
     flow.produced += 100
     flow.start(application).wait_done()
     flow.assert_exactly_once()

@@ -12,7 +12,7 @@
 | `delta.py`       | Delta's jars                                                              |
 | `maven.py`       | jars that only tests need                                                 |
 | `old_kafka.py`   | a broker from before KIP-447                                              |
-| `waiting.py`     | `until`: waits on a condition with a deadline                             |
+| `waiting.py`     | `until`, `until_ended`: wait on a condition, on a transaction's end       |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.application import Application, Query, StartApplication
 from harness.faults import Action, Faults, Point
 from harness.flow import Flow, hidden
 from harness.javac import compile_to_jar
-from harness.waiting import until
+from harness.waiting import until, until_ended
 
 __all__ = [
     "Action",
@@ -34,4 +34,5 @@ __all__ = [
     "compile_to_jar",
     "hidden",
     "until",
+    "until_ended",
 ]

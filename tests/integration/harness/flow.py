@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 
 from harness.application import Application, Query
 from harness.faults import Action, Point
-from harness.waiting import until
+from harness.waiting import until, until_ended
 
 OPEN_STATES = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 # An abort of ours is done within a second; a transaction's own timeout is five minutes.
@@ -131,6 +131,8 @@ class Flow:
                 producer.commit_transaction()
             elif transaction == "abort":
                 producer.abort_transaction()
+        if ident:
+            until_ended(self.servers, ident)
         if transaction != "abort":
             self.produced += count
 

@@ -1,14 +1,19 @@
-"""Waiting on a condition with a deadline."""
+"""Waiting on a condition with a deadline, and on the end of a transaction."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import TypeVar
+
+from eoskafka.groups import open_ids
+from kafka.admin import KafkaAdminClient
 
 T = TypeVar("T")
 
 _POLL_S = 0.05
+_MARKERS_S = 30
 
 
 def until(
@@ -31,3 +36,16 @@ def until(
             raise TimeoutError(f"{what}: not within {timeout_s:g} s. {also()}")
         time.sleep(_POLL_S)
     return value
+
+
+def until_ended(servers: str, transactional_id: str) -> None:
+    """Wait until all that a transaction has touched is marked as committed or aborted.
+
+    Its producer has the answer before that.
+    """
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        until(
+            lambda: transactional_id not in open_ids(admin),
+            f"the end of {transactional_id}",
+            _MARKERS_S,
+        )
