@@ -28,7 +28,9 @@ demo: build ## a crash without a duplicate, shown on a local cluster
 
 test: build ## JVM unit tests, unit and integration tests, a short campaign of faults
 	$(MVN) -pl connector test
-	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()" # once for both
+	@# What both processes would make at once.
+	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
+	$(BIN)/python -c "from eoskafka.bench.peers import peer_jars; peer_jars()"
 	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/integration tests/faults -m "not slow"
 
 test-all: build ## all tests, slow ones included, and the mutations

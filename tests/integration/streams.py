@@ -467,14 +467,14 @@ def no_generated_code(spark: SparkSession, adaptive: str = "true") -> Iterator[N
         spark.conf.unset("spark.sql.adaptive.enabled")
 
 
-def held(rows: DataFrame, reached: str, at: int = 0) -> DataFrame:
-    """Rows whose task rests for three seconds at an offset, having set a Java property.
+def held(rows: DataFrame, reached: str, at: int = 0, rest_ms: int = 3_000) -> DataFrame:
+    """Rows whose task rests at an offset, having set a Java property.
 
     Not in Python: the sockets on the way there hold megabytes of rows that were read.
     """
     rest = f"""
         concat(java_method('java.lang.System', 'setProperty', '{reached}', 'yes'),
-               java_method('java.lang.Thread', 'sleep', cast(3000 as bigint)))
+               java_method('java.lang.Thread', 'sleep', cast({rest_ms} as bigint)))
     """
     value = f"""
         if(offset = {at}, regexp_replace({rest}, '^.*$', '{at}'),

@@ -19,6 +19,7 @@ def topic(cluster: LocalCluster) -> str:
     name = f"audit-{uuid.uuid4().hex}"
     with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
         admin.create_topics([NewTopic(name, 3, 1)])
+        admin.wait_for_topics([name])
     return name
 
 

@@ -265,9 +265,14 @@ def test_a_batch_with_both_limits_has_no_more_than_the_upper_one(either: Streams
     topic, output = either.topic(records=40), either.topic()
     limits = {"minOffsetsPerTrigger": 10, "maxOffsetsPerTrigger": 12}
     query = running(either, kv(either.source(topic, limits)), output)
+
+    def reports() -> list[int]:
+        return [p.numInputRows for p in query.recentProgress if p.numInputRows]
+
     until(lambda: len(either.numbers(output)) == 36, "three batches", QUERY_S)
+    until(lambda: len(reports()) == 3, "three reports", QUERY_S)
     time.sleep(0.5)  # the last four records are too few
-    assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [12, 12, 12]
+    assert reports() == [12, 12, 12]
     assert len(either.numbers(output)) == 36
 
 

@@ -370,9 +370,9 @@ def test_no_record_comes_in_time(job: Job, cluster: LocalCluster, spark_folder: 
 def test_a_transaction_that_comes_near_its_timeout(job: Job) -> None:
     # Its first record is sent when it comes to rest.
     writer = job.writer(lambda rows: held(rows, job.output, at=1))
-    error = job.streams.failure(writer.option("kafka.transaction.timeout.ms", "3000"))
+    error = job.streams.failure(writer.option("kafka.transaction.timeout.ms", "3600"))
     assert "[EOSKAFKA_TRANSACTION_NEAR_TIMEOUT]" in error
-    assert "ms of its 3000 ms" in error
+    assert "ms of its 3600 ms" in error
 
 
 # ---- brokers that do not answer

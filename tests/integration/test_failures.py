@@ -18,6 +18,7 @@ from harness import until
 from kafka import TopicPartition
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.errors.exceptions import captured
+from pyspark.sql.streaming import StreamingQuery
 from streams import QUERY_S, Streams, kv
 
 
@@ -57,12 +58,13 @@ def test_a_driver_that_another_one_has_fenced(streams: Streams) -> None:
     topic, output, checkpoint = streams.topic(records=4), streams.topic(), streams.checkpoint()
     rows = kv(streams.source(topic, {"kafka.group.id": streams.group()}))
 
-    def started(place: str) -> object:
+    def started(place: str) -> StreamingQuery:
         writer = streams.sink(rows, output).option("checkpointLocation", place)
         return streams.start(writer.trigger(processingTime="100 milliseconds"))
 
     first = started(str(checkpoint))
     until(lambda: streams.numbers(output) == [0, 1, 2, 3], "the first batch", QUERY_S)
+    until(lambda: sum(p.numInputRows for p in first.recentProgress) == 4, "its report", QUERY_S)
     copy = checkpoint.with_name("copy")
     shutil.copytree(checkpoint, copy)
     # Spark runs no query twice in one session; this one it takes for another.
@@ -70,7 +72,7 @@ def test_a_driver_that_another_one_has_fenced(streams: Streams) -> None:
     (copy / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
     started(str(copy))
     with pytest.raises(eoskafka.FencedError):
-        first.awaitTermination(QUERY_S)  # type: ignore[attr-defined]
+        first.awaitTermination(QUERY_S)
 
 
 def test_beside_a_package_that_wraps_the_same_function(

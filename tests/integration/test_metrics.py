@@ -37,6 +37,7 @@ def waits_to_commit(query: StreamingQuery) -> list[bool]:
 
 def sql_metrics(streams: Streams) -> dict[str, str]:
     """The metrics of the last execution in Spark's SQL view, by what it calls them."""
+    streams.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(10_000)
     store = streams.spark._jsparkSession.sharedState().statusStore()
     execution = max(
         store.executionsList().apply(i).executionId() for i in range(store.executionsList().size())

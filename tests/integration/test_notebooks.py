@@ -13,7 +13,7 @@ import pytest
 from harness.delta import delta_jars
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-RUN_S = 280
+RUN_S = 560
 
 
 @pytest.fixture
@@ -48,6 +48,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     made["execute"](made["notebook"](), tmp_path)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("no_network")
 def test_its_source_runs_as_a_program(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -210,7 +210,7 @@ def test_so_it_does_in_real_time(job: Job, cluster: LocalCluster, operator: str)
 
 
 def test_a_union_commits_what_is_out_of_each_source(job: Job, cluster: LocalCluster) -> None:
-    other = job._replace(input=job.streams.topic(1, 200), group=job.streams.group())
+    other = job._replace(input=job.streams.topic(1, 600), group=job.streams.group())
     empty = job._replace(input=job.streams.topic(1), group=job.streams.group())
     run(job, placed(rows(job)).union(placed(rows(other))).union(placed(rows(empty))))
     for each in (job, other):

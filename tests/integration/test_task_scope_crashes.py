@@ -164,7 +164,8 @@ def shared_speculating_application(
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",
         "spark.speculation.multiplier": "1.0",
-        "spark.speculation.minTaskRuntime": "1s",
+        # Longer than a slot takes that nobody stops.
+        "spark.speculation.minTaskRuntime": "3s",
     }
     folder = tmp_path_factory.mktemp("speculating")
     with Application(folder, "two-hosts", settings) as application:
@@ -237,7 +238,7 @@ def test_an_attempt_that_commits_while_its_copy_begins_is_not_repeated_by_the_co
     ended = application.ended_attempts()
     application.resume(first)
     until(lambda: application.ended_attempts() > ended, "the end of the first attempt", 30)
-    assert flow.committed() == flow.ends()
+    flow.wait_committed()
     application.resume(copy)
     until(lambda: application.ended_attempts() > ended + 1, "the end of the copy", 30)
     application.resume()
@@ -247,10 +248,15 @@ def test_an_attempt_that_commits_while_its_copy_begins_is_not_repeated_by_the_co
 
 def hold_the_copy(application: Application, flow: Flow) -> int:
     """Stop the executor of a stopped attempt's copy before its `initTransactions`; its pid."""
-    ends = set(flow.ends().values())
-    until(lambda: ends & set(flow.committed().values()), "the other slot", 30)
+    wait_for_the_other_slot(flow)
     application.faults.arm("before-init", "stop")
     return application.faults.wait_taken("before-init")
+
+
+def wait_for_the_other_slot(flow: Flow) -> None:
+    """While one of the two is stopped, wait until the other has committed its end."""
+    ends = set(flow.ends().values())
+    until(lambda: ends & set(flow.committed().values()), "the other slot", 30)
 
 
 @pytest.mark.parametrize("ownership", ["exclusive", pytest.param("shared", marks=pytest.mark.slow)])
@@ -262,6 +268,7 @@ def test_an_attempt_fenced_by_another_fails_alone(
     application.faults.arm("before-flush", "stop")
     query = flow.start(application, ownership=ownership)
     first = application.faults.wait_taken("before-flush")
+    wait_for_the_other_slot(flow)
     application.faults.arm("after-init", "stop")
     second = application.faults.wait_taken("after-init")
     assert first != second

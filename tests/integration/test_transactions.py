@@ -21,12 +21,12 @@ RECORDS = 40
 STATELESS = {"transform": "repartitioned"}
 
 
-def held_query(streams: Streams, output: str, **sink: str) -> StreamingQuery:
+def held_query(streams: Streams, output: str, rest_ms: int = 3_000, **sink: str) -> StreamingQuery:
     """A query whose task rests at its second record, with its transaction open."""
     topic = streams.topic(partitions=1)
     streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
     prefix = {"transactionalIdPrefix": f"x-{output}", **sink}
-    rows = held(streams.source(topic), topic, at=1)
+    rows = held(streams.source(topic), topic, at=1, rest_ms=rest_ms)
     return streams.start_held(streams.sink(rows, output, options=prefix), topic)
 
 
@@ -119,7 +119,7 @@ def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: S
     output = streams.topic()
     # Its own one: in the common one other tests have compressed records.
     decisions = f"{output}-decisions"
-    query = held_query(streams, output, transactionScope="epoch", decisionTopic=decisions)
+    query = held_query(streams, output, 8_000, transactionScope="epoch", decisionTopic=decisions)
     found = opened(streams, output)
     assert found.kind is Kind.WRITER
     with pytest.raises(TransactionError, match="repeat this with --fence"):

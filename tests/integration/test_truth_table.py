@@ -692,6 +692,7 @@ def test_invariant_8_a_driver_that_lost_its_group_stops_and_names_the_owner(job:
     first = job.streams.start(job.writer().trigger(processingTime="100 milliseconds"))
     job.send(2, 3)
     until(lambda: job.written() == [0, 1, 2, 3], "the first driver's batch", QUERY_S)
+    until(lambda: sum(p.numInputRows for p in first.recentProgress) == 2, "its report", QUERY_S)
     copied = job._replace(checkpoint=job.streams.checkpoint())
     shutil.copytree(job.checkpoint, copied.checkpoint)
     # Within one application Spark would stop the first run of a query that it knows by this id.

@@ -76,10 +76,10 @@ def reached(topics: Topics, records: int) -> None:
         )
 
 
-def run(topics: Topics, *more: str) -> tuple[int, dict[str, object], str]:
+def run(topics: Topics, *more: str, wait_s: int = 20) -> tuple[int, dict[str, object], str]:
     """The exit code, what it says as JSON, and its messages."""
     command = [
-        *("verify", "--format", "json", "--wait", "1"),
+        *("verify", "--format", "json", "--wait", str(wait_s)),
         *("--bootstrap-servers", topics.servers),
         *("--input", topics.input, "--output", topics.output, *more),
     ]
@@ -127,7 +127,7 @@ def test_planted_faults_are_found(topics: Topics, copier: KafkaProducer) -> None
 
 def test_an_open_transaction_is_undecided_and_named(topics: Topics, copier: KafkaProducer) -> None:
     copy(copier, topics, range(RECORDS))
-    code, verdict, said = run(topics, "--by", "value")
+    code, verdict, said = run(topics, "--by", "value", wait_s=1)
     assert (code, verdict["holds"]) == (3, None)
     assert f"t-{topics.output}" in said
     copier.abort_transaction()
@@ -164,6 +164,7 @@ def test_what_is_gone_or_was_never_there_is_undecided(topics: Topics) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=topics.servers)) as admin:
         name = f"compacted-{topics.output}"
         admin.create_topics([NewTopic(name, 1, 1, topic_configs={"cleanup.policy": "compact"})])
+        admin.wait_for_topics([name])
     start = json.dumps({topics.input: dict.fromkeys("012", -2)})
     code, _, said = run(topics._replace(output=name), "--by", "value", "--input-from", start)
     assert (code, "is compacted" in said) == (3, True)

@@ -31,6 +31,8 @@ _STATE_FILE = "cluster.json"
 # Below Linux's ephemeral range (32768 and up): no outgoing connection takes the port of a broker
 # that is down for a moment.
 _PORTS = range(20_000, 32_000)
+# A broker binds its ports seconds after it was given them.
+_given: set[int] = set()
 
 
 class LocalCluster:
@@ -306,12 +308,15 @@ def _stop(broker: Broker) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nothing listens on."""
+    """Ports of 127.0.0.1 that nothing listens on, other ones in each call."""
     found: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
+        if port in _given:
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)
+            _given.add(port)
         if len(found) == count:
             return found
     raise ClusterError(f"fewer than {count} free ports in {_PORTS.start}..{_PORTS.stop - 1}")

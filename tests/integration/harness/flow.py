@@ -211,6 +211,11 @@ class Flow:
         """Give the input topic `count` partitions."""
         with self.admin() as admin:
             admin.create_partitions({self.input: count})
+            until(
+                lambda: len(admin.describe_topics([self.input])[0]["partitions"]) == count,
+                f"{count} partitions of {self.input}",
+                SETTLE_S,
+            )
         self.partitions = count
 
     def delete_records(self, before: dict[int, int]) -> None:
