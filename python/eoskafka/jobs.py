@@ -1,4 +1,4 @@
-"""Batch writes whose driver died, and how to settle them."""
+"""What a dead driver has left, and how to settle it without starting its job or query again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from eoskafka.cluster.jars import java
 from eoskafka.errors import ConfigurationError, TransactionError
@@ -53,6 +54,72 @@ class Resolution:
     forgotten: bool
 
 
+@dataclass(frozen=True)
+class Settled:
+    """What `resolve_checkpoint` has found of one write that a checkpoint knows, and done.
+
+    Attributes:
+        name: the checkpoint, and for a write of `foreachBatch` its `writeId`.
+        outcome: COMMITTED if the last epoch that was decided has taken effect as a whole,
+            INCOMPLETE if some of its transactions had timed out before, UNDECIDED if none was ever
+            decided; None if it could not be settled.
+        epoch: the last one that was decided, or -1.
+        committed: how many of its transactions are committed.
+        lost: how many had timed out.
+        missing: what these would have written: writers, rows, and the input of the epoch.
+        accepted: whether the loss was accepted, so that the write goes on.
+        error: why it could not be settled, or empty.
+    """
+
+    name: str
+    outcome: Outcome | None
+    epoch: int = -1
+    committed: int = 0
+    lost: int = 0
+    missing: str = ""
+    accepted: bool = False
+    error: str = ""
+
+
+def resolve_checkpoint(
+    checkpoint: str, options: Mapping[str, str], accept_loss: bool = False
+) -> tuple[Settled, ...]:
+    """Settle everything that a query has decided in epoch scope or in writes of `foreachBatch`.
+
+    What was decided is committed, and everything else that former runs have left open is aborted. A
+    driver of the query that still runs is fenced and stops; start it again.
+
+    Args:
+        checkpoint: the query's checkpoint folder, a path or a URL that Hadoop's clients know.
+        options: of the output's cluster, with `kafka.` before those of the client.
+        accept_loss: let a write whose transactions have timed out go on without their records.
+
+    Returns:
+        one for each write that the checkpoint knows, in the order of their files.
+
+    Raises:
+        ConfigurationError, JarError, UnreachableError, TransactionError: as `resolve` has them.
+    """
+    answer = _ask(
+        {"checkpoint": checkpoint, "acceptLoss": accept_loss, "options": dict(options)},
+        f"the checkpoint {checkpoint}",
+    )
+    return tuple(
+        Settled(write["name"], None, error=write["error"])
+        if "error" in write
+        else Settled(
+            name=write["name"],
+            outcome=Outcome(write["outcome"]),
+            epoch=write["epoch"],
+            committed=write["committed"],
+            lost=write["lost"],
+            missing=write["missing"],
+            accepted=write["accepted"],
+        )
+        for write in answer["writes"]
+    )
+
+
 def resolve(
     write_id: str, options: Mapping[str, str], forget: bool = False, give_up: bool = False
 ) -> Resolution:
@@ -74,6 +141,21 @@ def resolve(
         UnreachableError: the cluster does not answer.
         TransactionError: the job cannot be settled, or whether it is is not known.
     """
+    asked: dict[str, object] = {"forget": forget, "giveUp": give_up}
+    unnamed = _TRANSACTIONAL_ID.fullmatch(write_id)
+    if unnamed:
+        asked["options"] = {**options, "transactionalIdPrefix": unnamed[1]}
+        asked["jobId"] = unnamed[2]
+    else:
+        asked["options"] = {**options, "writeId": write_id}
+    answer = _ask(asked, f"'{write_id}'")
+    return Resolution(
+        Outcome(answer["outcome"]), answer["committed"], answer["lost"], answer["forgotten"]
+    )
+
+
+def _ask(asked: Mapping[str, object], what: str) -> dict[str, Any]:
+    """What the program in the connector's jar answers."""
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigurationError(
@@ -85,27 +167,21 @@ def resolve(
         *(java(), "-cp", os.pathsep.join((jar, str(spark)))),
         *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", _PROGRAM),
     ]
-    asked: dict[str, object] = {"forget": forget, "giveUp": give_up}
-    unnamed = _TRANSACTIONAL_ID.fullmatch(write_id)
-    if unnamed:
-        asked["options"] = {**options, "transactionalIdPrefix": unnamed[1]}
-        asked["jobId"] = unnamed[2]
-    else:
-        asked["options"] = {**options, "writeId": write_id}
     # Without a timeout: it waits for transactions that time out, as long as the brokers allow them.
     done = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, check=False
     )
-    if done.returncode != 0:
+    try:
+        answer = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
         last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
         raise TransactionError(
-            f"it is not known whether '{write_id}' is settled: {last}. Repeat the command"
-        )
-    answer = json.loads(done.stdout.splitlines()[-1])
+            f"it is not known whether {what} is settled: {last}. Repeat the command"
+        ) from None
+    if not isinstance(answer, dict):
+        raise TransactionError(f"the connector's answer on {what} cannot be read: {answer}")
     if "error" in answer:
         if answer["condition"]:
             raise class_of(answer["condition"])(answer["error"], answer["condition"])
         raise TransactionError(answer["error"])
-    return Resolution(
-        Outcome(answer["outcome"]), answer["committed"], answer["lost"], answer["forgotten"]
-    )
+    return answer

@@ -445,6 +445,8 @@ class Sink(_Side):
         transactional_id_prefix: what transactional ids begin with, for ACLs.
         transaction_timeout_ms: a task, in epoch scope a batch, must end within it.
         commit_interval_ms: how often a task in task scope commits what it has done so far.
+        recovery_reserve_ms: how much of the transaction timeout an epoch's decision leaves for a
+            restart, so that one that was decided is committed; a third of it by default.
         decision_topic: where epoch scope keeps its decisions; made if missing.
         write_id: names a batch write, so that its repetition is known.
         register_topics: the only topics that may be written to.
@@ -461,6 +463,7 @@ class Sink(_Side):
     transactional_id_prefix: str | None = None
     transaction_timeout_ms: int | None = None
     commit_interval_ms: int | None = None
+    recovery_reserve_ms: int | None = None
     decision_topic: str | None = None
     write_id: str | None = None
     register_topics: Sequence[str] | None = None

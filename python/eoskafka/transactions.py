@@ -321,7 +321,7 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
         consumer.seek_to_beginning(*where)
         with cluster.admin() as admin:
             ends = log_offsets(admin, where, OffsetSpec.LATEST)
-        parts: dict[int, list[dict[str, object]]] = {}
+        parts: dict[int, list[Mapping[str, object]]] = {}
         is_there = False
         deadline = time.monotonic() + _READ_S
         while any(consumer.position(partition) < ends[partition] for partition in where):
@@ -331,15 +331,15 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
                     "decided is not known yet. Nothing was ended; repeat this in a minute"
                 )
             for record in consumer:
-                key = record.key.decode()
+                key = (record.key or b"").decode("utf-8", "replace")
                 is_there |= key == f"run:{writer.owner}" and record.value is not None
                 if not key.startswith(f"decision:{writer.owner}:"):
                     continue
-                number = int(key.rpartition(":")[2])
+                number, outputs = _part(key, record.value, topic)
                 if number == 0:
                     parts.clear()
                 if record.value is not None:
-                    parts[number] = json.loads(record.value)["outputs"]
+                    parts[number] = outputs
     if not is_there:
         raise TransactionError(
             f"'{writer.id}' is not ended: the topic {topic} has no entry of its query, so whether "
@@ -351,6 +351,27 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
         for outputs in parts.values()
         for each in outputs
     )
+
+
+def _part(key: str, value: bytes | None, topic: str) -> tuple[int, list[Mapping[str, object]]]:
+    """A decision's part and the writers' outputs in it.
+
+    Raises:
+        TransactionError: no driver of eoskafka writes such an entry.
+    """
+    number = key.rpartition(":")[2]
+    try:
+        if not re.fullmatch(r"[0-9]{1,6}", number):
+            raise ValueError(f"{number} is no part of a decision")
+        outputs = [] if value is None else json.loads(value)["outputs"]
+        if not isinstance(outputs, list) or not all(isinstance(o, dict) for o in outputs):
+            raise ValueError("outputs is no list of objects")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TransactionError(
+            f"the entry '{key}' of {topic} cannot be read ({error!r}), so whether its query's last "
+            "epoch is decided is not known. Nothing was ended; find out who else writes there"
+        ) from error
+    return int(number), outputs
 
 
 def _described(admin: KafkaAdminClient, name: str, prefix: str) -> Transaction | None:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -262,18 +261,6 @@ def test_a_write_that_changes_its_target_within_a_run_is_an_error(streams: Strea
     error = batches(streams, write)
     assert "[EOSKAFKA_SINK_CHANGED]" in error, error
     assert len(streams.numbers(output)) == 8
-
-
-def test_a_write_on_another_thread_is_an_error(streams: Streams) -> None:
-    output = streams.topic()
-
-    def write(batch: DataFrame, _: int) -> None:
-        with ThreadPoolExecutor() as pool:
-            pool.submit(save, kv(batch), streams, output).result()
-
-    error = batches(streams, write)
-    assert "[EOSKAFKA_WRITE_OFF_THREAD]" in error, error
-    assert streams.values(output) == []
 
 
 @pytest.fixture

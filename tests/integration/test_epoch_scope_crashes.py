@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -360,10 +361,11 @@ def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
 
 # ---- decided, and timed out before it could be committed
 
-SHORT = {"kafka.transaction.timeout.ms": "12000"}
+SHORT = {"kafka.transaction.timeout.ms": "12000", "recoveryReserveMs": "1000"}
 # A driver waits so long for the ends of transactions that it has decided.
 ROLL_FORWARD_S = 72
-# Less than that remains when a decision of 3 s, and a second for the brokers' look, are taken off.
+# Less than that remains when a decision of 3 s, a second for the brokers' look and one for a
+# restart are taken off.
 TOO_LONG_S = 9.0
 
 
@@ -499,6 +501,54 @@ def test_an_epoch_that_timed_out_and_cannot_be_repeated_stops_the_query(
         assert "[EOSKAFKA_EPOCH_NOT_REPEATABLE]" in status.error, status.error
         assert impatient.outputs() == before
         impatient.assert_nothing_is_open()
+
+
+# What is left of a minute for an epoch, and for a restart after its decision.
+RESERVED = {"kafka.transaction.timeout.ms": "60000", "recoveryReserveMs": "40000"}
+
+
+@SLOW
+def test_an_epoch_decided_at_the_last_moment_survives_a_restart_within_the_reserve(
+    start_application: StartApplication, application: Application, impatient: Flow
+) -> None:
+    first = start_application("local[2]")
+    how = {"sink": RESERVED, **RANDOM}
+    impatient.produce(PER_BATCH)
+    impatient.start(first, **how).wait_done()
+    impatient.produce(RECORDS)
+    impatient.reach(first, "before-decision", "stop", **how)
+    first.faults.arm("after-decision", "kill")
+    # Of the 60 s a decision takes 10, the brokers' look 1 and the restart 40: 9 are left.
+    time.sleep(7)
+    first.resume()
+    first.faults.wait_taken("after-decision")
+    first.kill()
+    # Long for a restart, and within the reserve.
+    time.sleep(25)
+    assert impatient.open_transactions()
+    impatient.start(application, **how).wait_done()
+    impatient.assert_nothing_is_open()
+    written = Counter(record.key for record in impatient.outputs())
+    assert written == Counter(record.key for record in impatient.inputs())
+
+
+def test_an_epoch_that_would_use_up_the_reserve_is_given_up_undecided(
+    start_application: StartApplication, application: Application, impatient: Flow
+) -> None:
+    first = start_application("local[2]")
+    how = {"sink": RESERVED, **STATELESS}
+    impatient.produce(RECORDS)
+    query = impatient.reach(first, "before-decision", "stop", **how)
+    time.sleep(10)  # an epoch that takes long, not a wait for something
+    first.resume()
+    error = str(query.wait_end().error)
+    assert "[EOSKAFKA_EPOCH_TOO_LONG]" in error, error
+    assert "40000 ms are kept for a restart" in error, error
+    impatient.assert_nothing_is_open()
+    assert impatient.outputs() == []
+    more = {"kafka.transaction.timeout.ms": "60000"}
+    impatient.start(application, sink=more, **STATELESS).wait_done()
+    impatient.assert_exactly_once()
 
 
 @SLOW

@@ -21,7 +21,7 @@ from eoskafka.cli.brokers import (
     reaching,
 )
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
-from eoskafka.jobs import Outcome, Resolution, resolve
+from eoskafka.jobs import Outcome, Resolution, Settled, resolve, resolve_checkpoint
 from eoskafka.transactions import Blocked, Kind, Transaction
 
 app = typer.Typer(
@@ -218,10 +218,21 @@ def find_hanging(
     "resolve", epilog="Example: eoskafka txn resolve nightly --bootstrap-servers b:9092 --forget"
 )
 def resolve_write(
-    write_id: Annotated[
-        str, typer.Argument(help="Its writeId, or the id of one of its transactions.")
-    ],
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers of the output, host:port,...")],
+    write_id: Annotated[
+        str | None,
+        typer.Argument(help="A batch job's writeId, or the id of one of its transactions."),
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="A query's checkpoint, instead of a batch job.")
+    ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="With --checkpoint: let the query go on without records that are lost for good.",
+        ),
+    ] = False,
     decision_topic: Annotated[
         str, typer.Option(help="As the job's decisionTopic.")
     ] = "__eoskafka_decisions",
@@ -238,18 +249,27 @@ def resolve_write(
     ] = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Settle a batch write whose driver died: commit all of it if it was decided, else end it.
+    """Settle what a batch job, or a query, has left whose driver died.
 
-    A job of this name that still runs is fenced and fails; nothing of it takes effect then. Ends
-    with 1 if a part of it is lost to a timeout or no such job was ever begun, with 3 if the brokers
-    do not answer.
+    What was decided is committed as a whole; everything else is aborted. A job or query that still
+    runs is fenced and fails. The exit code is 1 if something is lost to a timeout, cannot be
+    settled, or no such job was ever begun, and 3 if the brokers do not answer.
     """
+    if (write_id is None) == (checkpoint is None):
+        raise typer.BadParameter("give either a WRITE_ID or --checkpoint")
+    if checkpoint is None and accept_loss:
+        raise typer.BadParameter("--accept-loss goes with --checkpoint; for a job use --give-up")
+    if checkpoint is not None and (forget or give_up):
+        raise typer.BadParameter("--forget and --give-up are for batch jobs")
     options = {
         **{f"kafka.{key}": value for key, value in java_settings(client, config).items()},
         "kafka.bootstrap.servers": bootstrap_servers,
         "decisionTopic": decision_topic,
         "transactionalIdPrefix": prefix,
     }
+    if write_id is None:
+        _resolve_checkpoint(str(checkpoint), options, accept_loss, output)
+        return
     with reaching():
         found = resolve(write_id, options, forget, give_up)
     if output is Format.JSON:
@@ -258,6 +278,46 @@ def resolve_write(
         data.print(_text(write_id, found), markup=False)
     if found.outcome in (Outcome.UNKNOWN, Outcome.INCOMPLETE):
         raise typer.Exit(Exit.REFUSED)
+
+
+def _resolve_checkpoint(
+    checkpoint: str, options: dict[str, str], accept_loss: bool, output: Format
+) -> None:
+    with reaching():
+        writes = resolve_checkpoint(checkpoint, options, accept_loss)
+    if output is Format.JSON:
+        print_json({"checkpoint": checkpoint, "writes": [asdict(write) for write in writes]})
+    elif not writes:
+        data.print(f"{checkpoint}: it knows no write in epoch scope", markup=False)
+    else:
+        for write in writes:
+            data.print(_text_of_write(write), markup=False)
+    if any(write.error or (write.lost and not write.accepted) for write in writes):
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _text_of_write(write: Settled) -> str:
+    if write.error:
+        return f"{write.name}: not settled. {write.error}"
+    if write.outcome is not Outcome.INCOMPLETE:
+        what = (
+            f"all of epoch {write.epoch}, the last one that was decided, has taken effect, in "
+            f"{write.committed} transactions"
+            if write.outcome is Outcome.COMMITTED
+            else "no epoch was decided"
+        )
+        return f"{write.name}: {what}; nothing is open"
+    then = (
+        "This loss is accepted now, and the query goes on without these records"
+        if write.accepted
+        else "If Spark runs the epoch again with the same rows, it writes them. Otherwise write "
+        "them yourself, or do without them, and repeat this with --accept-loss"
+    )
+    return (
+        f"{write.name}: {write.lost} of the {write.committed + write.lost} transactions of epoch "
+        f"{write.epoch} had timed out before they could be committed; the others have taken "
+        f"effect. Missing from the output: {write.missing}. {then}"
+    )
 
 
 def _text(write_id: str, found: Resolution) -> str:

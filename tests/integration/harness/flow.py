@@ -157,8 +157,7 @@ class Flow:
             interval: of processing-time batches, without end.
             real_time: the length of batches in real-time mode, without end and in update mode.
             sink: further options of the sink.
-            form: the sink's format, or `foreach_batch`: a batch write in each batch, or
-                `foreach_batch_again`, which writes again where that has failed.
+            form: the sink's format, or a function of `functions.py` for `foreachBatch`.
             mode: the output mode.
             origin: the source's format; another one has the options of `source` alone.
             driver: which of several, each with a checkpoint of its own.

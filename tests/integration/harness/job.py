@@ -17,18 +17,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import eoskafka
 from eoskafka.session import PLUGIN_CLASS, REAL_TIME_CHECK
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from harness.functions import FUNCTIONS
 from harness.transforms import TRANSFORMS
 
 # As a master: two workers with two names of this machine. Spark starts no speculative attempt on
 # the host of the first attempt, and in local-cluster mode all executors are on one host.
 TWO_HOSTS = "two-hosts"
-
-# As a format: each batch is written by a batch write of ours; with the second, again if it fails.
-FOREACH_BATCH = "foreach_batch"
-FOREACH_BATCH_AGAIN = "foreach_batch_again"
 
 
 def main() -> None:
@@ -111,19 +108,8 @@ def _start_workers(builder: SparkSession.Builder, work: str) -> str:
 def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
     rows = spark.readStream.format(command["origin"]).options(**command["source"]).load()
     stream = TRANSFORMS[command["transform"]](rows).writeStream
-    if command["format"] in (FOREACH_BATCH, FOREACH_BATCH_AGAIN):
-        sink = command["sink"]
-
-        def write(batch: DataFrame, _: int) -> None:
-            writer = batch.write.format("eoskafka").mode("append").options(**sink)
-            try:
-                writer.save()
-            except Exception:
-                if command["format"] == FOREACH_BATCH:
-                    raise
-                writer.save()
-
-        writer = stream.foreachBatch(write)
+    if command["format"] in FUNCTIONS:
+        writer = stream.foreachBatch(FUNCTIONS[command["format"]](command["sink"]))
     else:
         writer = stream.format(command["format"]).options(**command["sink"])
     writer = writer.outputMode(command["mode"]).option("checkpointLocation", command["checkpoint"])

@@ -29,6 +29,11 @@ def as_is(rows: DataFrame) -> DataFrame:
     return rows.select(*(c for c in ("key", "value", "headers") if c in rows.columns))
 
 
+def numbered(rows: DataFrame) -> DataFrame:
+    """Key and value from the numbers of Spark's source `rate-micro-batch`, in two tasks."""
+    return rows.selectExpr("concat('k', value) key", "cast(value as string) value").repartition(2)
+
+
 def repartitioned(rows: DataFrame) -> DataFrame:
     """As `exclaim`, with a shuffle and no state; more writers than markers have partitions."""
     return exclaim(rows).repartition(5, "key")
@@ -107,6 +112,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
     for function in (
         exclaim,
         as_is,
+        numbered,
         repartitioned,
         by_key,
         random,

@@ -17,6 +17,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *     within it, in epoch scope a batch
  * @param commitInterval how often a task commits what it has done so far, in milliseconds, where
  *     given
+ * @param recoveryReserve how much of the transaction timeout is kept for a restart after an epoch's
+ *     decision, in milliseconds, if given
  * @param decisionTopic where epoch scope keeps its decisions
  * @param writeId names a batch write
  * @param registerTopics the only topics that may be written to; empty for no such limit
@@ -28,6 +30,7 @@ public record SinkOptions(
     String transactionalIdPrefix,
     OptionalInt transactionTimeout,
     OptionalInt commitInterval,
+    OptionalInt recoveryReserve,
     String decisionTopic,
     Optional<String> writeId,
     List<String> registerTopics) {
@@ -87,12 +90,28 @@ public record SinkOptions(
             prefix,
             values.positiveInt("kafka.transaction.timeout.ms"),
             commitInterval,
+            values.positiveInt("recoveryReserveMs"),
             decisionTopic,
             Optional.ofNullable(options.get("writeId")),
             registerTopics(values, options));
     // Last, so that what this connector says of a setting comes first.
     parsed.client.check("sink", ProducerConfig.configDef());
     return parsed;
+  }
+
+  /** To settle what an owner has left, of which only this is known; it writes no records. */
+  public static SinkOptions ofOwner(ClientSettings client, String prefix, String decisionTopic) {
+    return new SinkOptions(
+        client,
+        null,
+        TransactionScope.EPOCH,
+        prefix,
+        OptionalInt.empty(),
+        OptionalInt.empty(),
+        OptionalInt.empty(),
+        decisionTopic,
+        Optional.empty(),
+        List.of());
   }
 
   private static List<String> registerTopics(Values values, CaseInsensitiveStringMap options) {

@@ -1,6 +1,5 @@
 package io.eoskafka.decision;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
@@ -8,11 +7,17 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.group.Identity;
 import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionalId;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -30,6 +35,9 @@ public record Decision(
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
+  /** Where a writer without rows has its presence record. */
+  private static final int NO_RECORD = -1;
+
   /** A record must stay far below the broker's limit of 1 MB: a writer's entry takes 150 bytes. */
   private static final int OUTPUTS_PER_PART = 2_000;
 
@@ -41,17 +49,11 @@ public record Decision(
    * @param before empty where there is no such file (any more)
    */
   public record Plan(String before, String of) {
+    /** Of a batch job. */
+    static final Plan NONE = new Plan("", "");
+
     static Plan ofFiles(Optional<String> before, Optional<String> of) {
       return new Plan(before.map(Identity::digest).orElse(""), of.map(Identity::digest).orElse(""));
-    }
-
-    /** Whether files that are there now are those of then; what was purged since does not count. */
-    boolean agreesWith(Plan then) {
-      return isSame(before, then.before) && isSame(of, then.of);
-    }
-
-    private static boolean isSame(String now, String then) {
-      return now.isEmpty() || then.isEmpty() || now.equals(then);
     }
   }
 
@@ -124,90 +126,142 @@ public record Decision(
 
   /**
    * @param values what {@link #encode} gave, in its order; empty for no decision
-   * @throws IllegalArgumentException where they are not
+   * @throws IllegalArgumentException if they are anything else
    */
   static Optional<Decision> decode(List<String> values) {
     if (values.isEmpty()) {
       return Optional.empty();
     }
-    try {
-      JsonNode first = JSON.readTree(values.get(0));
-      List<WriterOutput> outputs = new ArrayList<>();
-      for (int part = 0; part < values.size(); part++) {
-        JsonNode node = JSON.readTree(values.get(part));
-        if (node.get("version").asInt() != DecisionTopic.VERSION
-            || node.get("part").asInt() != part
-            || node.get("parts").asInt() != values.size()
-            || node.get("run").asLong() != first.get("run").asLong()
-            || node.get("epoch").asLong() != first.get("epoch").asLong()) {
-          throw new IllegalArgumentException("not part " + part + " of this decision: " + node);
-        }
-        node.get("outputs").forEach(output -> outputs.add(decode(output)));
-      }
-      Map<String, Input> sources = new TreeMap<>();
-      first
-          .get("sources")
-          .fields()
-          .forEachRemaining(
-              source ->
-                  sources.put(
-                      source.getKey(),
-                      new Input(
-                          source.getValue().get("slots").asInt(),
-                          split(source.getValue().path("split")),
-                          offsets(source.getValue().get("starts")),
-                          offsets(source.getValue().get("ends")))));
-      JsonNode plan = first.get("plan");
-      return Optional.of(
-          new Decision(
-              first.get("run").asLong(),
-              first.get("epoch").asLong(),
-              new Plan(plan.get("before").asText(), plan.get("of").asText()),
-              outputs,
-              sources));
-    } catch (JsonProcessingException | NullPointerException e) {
-      throw new IllegalArgumentException("no decision: " + values, e);
+    JsonNode first = Entry.parse(values.get(0));
+    List<WriterOutput> outputs = new ArrayList<>();
+    for (int part = 0; part < values.size(); part++) {
+      JsonNode node = Entry.parse(values.get(part));
+      Entry.require(
+          Entry.number(node, "version", 0, Integer.MAX_VALUE) == DecisionTopic.VERSION
+              && Entry.number(node, "part", 0, values.size()) == part
+              && Entry.number(node, "parts", 1, Integer.MAX_VALUE) == values.size()
+              && node.path("run").equals(first.path("run"))
+              && node.path("epoch").equals(first.path("epoch")),
+          "part " + part + " of " + values.size() + " does not belong to the others");
+      Entry.list(node, "outputs").forEach(output -> outputs.add(decode(output)));
     }
+    long writers = outputs.stream().map(WriterOutput::writer).distinct().count();
+    Entry.require(writers == outputs.size(), "a writer is in it twice");
+    Map<String, Input> sources = new TreeMap<>();
+    Entry.object(first, "sources")
+        .properties()
+        .forEach(source -> sources.put(source.getKey(), input(source.getValue())));
+    JsonNode plan = Entry.object(first, "plan");
+    return Optional.of(
+        new Decision(
+            Entry.number(first, "run", 1, DecisionTopic.MAX_NUMBER),
+            Entry.number(first, "epoch", 0, DecisionTopic.MAX_NUMBER),
+            new Plan(Entry.text(plan, "before"), Entry.text(plan, "of")),
+            outputs,
+            sources));
   }
 
-  private static SourceOptions.Split split(JsonNode node) {
-    return new SourceOptions.Split(
-        node.path("minPartitions").asInt(), node.path("maxRecords").asLong());
+  private static Input input(JsonNode node) {
+    JsonNode split = node.path("split");
+    return new Input(
+        (int) Entry.number(node, "slots", 0, Integer.MAX_VALUE),
+        split.isMissingNode()
+            ? SourceOptions.Split.NONE
+            : new SourceOptions.Split(
+                (int) Entry.number(split, "minPartitions", 0, Integer.MAX_VALUE),
+                Entry.number(split, "maxRecords", 0, Long.MAX_VALUE)),
+        offsets(Entry.object(node, "starts")),
+        offsets(Entry.object(node, "ends")));
   }
 
   private static WriterOutput decode(JsonNode node) {
+    boolean hasTransaction = node.has("id");
     PreparedTransaction transaction =
-        node.has("id")
+        hasTransaction
             ? new PreparedTransaction(
-                node.get("id").asText(),
-                node.get("producerId").asLong(),
-                (short) node.get("producerEpoch").asInt(),
-                node.get("version2").asBoolean())
+                Entry.text(node, "id"),
+                Entry.number(node, "producerId", 0, Long.MAX_VALUE),
+                (short) Entry.number(node, "producerEpoch", 0, Short.MAX_VALUE),
+                Entry.flag(node, "version2"))
             : null;
     return new WriterOutput(
-        node.get("writer").asInt(),
+        (int) Entry.number(node, "writer", 0, Integer.MAX_VALUE),
         transaction,
-        node.path("markerPartition").asInt(-1),
-        node.path("markerOffset").asLong(-1),
-        node.get("rows").asLong(),
-        node.get("digest").asLong());
+        hasTransaction
+            ? (int) Entry.number(node, "markerPartition", 0, Integer.MAX_VALUE)
+            : NO_RECORD,
+        hasTransaction ? Entry.number(node, "markerOffset", 0, Long.MAX_VALUE - 1) : NO_RECORD,
+        Entry.number(node, "rows", 0, Long.MAX_VALUE),
+        Entry.number(node, "digest", Long.MIN_VALUE, Long.MAX_VALUE));
   }
 
   private static Map<TopicPartition, Long> offsets(JsonNode topics) {
-    Map<TopicPartition, Long> offsets = new java.util.HashMap<>();
-    topics
-        .fields()
-        .forEachRemaining(
-            topic ->
-                topic
-                    .getValue()
-                    .fields()
-                    .forEachRemaining(
-                        partition ->
-                            offsets.put(
-                                new TopicPartition(
-                                    topic.getKey(), Integer.parseInt(partition.getKey())),
-                                partition.getValue().asLong())));
+    Map<TopicPartition, Long> offsets = new HashMap<>();
+    for (Map.Entry<String, JsonNode> topic : topics.properties()) {
+      JsonNode partitions = Entry.object(topics, topic.getKey());
+      for (Map.Entry<String, JsonNode> partition : partitions.properties()) {
+        String number = partition.getKey();
+        Entry.require(number.matches("\\d{1,9}"), "'" + number + "' is no partition");
+        offsets.put(
+            new TopicPartition(topic.getKey(), Integer.parseInt(number)),
+            Entry.number(partitions, number, 0, Long.MAX_VALUE));
+      }
+    }
     return offsets;
+  }
+
+  /**
+   * Checks that a decision is one that its owner's driver can have made.
+   *
+   * @param lastRun the number of the last run that has claimed the decision id
+   * @param prefix of the owner's transactional ids
+   * @param ownerId the owner's
+   * @param partitions of the decision topic
+   * @throws IllegalArgumentException if it is not
+   */
+  void requireOf(String prefix, String ownerId, long lastRun, int partitions) {
+    Entry.require(run <= lastRun, "its run is " + run + ", and the last one is " + lastRun);
+    for (WriterOutput output : outputs) {
+      PreparedTransaction transaction = output.transaction();
+      if (transaction == null) {
+        continue;
+      }
+      String id = transaction.transactionalId();
+      OptionalLong idRun = TransactionalId.runOfWriter(id, prefix, ownerId, output.writer());
+      Entry.require(
+          idRun.isPresent() && idRun.getAsLong() <= run,
+          "'" + id + "' is no transactional id of its writer " + output.writer());
+      Entry.require(
+          output.markerPartition() % 2 == 1 && output.markerPartition() < partitions,
+          "partition " + output.markerPartition() + " holds no presence records");
+    }
+  }
+
+  /** What is missing of it, for an error: writers, their rows, and what the epoch has read. */
+  String describe(Collection<Integer> lost) {
+    String writers =
+        outputs.stream()
+            .filter(output -> lost.contains(output.writer()))
+            .map(output -> "writer " + output.writer() + " (" + output.rows() + " rows)")
+            .collect(Collectors.joining(", "));
+    String input =
+        sources.values().stream()
+            .flatMap(
+                source ->
+                    source.ends().entrySet().stream()
+                        .sorted(Comparator.comparing(end -> end.getKey().toString()))
+                        .map(end -> range(source, end.getKey(), end.getValue())))
+            .collect(Collectors.joining(", "));
+    return writers
+        + " of "
+        + outputs.size()
+        + " writers; the input is "
+        + (input.isEmpty()
+            ? "between the files " + (epoch - 1) + " and " + epoch + " of the folder offsets"
+            : input);
+  }
+
+  private static String range(Input source, TopicPartition partition, long end) {
+    return partition + " from " + source.starts().get(partition) + " up to " + end;
   }
 }

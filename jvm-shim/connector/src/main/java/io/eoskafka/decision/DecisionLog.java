@@ -1,6 +1,5 @@
 package io.eoskafka.decision;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.ClientSettings;
@@ -14,6 +13,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
@@ -33,11 +33,13 @@ final class DecisionLog implements AutoCloseable {
   private final DecisionTopic topic;
   private final String queryId;
   private final String decisionId;
-  private final TransactionalProducer producer;
+  private final Supplier<TransactionalProducer> producers;
+  private TransactionalProducer producer;
   private final int partition;
   private final boolean isNew;
   private final long run;
   private Optional<Decision> last;
+  private boolean claimed;
   private boolean ended;
   private boolean unclear;
 
@@ -45,18 +47,21 @@ final class DecisionLog implements AutoCloseable {
       DecisionTopic topic,
       String queryId,
       String decisionId,
+      Supplier<TransactionalProducer> producers,
       TransactionalProducer producer,
       int partition,
       State found,
-      long firstRun) {
+      long firstRun,
+      Optional<Decision> last) {
     this.topic = topic;
     this.queryId = queryId;
     this.decisionId = decisionId;
+    this.producers = producers;
     this.producer = producer;
     this.partition = partition;
     this.isNew = found.run == 0;
     this.run = isNew ? firstRun : found.run + 1;
-    this.last = Decision.decode(List.copyOf(found.parts.values()));
+    this.last = last;
   }
 
   /** What the topic says of a query. */
@@ -67,14 +72,16 @@ final class DecisionLog implements AutoCloseable {
   }
 
   /**
-   * Fences the query's former driver, reads what it has decided, and claims a run number.
+   * Fences the query's former driver and reads what it has decided. {@link #claimRun} has to follow
+   * before this run writes anything.
    *
    * @param timeoutMs of a decision's transaction
    * @param partition of the topic, where its decisions are
    * @param known whether the query has been here before: then there must be an entry
    * @param highestListed the highest run of writers of this query that the brokers know, or -1;
    *     asked where there is no entry
-   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_DECISION_FENCED} if
+   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}, {@code EOSKAFKA_DECISION_UNREADABLE}
+   *     if an entry is none that a driver of this query writes, {@code EOSKAFKA_DECISION_FENCED} if
    *     another driver starts at the same time
    */
   static DecisionLog open(
@@ -86,8 +93,9 @@ final class DecisionLog implements AutoCloseable {
       int partition,
       boolean known,
       LongSupplier highestListed) {
-    TransactionalProducer producer =
-        TransactionalProducer.init(decisionId, client.uncompressed(), timeoutMs);
+    Supplier<TransactionalProducer> producers =
+        () -> TransactionalProducer.init(decisionId, client.uncompressed(), timeoutMs);
+    TransactionalProducer producer = producers.get();
     try {
       State found = new State();
       topic.readToEnd(partition, READ_TIMEOUT, record -> take(record, queryId, found));
@@ -101,16 +109,37 @@ final class DecisionLog implements AutoCloseable {
             "EOSKAFKA_DECISION_ID_CHANGED",
             Map.of("kept", found.claimedBy, "given", decisionId, "topic", topic.name()));
       }
+      Optional<Decision> last = last(topic, decisionId, queryId, found);
       long firstRun =
           found.run > 0 ? 0 : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
-      DecisionLog log =
-          new DecisionLog(topic, queryId, decisionId, producer, partition, found, firstRun);
-      log.claimRun();
-      return log;
+      return new DecisionLog(
+          topic, queryId, decisionId, producers, producer, partition, found, firstRun, last);
     } catch (RuntimeException e) {
       producer.abortAndClose();
       throw explain(e, decisionId);
     }
+  }
+
+  /** The last decision, if it is one that a driver of the query can have made. */
+  private static Optional<Decision> last(
+      DecisionTopic topic, String decisionId, String queryId, State found) {
+    try {
+      Optional<Decision> last = Decision.decode(List.copyOf(found.parts.values()));
+      String prefix = decisionId.substring(0, decisionId.lastIndexOf("-" + queryId));
+      last.ifPresent(
+          decision -> decision.requireOf(prefix, queryId, found.run, topic.partitions()));
+      return last;
+    } catch (IllegalArgumentException e) {
+      throw unreadable(topic.name(), "decision:" + queryId, e);
+    }
+  }
+
+  private static EosKafkaException unreadable(
+      String topic, String key, IllegalArgumentException problem) {
+    return EosKafkaException.of(
+        "EOSKAFKA_DECISION_UNREADABLE",
+        Map.of("topic", topic, "key", key, "problem", problem.getMessage()),
+        problem);
   }
 
   private static RuntimeException explain(RuntimeException e, String decisionId) {
@@ -135,40 +164,65 @@ final class DecisionLog implements AutoCloseable {
   }
 
   private static void take(ConsumerRecord<byte[], byte[]> record, String queryId, State state) {
-    String key = new String(record.key(), StandardCharsets.UTF_8);
-    if (record.value() == null) {
-      // Only a whole query is forgotten, or markers are.
+    String key = record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
+    try {
       if (key.equals("run:" + queryId)) {
-        state.run = 0;
-        state.claimedBy = null;
-        state.parts.clear();
-      }
-      return;
-    }
-    if (key.equals("run:" + queryId)) {
-      try {
-        JsonNode node = JSON.readTree(record.value());
-        if (node.path("version").asInt() != DecisionTopic.VERSION) {
-          throw EosKafkaException.of(
-              "EOSKAFKA_NEWER_DECISIONS", Map.of("topic", record.topic(), "record", node));
+        if (record.value() == null) {
+          // A query is forgotten as a whole.
+          state.run = 0;
+          state.claimedBy = null;
+          state.parts.clear();
+        } else {
+          takeRun(record, state);
         }
-        state.run = node.get("run").asLong();
-        state.claimedBy = node.get("decisionId").asText();
-      } catch (JsonProcessingException e) {
-        throw new IllegalStateException("no run: " + record, e);
-      } catch (java.io.IOException e) {
-        throw new java.io.UncheckedIOException(e);
+      } else if (key.startsWith("decision:" + queryId + ":") && record.value() != null) {
+        takePart(key.substring(key.lastIndexOf(':') + 1), record, state);
       }
-    } else if (key.startsWith("decision:" + queryId + ":")) {
-      int part = Integer.parseInt(key.substring(key.lastIndexOf(':') + 1));
-      if (part == 0) {
-        state.parts.clear(); // a part of a former decision that was a longer one may be left
-      }
-      state.parts.put(part, new String(record.value(), StandardCharsets.UTF_8));
+    } catch (IllegalArgumentException e) {
+      throw unreadable(record.topic(), key, e);
     }
   }
 
-  private void claimRun() {
+  private static void takeRun(ConsumerRecord<byte[], byte[]> record, State state) {
+    JsonNode node = Entry.parse(text(record));
+    long version = Entry.number(node, "version", 0, Integer.MAX_VALUE);
+    if (version > DecisionTopic.VERSION) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_NEWER_DECISIONS", Map.of("topic", record.topic(), "record", node));
+    }
+    Entry.require(version == DecisionTopic.VERSION, "its version is " + version);
+    state.run = Entry.number(node, "run", 1, DecisionTopic.MAX_NUMBER);
+    state.claimedBy = Entry.text(node, "decisionId");
+  }
+
+  private static void takePart(String number, ConsumerRecord<byte[], byte[]> record, State state) {
+    Entry.require(number.matches("\\d{1,6}"), "its key names no part of a decision");
+    int part = Integer.parseInt(number);
+    if (part == 0) {
+      state.parts.clear(); // a part of a former decision that was a longer one may be left
+    }
+    state.parts.put(part, text(record));
+  }
+
+  private static String text(ConsumerRecord<byte[], byte[]> record) {
+    return new String(record.value(), StandardCharsets.UTF_8);
+  }
+
+  /**
+   * Claims the run's number, with the producer of the decision id.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_DECISION_FENCED}
+   */
+  void claimRun() {
+    try {
+      writeRun();
+    } catch (RuntimeException e) {
+      producer.abortAndClose();
+      throw explain(e, decisionId);
+    }
+  }
+
+  private void writeRun() {
     producer.begin();
     String value =
         JSON.createObjectNode()
@@ -178,6 +232,12 @@ final class DecisionLog implements AutoCloseable {
             .toString();
     producer.send(record(partition, "run:" + queryId, value));
     producer.commit();
+    claimed = true;
+  }
+
+  /** Whether the run's number is claimed, so that this run may write. */
+  boolean isClaimed() {
+    return claimed;
   }
 
   /** Whether the topic had nothing of the query. */
@@ -256,8 +316,14 @@ final class DecisionLog implements AutoCloseable {
     last = Optional.of(decision);
   }
 
-  /** Removes every entry of this query; only for one that will not come again. */
+  /**
+   * Removes every entry of this query; only for one that will not come again, and has no decision
+   * whose outcome is unclear.
+   */
   void forget() {
+    if (ended) {
+      producer = producers.get();
+    }
     producer.begin();
     producer.send(record(partition, "run:" + queryId, null));
     last.ifPresent(

@@ -50,6 +50,9 @@ final class DecisionTopic {
   /** Of the records' form. */
   static final int VERSION = 1;
 
+  /** The highest run number and epoch: one more is still a number. */
+  static final long MAX_NUMBER = 999_999_999_999_999_999L;
+
   private static final int PARTITIONS = 8;
 
   /** Small, since only closed segments are compacted and every start reads what is left. */

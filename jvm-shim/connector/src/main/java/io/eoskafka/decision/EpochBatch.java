@@ -9,6 +9,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.kafka.clients.admin.DescribeTransactionsResult;
 import org.apache.kafka.clients.admin.TransactionDescription;
@@ -34,6 +35,7 @@ public final class EpochBatch {
   private final Set<Integer> lost;
   private final long beganNanos = System.nanoTime();
   private boolean decided;
+  private long timeLeftMs = -1;
 
   /**
    * @param before the decision that a former run has made on this epoch, or null
@@ -121,7 +123,11 @@ public final class EpochBatch {
               "before",
               before.outputs().size(),
               "now",
-              outputs.size()));
+              outputs.size(),
+              "missing",
+              before.describe(lost),
+              "owner",
+              session.ownerName()));
     }
     List<WriterOutput> merged = new ArrayList<>(before.outputs());
     merged.replaceAll(
@@ -170,8 +176,8 @@ public final class EpochBatch {
       Decision decision, List<WriterOutput> written, List<? extends EpochSource> sources) {
     FaultPoint.BEFORE_DECISION.reach();
     List<PreparedTransaction> prepared = EpochSession.transactions(written);
+    session.willDecide(scope.epoch());
     decided = true; // unless an exception says that it was not sent
-    session.setUnsettled(true);
     try {
       session
           .log()
@@ -240,7 +246,8 @@ public final class EpochBatch {
   private void requireTime() {
     long elapsedMs = (System.nanoTime() - beganNanos) / 1_000_000;
     long allowedMs = session.undecidedForMs();
-    if (elapsedMs > allowedMs) {
+    timeLeftMs = allowedMs - elapsedMs;
+    if (timeLeftMs < 0) {
       throw EosKafkaException.of(
           before == null ? "EOSKAFKA_EPOCH_TOO_LONG" : "EOSKAFKA_EPOCH_TOO_LONG_AGAIN",
           Map.of(
@@ -251,18 +258,29 @@ public final class EpochBatch {
               "allowed",
               allowedMs,
               "timeout",
-              scope.transactionTimeoutMs()));
+              scope.transactionTimeoutMs(),
+              "reserve",
+              session.recoveryReserveMs()));
     }
-    if (elapsedMs > allowedMs / 2) {
+    if (timeLeftMs < allowedMs / 2) {
       LOG.warn(
-          "Epoch {} took {} ms; it would be given up undecided after {} ms, because its"
-              + " transactions time out after {} ms. Make batches smaller or raise"
-              + " kafka.transaction.timeout.ms",
+          "Epoch {} took {} ms. It would be given up undecided after {} ms: its transactions time"
+              + " out after {} ms, of which {} ms are kept for a restart. Make batches smaller or"
+              + " raise kafka.transaction.timeout.ms",
           scope.epoch(),
           elapsedMs,
           allowedMs,
-          scope.transactionTimeoutMs());
+          scope.transactionTimeoutMs(),
+          session.recoveryReserveMs());
     }
+  }
+
+  /**
+   * How much later the epoch could have been decided, in milliseconds; empty if it was decided by a
+   * former run and nothing of it was written again.
+   */
+  public OptionalLong timeLeftMs() {
+    return timeLeftMs < 0 ? OptionalLong.empty() : OptionalLong.of(timeLeftMs);
   }
 
   /** Whether it has taken effect, or may have: then nothing of it is written again. */
@@ -273,6 +291,7 @@ public final class EpochBatch {
   /** Ends what the epoch's writers have prepared, unless it may be decided. */
   public void abort() {
     if (decided) {
+      session.stick();
       LOG.warn("Epoch {} may be decided; the next start settles it", scope.epoch());
       return;
     }

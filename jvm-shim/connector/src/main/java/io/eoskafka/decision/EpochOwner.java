@@ -2,9 +2,12 @@ package io.eoskafka.decision;
 
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.group.Identity;
-import io.eoskafka.query.CheckpointFolder;
+import io.eoskafka.query.Checkpoint;
 import io.eoskafka.query.RunningQuery;
+import java.util.List;
 import java.util.Optional;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * Whose epochs a session writes: a streaming query's sink, one of the writes of its {@code
@@ -13,20 +16,27 @@ import java.util.Optional;
  * @param id the one that it has at first, 22 characters
  * @param name for errors
  * @param file in the checkpoint, for its identity
- * @param query null for a batch job, which has no checkpoint and is one epoch, number 0
+ * @param writeId of a write in {@code foreachBatch}, or null
+ * @param checkpoint null for a batch job, which has none and is one epoch, number 0
  * @param mayBegin whether it may be here for the first time
  */
 public record EpochOwner(
-    String id, String name, String file, RunningQuery query, boolean mayBegin) {
+    String id, String name, String file, String writeId, Checkpoint checkpoint, boolean mayBegin) {
+  private static final String SINK_FILE = "eoskafka-sink.json";
+  private static final String WRITE_FILES = "eoskafka-write-.*\\.json";
 
   /** The sink of a streaming query. */
   public static EpochOwner ofSink(RunningQuery query) {
-    String checkpoint = query.checkpoint();
+    return ofSink(query.logs());
+  }
+
+  private static EpochOwner ofSink(Checkpoint checkpoint) {
     return new EpochOwner(
-        Identity.digest("sink:" + checkpoint),
-        "the checkpoint " + checkpoint,
-        "eoskafka-sink.json",
-        query,
+        Identity.digest("sink:" + checkpoint.location()),
+        "the checkpoint " + checkpoint.location(),
+        SINK_FILE,
+        null,
+        checkpoint,
         true);
   }
 
@@ -36,13 +46,47 @@ public record EpochOwner(
    * @param writeId tells several writes of one batch apart; may be empty
    */
   public static EpochOwner ofForeachBatch(RunningQuery query, String writeId) {
-    String id = Identity.digest("foreachBatch:" + query.checkpoint() + ":" + writeId);
+    Checkpoint checkpoint = query.logs();
     return new EpochOwner(
-        id,
-        "the checkpoint " + query.checkpoint() + ", writeId '" + writeId + "'",
+        Identity.digest("foreachBatch:" + checkpoint.location() + ":" + writeId),
+        nameOf(checkpoint, writeId),
         "eoskafka-write-" + Identity.digest(writeId) + ".json",
-        query,
+        writeId,
+        checkpoint,
         true);
+  }
+
+  private static String nameOf(Checkpoint checkpoint, String writeId) {
+    return "the checkpoint " + checkpoint.location() + ", writeId '" + writeId + "'";
+  }
+
+  /** The writes of {@code foreachBatch} that a checkpoint knows, by the names of their files. */
+  static List<String> filesOfWrites(Checkpoint checkpoint) {
+    return checkpoint.files(WRITE_FILES);
+  }
+
+  /**
+   * An owner that a checkpoint knows.
+   *
+   * @param file its name
+   * @param kept what is in it
+   */
+  static EpochOwner ofFile(Checkpoint checkpoint, String file, SinkIdentity kept) {
+    if (file.equals(SINK_FILE)) {
+      return ofSink(checkpoint);
+    }
+    String name =
+        kept.writeId() == null
+            ? checkpoint.folder().nameOf(file)
+            : nameOf(checkpoint, kept.writeId());
+    return new EpochOwner(kept.id(), name, file, kept.writeId(), checkpoint, false);
+  }
+
+  /** All owners that a checkpoint knows, by the names of their files. */
+  static List<String> files(Checkpoint checkpoint) {
+    return Stream.concat(
+            checkpoint.files(Pattern.quote(SINK_FILE)).stream(), filesOfWrites(checkpoint).stream())
+        .toList();
   }
 
   /**
@@ -56,6 +100,7 @@ public record EpochOwner(
         Identity.digest("job:" + decisionTopic.length() + ":" + decisionTopic + ":" + writeId),
         "the batch write '" + writeId + "'",
         "",
+        writeId,
         null,
         true);
   }
@@ -63,16 +108,24 @@ public record EpochOwner(
   /** As {@link #ofJob}, to settle what it has left: it writes nothing, and makes no topic. */
   static EpochOwner ofDeadJob(String writeId, String decisionTopic) {
     EpochOwner job = ofJob(writeId, decisionTopic);
-    return new EpochOwner(job.id, job.name, job.file, null, false);
+    return new EpochOwner(job.id, job.name, job.file, writeId, null, false);
   }
 
   /** The same, of a job that nobody has named: its transactional ids have its id. */
   static EpochOwner ofDeadJob(String id) {
-    return new EpochOwner(id, "the batch write " + id, "", null, false);
+    return new EpochOwner(id, "the batch write " + id, "", null, null, false);
   }
 
   boolean isJob() {
-    return query == null;
+    return checkpoint == null;
+  }
+
+  /**
+   * Whether Spark logs an epoch as done only after all of it was committed. For a write of {@code
+   * foreachBatch} it logs when the function returns, whatever has become of the write.
+   */
+  boolean isLoggedWhenCommitted() {
+    return file.equals(SINK_FILE);
   }
 
   /**
@@ -84,32 +137,46 @@ public record EpochOwner(
   }
 
   Optional<SinkIdentity> kept() {
-    return isJob() ? Optional.empty() : SinkIdentity.read(checkpoint(), file);
+    return isJob() ? Optional.empty() : SinkIdentity.read(checkpoint.folder(), file);
   }
 
   void keep(SinkIdentity identity) {
     if (!isJob()) {
-      identity.write(checkpoint(), file);
+      identity.write(checkpoint.folder(), file);
     }
-  }
-
-  private CheckpointFolder checkpoint() {
-    return query.checkpointFolder();
   }
 
   /** The last epoch that was planned, or -1. */
   long planned() {
-    return isJob() ? 0 : query.lastPlanned().orElse(-1);
+    return isJob() ? 0 : checkpoint.lastPlanned().orElse(-1);
   }
 
   /** The last epoch that Spark knows as done, or -1. */
   long done() {
-    return isJob() ? -1 : query.lastDone().orElse(-1);
+    return isJob() ? -1 : checkpoint.lastDone().orElse(-1);
   }
 
   Decision.Plan plan(long epoch) {
     return isJob()
-        ? new Decision.Plan("", "")
-        : Decision.Plan.ofFiles(query.planned(epoch - 1), query.planned(epoch));
+        ? Decision.Plan.NONE
+        : Decision.Plan.ofFiles(checkpoint.plan(epoch - 1), checkpoint.plan(epoch));
+  }
+
+  /**
+   * Whether Spark's plan of an epoch is the one that was decided. A file that Spark has purged does
+   * not count; the plan of an epoch that may run again is never purged.
+   */
+  boolean agreesWith(long epoch, Decision.Plan decided) {
+    if (isJob()) {
+      return decided.equals(Decision.Plan.NONE);
+    }
+    long first = checkpoint.firstPlanKept().orElse(Long.MAX_VALUE);
+    Decision.Plan now = plan(epoch);
+    return isSame(now.of(), decided.of(), epoch < first)
+        && (epoch == 0 || isSame(now.before(), decided.before(), epoch - 1 < first));
+  }
+
+  private static boolean isSame(String now, String decided, boolean isPurged) {
+    return !decided.isEmpty() && (isPurged && now.isEmpty() || now.equals(decided));
   }
 }

@@ -47,9 +47,12 @@ public final class EpochSession {
    */
   private static final int DECISION_TIMEOUT_MS = 10_000;
 
+  /** Of the writers' timeout a restart has a third, unless the user says otherwise. */
+  private static final int RECOVERY_SHARE = 3;
+
   private record Key(UUID runId, String ownerId) {}
 
-  /** Each is used by its query's thread alone, until it is closed. */
+  /** Each is used by one write at a time, and closed by another thread. */
   private static final Map<Key, EpochSession> SESSIONS = new ConcurrentHashMap<>();
 
   private final EpochOwner owner;
@@ -65,7 +68,18 @@ public final class EpochSession {
   private long finished = -1;
   private boolean givenUp;
   private boolean unsettled;
-  private Decision unlogged;
+  private boolean closed;
+
+  /** A write has failed after its decision was sent. */
+  private volatile boolean stuck;
+
+  /** A decision of a former run, if Spark has not logged its epoch or some of it is lost. */
+  private Decision former;
+
+  /** Whether Spark has logged it. */
+  private boolean isFormerLogged;
+
+  /** The writers of the former decision whose transactions were aborted. */
   private Set<Integer> lost = Set.of();
 
   private EpochSession(EpochOwner owner, SinkOptions options, Admin admin) {
@@ -82,12 +96,31 @@ public final class EpochSession {
     topic = new DecisionTopic(admin, client, options.decisionTopic());
     topic.require(kept.map(SinkIdentity::partitions).orElse(0), owner.mayBegin());
     identity =
-        kept.orElseGet(
-            () ->
-                new SinkIdentity(owner.id(), cluster, options.decisionTopic(), topic.partitions()));
+        new SinkIdentity(
+            kept.map(SinkIdentity::id).orElse(owner.id()),
+            cluster,
+            options.decisionTopic(),
+            topic.partitions(),
+            options.transactionalIdPrefix(),
+            owner.writeId());
     timeoutCheckMs = topic.timeoutCheckMs();
     outputs = new OutputTopics(admin);
     transactionTimeoutMs = chooseTimeout(topic.maxTransactionTimeoutMs());
+    if (undecidedForMs() <= 0) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OPTION_INVALID",
+          Map.of(
+              "option",
+              "recoveryReserveMs",
+              "value",
+              recoveryReserveMs(),
+              "takes",
+              "less than "
+                  + (undecidedForMs() + recoveryReserveMs())
+                  + ", since the transactions time out after "
+                  + transactionTimeoutMs
+                  + " ms"));
+    }
     log =
         DecisionLog.open(
             topic,
@@ -108,12 +141,11 @@ public final class EpochSession {
     }
   }
 
-  /** An owner's session in this run; opened, and what is open settled, at its first use. */
-  public static EpochSession of(EpochOwner owner, SinkOptions options) {
-    if (owner.isJob()) {
-      return open(owner, options);
-    }
-    Key key = new Key(owner.query().runId(), owner.id());
+  /**
+   * An owner's session in a run of its query; opened, and what is open settled, at its first use.
+   */
+  public static EpochSession of(EpochOwner owner, RunningQuery query, SinkOptions options) {
+    Key key = new Key(query.runId(), owner.id());
     EpochSession session = SESSIONS.get(key);
     if (session != null && !session.options.isSameTarget(options)) {
       // It would write with the settings that it was opened with.
@@ -122,12 +154,24 @@ public final class EpochSession {
     if (session == null) {
       session = open(owner, options);
       SESSIONS.put(key, session);
-      owner
-          .query()
-          .whenItEnds(
-              () -> Optional.ofNullable(SESSIONS.remove(key)).ifPresent(EpochSession::close));
+      query.whenItEnds(
+          () -> Optional.ofNullable(SESSIONS.remove(key)).ifPresent(EpochSession::close));
     }
     return session;
+  }
+
+  /**
+   * @throws EosKafkaException {@code EOSKAFKA_RUN_ENDED} if a write of this run has failed after
+   *     its decision was sent: another one of the same rows, under another name, would be a
+   *     duplicate
+   */
+  static void requireNoneStuck(RunningQuery query, long epoch) {
+    for (Map.Entry<Key, EpochSession> other : SESSIONS.entrySet()) {
+      if (other.getKey().runId().equals(query.runId()) && other.getValue().stuck) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_RUN_ENDED", Map.of("epoch", epoch, "owner", other.getValue().ownerName()));
+      }
+    }
   }
 
   /**
@@ -143,38 +187,70 @@ public final class EpochSession {
     }
   }
 
-  private static EpochSession open(EpochOwner owner, SinkOptions options) {
-    RunningQuery.requireJvmGoesOn();
-    FaultPoint.BEFORE_RUN.reach();
-    Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
-    EpochSession opened = null;
+  /** A session of an owner outside of a query's run; the caller closes it. */
+  public static EpochSession open(EpochOwner owner, SinkOptions options) {
+    EpochSession opened = connect(owner, options);
     try {
-      BrokerVersions.require(admin, options.client());
-      opened = new EpochSession(owner, options, admin);
-      if (owner.kept().isEmpty()) {
+      opened.log.claimRun();
+      if (!owner.kept().equals(Optional.of(opened.identity))) {
         // After the topic's first entry, which this file promises.
         owner.keep(opened.identity);
       }
       opened.resolve();
       return opened;
     } catch (RuntimeException e) {
-      if (opened != null) {
-        opened.log.close();
-      }
-      admin.close(Duration.ZERO);
+      opened.disconnect();
       throw e;
     }
   }
 
   /**
-   * As {@link #of}, where the query may have been in epoch scope before.
+   * Settles what former runs of an owner have left, for a run that may not write as this owner:
+   * commits what they have decided and ends everything else.
+   *
+   * @return the last epoch that was decided, or -1
+   */
+  static long settle(EpochOwner owner, SinkOptions options) {
+    EpochSession session = connect(owner, options);
+    try {
+      session.resolve();
+      if (session.isFormerLogged) {
+        LOG.error("{}", session.incomplete().getMessage());
+      }
+      return session.lastDecided();
+    } finally {
+      session.disconnect();
+    }
+  }
+
+  /** Fences the owner's former driver and reads its last decision. */
+  private static EpochSession connect(EpochOwner owner, SinkOptions options) {
+    RunningQuery.requireJvmGoesOn();
+    FaultPoint.BEFORE_RUN.reach();
+    Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
+    try {
+      BrokerVersions.require(admin, options.client());
+      return new EpochSession(owner, options, admin);
+    } catch (RuntimeException e) {
+      admin.close(Duration.ZERO);
+      throw e;
+    }
+  }
+
+  private void disconnect() {
+    log.close();
+    admin.close(Duration.ZERO);
+  }
+
+  /**
+   * As {@link #of}, if the query may have been in epoch scope before.
    *
    * @param offsetsSaySo whether offsets of its sources have a stamp of epoch scope
    */
   public static Optional<EpochSession> ifUsed(RunningQuery query, boolean offsetsSaySo) {
     EpochOwner owner = EpochOwner.ofSink(query);
     return offsetsSaySo || owner.kept().isPresent()
-        ? Optional.of(of(owner, query.sinkOptions()))
+        ? Optional.of(of(owner, query, query.sinkOptions()))
         : Optional.empty();
   }
 
@@ -191,62 +267,96 @@ public final class EpochSession {
    * be, and not known to be committed: that is the next start's.
    */
   public void close() {
-    try {
-      if (givenUp || !unsettled && !log.hasEnded()) {
+    if (forbidDecisions()) {
+      try {
         Map<String, Object> soon = options.client().closingAdmin("eoskafka-driver-epochs");
         try (Admin closing = Admin.create(soon)) {
           endWriters(closing, true);
         }
+      } catch (RuntimeException e) {
+        LOG.warn("Transactions of lost attempts stay open until the next start", e);
       }
-    } catch (RuntimeException e) {
-      LOG.warn("Transactions of lost attempts stay open until the next start", e);
     }
-    log.close();
-    admin.close(Duration.ZERO);
+    disconnect();
   }
 
-  /** Settles what a former run has left: nothing of it stays open. */
+  /**
+   * From now on nothing is decided: a write of another thread may be about to.
+   *
+   * @return whether nothing is decided that may not be committed yet
+   */
+  private synchronized boolean forbidDecisions() {
+    closed = true;
+    return givenUp || !unsettled && !log.hasEnded();
+  }
+
+  /**
+   * Settles what a former run has left: nothing of it stays open. What it has decided is committed
+   * whatever Spark has logged, since a function of {@code foreachBatch} that has caught the error
+   * of its write lets Spark log the batch.
+   */
   private void resolve() {
     if (log.isNew()) {
       // Nothing is known of writers that the brokers list under its id: they may be decided.
       return;
     }
-    long planned = owner.planned();
-    long done = owner.done();
+    // Ids of a decision that Spark has not logged: the next start may have to ask for them again.
+    Set<String> decided = Set.of();
     if (log.last().isPresent()) {
       Decision decision = log.last().get();
-      long epoch = decision.epoch();
-      if (epoch > planned) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_DECISION_NEWER",
-            Map.of("decided", epoch, "planned", planned, "owner", owner.name()));
-      }
-      if (!owner.plan(epoch).agreesWith(decision.plan())) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_DECISION_OTHER_PLAN", Map.of("epoch", epoch, "owner", owner.name()));
-      }
-      if (epoch > done) {
-        unlogged = decision;
+      requireSparksPlan(decision);
+      boolean isLogged = decision.epoch() <= owner.done();
+      if (!isLogged || !owner.isLoggedWhenCommitted()) {
         Uninterrupted.run(() -> lost = rollForward(decision));
         LOG.info(
             "Epoch {} was decided by run {}: {} of its transactions committed, {} lost",
-            epoch,
+            decision.epoch(),
             decision.run(),
-            decision.outputs().size() - lost.size(),
+            transactions(decision.outputs()).size() - lost.size(),
             lost.size());
       }
-    }
-    // What was decided has ended, and must answer the same if the next start asks it again.
-    Set<String> decided =
-        unlogged == null
-            ? Set.of()
-            : transactions(unlogged.outputs()).stream()
+      if (!isLogged) {
+        decided =
+            transactions(decision.outputs()).stream()
                 .map(PreparedTransaction::transactionalId)
                 .collect(Collectors.toSet());
+      }
+      if (!isLogged || !lost.isEmpty()) {
+        former = decision;
+        isFormerLogged = isLogged;
+      }
+    }
     OpenTransactions.endWriters(admin, identity.id(), run -> run < log.run(), true, decided);
-    // Attempts of the last run may yet begin. Not of all runs: ids that are initialised at each
-    // start would never expire.
-    OpenTransactions.endWriters(admin, identity.id(), run -> run == log.run() - 1, false, decided);
+    if (log.isClaimed()) {
+      // Attempts of the last run may yet begin. Not of all runs: ids that are initialised at each
+      // start would never expire.
+      OpenTransactions.endWriters(
+          admin, identity.id(), run -> run == log.run() - 1, false, decided);
+    }
+  }
+
+  private void requireSparksPlan(Decision decision) {
+    long epoch = decision.epoch();
+    long planned = owner.planned();
+    if (epoch > planned) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_DECISION_NEWER",
+          Map.of("decided", epoch, "planned", planned, "owner", owner.name()));
+    }
+    if (!owner.agreesWith(epoch, decision.plan())) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_DECISION_OTHER_PLAN", Map.of("epoch", epoch, "owner", owner.name()));
+    }
+  }
+
+  /** What to say of a decision whose lost output no run of Spark's writes again. */
+  private EosKafkaException incomplete() {
+    return EosKafkaException.of(
+        "EOSKAFKA_WRITE_INCOMPLETE",
+        Map.of(
+            "epoch", former.epoch(),
+            "owner", owner.name(),
+            "missing", former.describe(lost)));
   }
 
   /**
@@ -261,17 +371,17 @@ public final class EpochSession {
         prepared.put(output.transaction(), output);
       }
     }
-    Set<PreparedTransaction> gone;
+    Set<PreparedTransaction> unknown;
     try {
-      gone =
+      unknown =
           new TransactionEnds(admin, options.client())
               .commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
     } catch (TimeoutException e) {
       throw topic.unsettled(e);
     }
-    // An answer that got lost looks the same as a timeout: the marker tells.
+    // A commit whose answer got lost looks like a timeout: the presence records tell them apart.
     return topic.lost(
-        gone.stream().map(prepared::get).toList(),
+        unknown.stream().map(prepared::get).toList(),
         Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT));
   }
 
@@ -280,7 +390,9 @@ public final class EpochSession {
    *
    * @param sink of this write: the session may be another one's of the same run
    * @throws EosKafkaException {@code EOSKAFKA_SECOND_WRITE} if this run has written it before,
-   *     {@code EOSKAFKA_RUN_ENDED} if it could not finish one, {@code EOSKAFKA_EPOCH_TAKEN}
+   *     {@code EOSKAFKA_RUN_ENDED} if it could not finish one, {@code EOSKAFKA_EPOCH_TAKEN}, {@code
+   *     EOSKAFKA_WRITE_INCOMPLETE} if a decision of a former run has lost output that this epoch
+   *     does not write again
    */
   public EpochBatch begin(long epoch, SinkOptions sink) {
     RunningQuery.requireJvmGoesOn();
@@ -295,6 +407,9 @@ public final class EpochSession {
     }
     givenUp = false;
     boolean again = isDecided(epoch);
+    if (!again && !lost.isEmpty()) {
+      throw incomplete();
+    }
     if (!again && epoch <= lastDecided()) {
       // Spark has chosen the batch before this run's number was claimed; until then the former
       // driver may have decided it, and logged it too.
@@ -315,33 +430,67 @@ public final class EpochSession {
             topic.markerPartitions(),
             again ? lost : null,
             sink.registerTopics());
-    return new EpochBatch(this, scope, owner.plan(epoch), again ? unlogged : null, lost);
+    return new EpochBatch(this, scope, owner.plan(epoch), again ? former : null, lost);
   }
 
   /** An epoch is undecided and stays so. */
-  void giveUp() {
+  synchronized void giveUp() {
     givenUp = true;
   }
 
   /**
-   * Whether an epoch is decided, or may be, and not all of it is known to be committed: then this
-   * run writes no other.
+   * A decision is about to be sent: until all of it is known to be committed this run writes no
+   * other epoch.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_RUN_ENDED} if the session was closed meanwhile: what
+   *     the epoch has prepared is being aborted
    */
-  void setUnsettled(boolean now) {
+  synchronized void willDecide(long epoch) {
+    if (closed) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_RUN_ENDED", Map.of("epoch", epoch, "owner", owner.name()));
+    }
+    unsettled = true;
+  }
+
+  /** The decision has failed. */
+  synchronized void setUnsettled(boolean now) {
     unsettled = now;
   }
 
+  /** A write has failed after its decision was, or may have been, sent: only a start settles it. */
+  void stick() {
+    stuck = true;
+  }
+
   /** An epoch is decided, and all of it committed. */
-  void finish(long epoch) {
+  synchronized void finish(long epoch) {
     unsettled = false;
     finished = epoch;
-    unlogged = null;
+    former = null;
     lost = Set.of();
   }
 
   /** Whether an epoch was decided by a former run and not logged by Spark. */
   public boolean isDecided(long epoch) {
-    return unlogged != null && unlogged.epoch() == epoch;
+    return former != null && !isFormerLogged && former.epoch() == epoch;
+  }
+
+  /** Takes what a decision has lost for done, so that the query can go on without it. */
+  void acceptLoss() {
+    if (lost.isEmpty()) {
+      return;
+    }
+    List<WriterOutput> outputs =
+        former.outputs().stream()
+            .map(output -> lost.contains(output.writer()) ? output.withoutTransaction() : output)
+            .toList();
+    log.decide(
+        new Decision(log.run(), former.epoch(), former.plan(), outputs, former.sources()),
+        () -> {},
+        producer -> {});
+    LOG.warn("Accepted as lost: {}", former.describe(lost));
+    lost = Set.of();
   }
 
   /**
@@ -357,10 +506,12 @@ public final class EpochSession {
    * #decidedStart}: only with as many slots, split alike, do its writers make the same rows.
    */
   public Optional<Decision.Input> decidedInput(String identityId) {
-    return Optional.ofNullable(unlogged).map(epoch -> epoch.sources().get(identityId));
+    return Optional.ofNullable(former)
+        .filter(decision -> !isFormerLogged)
+        .map(decision -> decision.sources().get(identityId));
   }
 
-  /** The writers of a decided epoch whose transactions were aborted. */
+  /** The writers of a former run's decision whose transactions were aborted. */
   Set<Integer> lost() {
     return lost;
   }
@@ -418,10 +569,17 @@ public final class EpochSession {
 
   /**
    * How long an epoch may take, from before its first task to its decision: so that the decision
-   * can time out, be noticed, and still be rolled forward.
+   * can time out, be noticed, and still be rolled forward by a driver that has to be started again.
    */
   long undecidedForMs() {
-    return transactionTimeoutMs - decisionTimeoutMs() - timeoutCheckMs;
+    return transactionTimeoutMs - decisionTimeoutMs() - timeoutCheckMs - recoveryReserveMs();
+  }
+
+  /**
+   * What is left of the transactions' timeout after the last moment for a decision, for a restart.
+   */
+  int recoveryReserveMs() {
+    return options.recoveryReserve().orElse(transactionTimeoutMs / RECOVERY_SHARE);
   }
 
   private int decisionTimeoutMs() {

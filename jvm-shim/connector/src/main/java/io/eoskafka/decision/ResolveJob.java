@@ -2,18 +2,24 @@ package io.eoskafka.decision;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import io.eoskafka.query.Checkpoint;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Settles what a batch job has left whose driver died, as the job's next start would do first: the
- * program behind {@code eoskafka txn resolve}. It runs outside Spark.
+ * Settles what a batch job has left whose driver died, or what a query has left whose checkpoint is
+ * given, as their next start would do first: the program behind {@code eoskafka txn resolve}. It
+ * runs outside Spark.
  */
 public final class ResolveJob {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -21,71 +27,120 @@ public final class ResolveJob {
   private ResolveJob() {}
 
   /**
-   * Reads a JSON object from standard input: {@code options} of the sink, {@code writeId} among
-   * them or else {@code jobId}; {@code forget}, and {@code giveUp} to forget an incomplete one too.
-   * Prints one: the {@link #resolve outcome}, or {@code condition} and {@code error}.
+   * Reads a JSON object from standard input: {@code options} of the sink; {@code writeId} among
+   * them, or {@code jobId}, or {@code checkpoint}; {@code forget}, {@code giveUp} to forget an
+   * incomplete job too, and {@code acceptLoss} for a checkpoint. Prints one: for a job the {@link
+   * #resolve outcome}, for a checkpoint {@code writes}, a list of them with the {@code name} of
+   * each; or {@code condition} and {@code error}, which a single write of a checkpoint may have as
+   * well.
    */
   public static void main(String[] arguments) throws IOException {
     JsonNode asked = JSON.readTree(System.in);
     Map<String, String> options = new HashMap<>();
     asked
         .get("options")
-        .fields()
-        .forEachRemaining(option -> options.put(option.getKey(), option.getValue().asText()));
+        .properties()
+        .forEach(option -> options.put(option.getKey(), option.getValue().asText()));
     ObjectNode answer;
     try {
       SinkOptions sink = SinkOptions.parse(new CaseInsensitiveStringMap(options));
-      EpochOwner owner =
-          asked.has("jobId")
-              ? EpochOwner.ofDeadJob(asked.get("jobId").asText())
-              : EpochOwner.ofDeadJob(sink.writeId().orElseThrow(), sink.decisionTopic());
-      answer =
-          resolve(owner, sink, asked.get("forget").asBoolean(), asked.get("giveUp").asBoolean());
-    } catch (EosKafkaException e) {
-      answer = JSON.createObjectNode().put("condition", e.condition()).put("error", e.getMessage());
+      if (asked.has("checkpoint")) {
+        answer =
+            resolveAll(
+                new Checkpoint(asked.get("checkpoint").asText(), new Configuration()),
+                sink,
+                asked.get("acceptLoss").asBoolean());
+      } else {
+        EpochOwner owner =
+            asked.has("jobId")
+                ? EpochOwner.ofDeadJob(asked.get("jobId").asText())
+                : EpochOwner.ofDeadJob(sink.writeId().orElseThrow(), sink.decisionTopic());
+        boolean giveUp = asked.get("giveUp").asBoolean();
+        answer = resolve(owner, sink, asked.get("forget").asBoolean(), giveUp, false);
+      }
     } catch (RuntimeException e) {
-      String condition = e instanceof TimeoutException ? "EOSKAFKA_UNREACHABLE" : "";
-      answer = JSON.createObjectNode().put("condition", condition).put("error", e.toString());
+      answer = refusal(e);
     }
     System.out.println(answer);
     // Clients that could not be closed in time hold nothing up.
     System.exit(0);
   }
 
+  private static ObjectNode refusal(RuntimeException e) {
+    String condition = e instanceof TimeoutException ? "EOSKAFKA_UNREACHABLE" : "";
+    return e instanceof EosKafkaException ours
+        ? JSON.createObjectNode().put("condition", ours.condition()).put("error", e.getMessage())
+        : JSON.createObjectNode().put("condition", condition).put("error", e.toString());
+  }
+
+  /**
+   * Every owner that a checkpoint knows; one that cannot be settled does not hold up the others.
+   */
+  private static ObjectNode resolveAll(
+      Checkpoint checkpoint, SinkOptions options, boolean acceptLoss) {
+    ArrayNode writes = JSON.createArrayNode();
+    for (String file : EpochOwner.files(checkpoint)) {
+      ObjectNode found;
+      String name = checkpoint.folder().nameOf(file);
+      try {
+        SinkIdentity kept = SinkIdentity.read(checkpoint.folder(), file).orElseThrow();
+        EpochOwner owner = EpochOwner.ofFile(checkpoint, file, kept);
+        name = owner.name();
+        SinkOptions asKept =
+            SinkOptions.ofOwner(
+                options.client(),
+                kept.prefix() == null ? options.transactionalIdPrefix() : kept.prefix(),
+                kept.topic());
+        found = resolve(owner, asKept, false, false, acceptLoss);
+      } catch (RuntimeException e) {
+        found = refusal(e);
+      }
+      writes.add(found.put("name", name));
+    }
+    ObjectNode answer = JSON.createObjectNode();
+    answer.set("writes", writes);
+    return answer;
+  }
+
   /**
    * @return {@code outcome}: {@code unknown} (no job of this {@code writeId} has ever begun),
-   *     {@code undecided} (nothing of it has taken effect), {@code committed} or {@code incomplete}
-   *     (it has taken effect, and some writers' transactions had timed out); the numbers of writers
-   *     with {@code committed} and {@code lost} transactions; {@code forgotten}
+   *     {@code undecided} (nothing of it, or of the query's last epoch, has taken effect), {@code
+   *     committed} or {@code incomplete} (it has taken effect, and some writers' transactions had
+   *     timed out); {@code epoch}, -1 if none was decided; the numbers of writers with {@code
+   *     committed} and {@code lost} transactions; what is {@code missing}; {@code forgotten};
+   *     {@code accepted}
    */
   private static ObjectNode resolve(
-      EpochOwner owner, SinkOptions options, boolean forget, boolean giveUp) {
-    EpochSession session = EpochSession.of(owner, options);
+      EpochOwner owner, SinkOptions options, boolean forget, boolean giveUp, boolean acceptLoss) {
+    EpochSession session = EpochSession.open(owner, options);
     try {
-      boolean decided = session.isDecided(0);
+      Optional<Decision> last = session.log().last();
       boolean unknown = session.log().isNew();
-      boolean forgotten = unknown || giveUp || forget && session.lost().isEmpty();
+      Set<Integer> lost = session.lost();
+      int prepared =
+          last.map(decision -> EpochSession.transactions(decision.outputs()).size()).orElse(0);
+      boolean forgotten = unknown || giveUp || forget && lost.isEmpty();
       if (forgotten) {
         session.forget();
       }
-      int lost = session.lost().size();
-      int prepared =
-          session
-              .log()
-              .last()
-              .map(decision -> EpochSession.transactions(decision.outputs()).size())
-              .orElse(0);
+      boolean accepted = acceptLoss && !lost.isEmpty();
+      if (accepted) {
+        session.acceptLoss();
+      }
       String outcome;
-      if (decided) {
-        outcome = lost == 0 ? "committed" : "incomplete";
+      if (last.isPresent()) {
+        outcome = lost.isEmpty() ? "committed" : "incomplete";
       } else {
         outcome = unknown ? "unknown" : "undecided";
       }
       return JSON.createObjectNode()
           .put("outcome", outcome)
-          .put("committed", prepared - lost)
-          .put("lost", lost)
-          .put("forgotten", forgotten);
+          .put("epoch", session.lastDecided())
+          .put("committed", prepared - lost.size())
+          .put("lost", lost.size())
+          .put("missing", lost.isEmpty() ? "" : last.orElseThrow().describe(lost))
+          .put("forgotten", forgotten)
+          .put("accepted", accepted);
     } finally {
       session.close();
     }

@@ -10,17 +10,22 @@ import java.util.Optional;
 
 /**
  * Whose decisions a query's are; kept in the checkpoint once the decision topic has an entry of it,
- * so a moved checkpoint keeps it, and its presence promises that entry.
+ * so a moved checkpoint keeps it, and its presence promises that entry. It names all that a start
+ * needs to settle what the owner has left, but for the client's settings, which may be secret.
  *
  * @param id 22 characters, made from the checkpoint's first path: see {@link EpochOwner}
  * @param cluster the sink's
  * @param topic the decision topic
  * @param partitions how many it had: which one has the decisions follows from it, and must not move
+ * @param prefix of its transactional ids; null in the file of a former version
+ * @param writeId of a write in {@code foreachBatch}; null for a query's sink, and in the file of a
+ *     former version
  */
-record SinkIdentity(String id, String cluster, String topic, int partitions) {
+record SinkIdentity(
+    String id, String cluster, String topic, int partitions, String prefix, String writeId) {
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** The one that the checkpoint holds, or empty where the query was never in epoch scope. */
+  /** The one that the checkpoint holds, or empty if the query was never in epoch scope. */
   static Optional<SinkIdentity> read(CheckpointFolder checkpoint, String file) {
     return checkpoint
         .read(file)
@@ -33,10 +38,12 @@ record SinkIdentity(String id, String cluster, String topic, int partitions) {
                       node.get("id").asText(),
                       node.get("cluster").asText(),
                       node.get("decisionTopic").asText(),
-                      node.get("partitions").asInt());
+                      node.get("partitions").asInt(),
+                      node.path("prefix").textValue(),
+                      node.path("writeId").textValue());
                 }
               } catch (IOException | NullPointerException e) {
-                // Said below.
+                // The error below says so.
               }
               throw EosKafkaException.of(
                   "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", checkpoint.nameOf(file)));
@@ -52,6 +59,8 @@ record SinkIdentity(String id, String cluster, String topic, int partitions) {
             .put("cluster", cluster)
             .put("decisionTopic", topic)
             .put("partitions", partitions)
+            .put("prefix", prefix)
+            .put("writeId", writeId)
             .toString());
   }
 }

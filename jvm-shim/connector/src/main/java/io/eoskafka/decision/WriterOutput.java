@@ -22,6 +22,11 @@ public record WriterOutput(
     long digest)
     implements Serializable {
 
+  /** The same rows, of which none is in a transaction. */
+  WriterOutput withoutTransaction() {
+    return new WriterOutput(writer, null, -1, -1, rows, digest);
+  }
+
   /** Whether another run of the writer has made the same rows. */
   public boolean isRepeatedBy(WriterOutput other) {
     return rows == other.rows && digest == other.digest;

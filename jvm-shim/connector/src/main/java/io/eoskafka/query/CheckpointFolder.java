@@ -4,7 +4,10 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
@@ -12,6 +15,9 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 
 /** A folder of a checkpoint, with small text files that are replaced whole or not at all. */
 public final class CheckpointFolder {
+  /** A number that fits a long. */
+  private static final String BATCH = "\\d{1,18}";
+
   private final Path folder;
   private final CheckpointFileManager files;
 
@@ -60,14 +66,34 @@ public final class CheckpointFolder {
 
   /** Whether it has a file whose name is a number, as Spark's logs have. */
   public boolean hasBatches() {
-    return hasFile("\\d+");
+    return hasFile(BATCH);
+  }
+
+  /** The highest number that is a file's name: the last batch of one of Spark's logs. */
+  OptionalLong lastBatch() {
+    return names(BATCH).stream().mapToLong(Long::parseLong).max();
+  }
+
+  /** The lowest one. */
+  OptionalLong firstBatch() {
+    return names(BATCH).stream().mapToLong(Long::parseLong).min();
   }
 
   /** Whether it has a file with such a name. */
   public boolean hasFile(String pattern) {
+    return !names(pattern).isEmpty();
+  }
+
+  /** The names of its files that match a pattern, in their order. */
+  List<String> names(String pattern) {
     try {
-      return files.exists(folder)
-          && files.list(folder, path -> path.getName().matches(pattern)).length > 0;
+      if (!files.exists(folder)) {
+        return List.of();
+      }
+      return Stream.of(files.list(folder, path -> path.getName().matches(pattern)))
+          .map(file -> file.getPath().getName())
+          .sorted()
+          .toList();
     } catch (Exception e) {
       throw failed(folder, e);
     }

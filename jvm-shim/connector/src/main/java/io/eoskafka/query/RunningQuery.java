@@ -18,7 +18,6 @@ import java.util.UUID;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -27,8 +26,6 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger;
-import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog;
-import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecutionContext;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
@@ -82,13 +79,45 @@ public final class RunningQuery {
         .map(query -> new RunningQuery(query, session));
   }
 
-  /** The checkpoint of the query whose private session has made these rows, on any thread. */
-  public static Optional<String> checkpointOf(Dataset<Row> rows) {
+  /**
+   * The query whose running batch a batch write belongs to, or empty for a batch job. It does if it
+   * is on the thread that runs the query, or if its rows are made from those of the running batch.
+   *
+   * <p>A thread's local properties do not say it: a thread of a pool keeps those of the batch that
+   * has created it.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_WRITE_OFF_THREAD} if the rows are not those of the
+   *     running batch, but their session is the query's own, or this thread was created by the
+   *     query's; {@code EOSKAFKA_WRITE_THROUGH_CONNECT}
+   */
+  public static Optional<RunningQuery> ofWrite(Dataset<Row> rows) {
     SparkSession session = (SparkSession) rows.sparkSession();
-    return session.sharedState().activeStreamingQueries().values().stream()
-        .filter(query -> query.sparkSessionForStream() == session)
-        .map(StreamExecution::resolvedCheckpointRoot)
-        .findFirst();
+    shared = session.sharedState();
+    List<StreamExecution> queries = List.copyOf(active());
+    for (StreamExecution query : queries) {
+      if (query.queryExecutionThread() == Thread.currentThread()) {
+        return Optional.of(new RunningQuery(query, session));
+      }
+    }
+    for (StreamExecution query : queries) {
+      if (BatchRows.isInFunction(query) && BatchRows.areIn(rows, query)) {
+        if (BatchRows.isThroughConnect()) {
+          throw notOfBatch("EOSKAFKA_WRITE_THROUGH_CONNECT", query);
+        }
+        return Optional.of(new RunningQuery(query, session));
+      }
+    }
+    String inherited = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
+    for (StreamExecution query : queries) {
+      if (query.sparkSessionForStream() == session || query.id().toString().equals(inherited)) {
+        throw notOfBatch("EOSKAFKA_WRITE_OFF_THREAD", query);
+      }
+    }
+    return Optional.empty();
+  }
+
+  private static EosKafkaException notOfBatch(String condition, StreamExecution query) {
+    return EosKafkaException.of(condition, Map.of("checkpoint", query.resolvedCheckpointRoot()));
   }
 
   /** How many tasks run at a time, as far as executors are there by now. */
@@ -98,10 +127,9 @@ public final class RunningQuery {
     return now > 0 ? now : spark.defaultParallelism();
   }
 
-  /** The batch that runs on this thread. */
+  /** The number of the batch that it runs. */
   public long batch() {
-    return Long.parseLong(
-        session.sparkContext().getLocalProperty(MicroBatchExecution.BATCH_ID_KEY()));
+    return query.getLatestExecutionContext().batchId();
   }
 
   /** Unique per run of a query. */
@@ -191,23 +219,19 @@ public final class RunningQuery {
     return session.sparkContext().hadoopConfiguration();
   }
 
+  /** What its checkpoint says of its batches. */
+  public Checkpoint logs() {
+    return new Checkpoint(checkpoint(), hadoop());
+  }
+
   /** The last batch that Spark has planned, by its offset log. */
   public OptionalLong lastPlanned() {
-    return last(query.offsetLog());
+    return logs().lastPlanned();
   }
 
   /** The last batch that Spark has logged as done. */
   public OptionalLong lastDone() {
-    return last(query.commitLog());
-  }
-
-  /**
-   * What Spark has planned for a batch, with time and watermark: the text of its offset file, or
-   * empty where there is none or it was purged.
-   */
-  public Optional<String> planned(long batch) {
-    Path file = query.offsetLog().batchIdToPath(batch);
-    return new CheckpointFolder(file.getParent().toString(), hadoop()).read(Long.toString(batch));
+    return logs().lastDone();
   }
 
   /** Ends this run in order, as a user's {@code stop()} does. */
@@ -314,10 +338,5 @@ public final class RunningQuery {
             }
           }
         });
-  }
-
-  private static OptionalLong last(HDFSMetadataLog<?> log) {
-    Option<Object> last = log.getLatestBatchId();
-    return last.isEmpty() ? OptionalLong.empty() : OptionalLong.of((Long) last.get());
   }
 }

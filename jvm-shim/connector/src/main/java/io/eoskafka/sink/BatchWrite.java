@@ -6,6 +6,7 @@ import io.eoskafka.config.SinkOptions.TransactionScope;
 import io.eoskafka.decision.EpochBatch;
 import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.decision.WriterScope;
 import io.eoskafka.query.RunningQuery;
@@ -14,7 +15,9 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -30,11 +33,16 @@ import org.slf4j.LoggerFactory;
 public final class BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(BatchWrite.class);
 
+  /** The ids of the owners whose writes run in this JVM now. */
+  private static final Set<String> WRITING = ConcurrentHashMap.newKeySet();
+
   private BatchWrite() {}
 
   /**
    * @throws EosKafkaException {@code EOSKAFKA_SAVE_MODE}, {@code EOSKAFKA_SECOND_WRITE}, {@code
-   *     EOSKAFKA_WRITE_ID_USED}, and those of an epoch
+   *     EOSKAFKA_WRITE_ID_USED}, {@code EOSKAFKA_WRITE_IN_PROGRESS}, {@code
+   *     EOSKAFKA_WRITE_RENAMED}, {@code EOSKAFKA_WRITE_OFF_THREAD}, {@code
+   *     EOSKAFKA_WRITE_THROUGH_CONNECT}, and those of an epoch
    */
   public static void run(Dataset<Row> rows, SaveMode mode, SinkOptions options) {
     if (mode == SaveMode.Overwrite || mode == SaveMode.Ignore) {
@@ -45,29 +53,55 @@ public final class BatchWrite {
           "EOSKAFKA_SCOPE_REFUSED", Map.of("reason", "a batch write is always in epoch scope"));
     }
     OutputColumns columns = OutputColumns.of(rows.schema(), options.topic());
-    Optional<RunningQuery> query = RunningQuery.onThisThread();
-    if (query.isPresent()) {
-      EpochOwner owner = EpochOwner.ofForeachBatch(query.get(), options.writeId().orElse(""));
-      write(rows, columns, EpochSession.of(owner, options), query.get().batch(), options, false);
-      return;
+    Optional<RunningQuery> query = RunningQuery.ofWrite(rows);
+    String writeId = options.writeId().orElse("");
+    EpochOwner owner =
+        query
+            .map(running -> EpochOwner.ofForeachBatch(running, writeId))
+            .orElseGet(
+                () ->
+                    EpochOwner.ofJob(
+                        options.writeId().orElseGet(() -> UUID.randomUUID().toString()),
+                        options.decisionTopic()));
+    if (!WRITING.add(owner.id())) {
+      // Before it has an id: it would fence the first one's producers.
+      throw EosKafkaException.of("EOSKAFKA_WRITE_IN_PROGRESS", Map.of("owner", owner.name()));
     }
-    RunningQuery.checkpointOf(rows)
-        .ifPresent(
-            checkpoint -> {
-              throw EosKafkaException.of(
-                  "EOSKAFKA_WRITE_OFF_THREAD", Map.of("checkpoint", checkpoint));
-            });
-    boolean comesAgain = options.writeId().isPresent();
-    String name = options.writeId().orElseGet(() -> UUID.randomUUID().toString());
-    LOG.info("Batch write {} begins", name);
-    EpochSession session =
-        EpochSession.of(EpochOwner.ofJob(name, options.decisionTopic()), options);
     try {
-      write(rows, columns, session, 0, options, !comesAgain);
-      if (!comesAgain) {
-        forget(session, name);
+      if (query.isPresent()) {
+        write(rows, columns, FormerWrites.of(query.get()).begin(owner, query.get(), options));
+      } else {
+        runJob(rows, columns, owner, options);
       }
     } finally {
+      WRITING.remove(owner.id());
+    }
+  }
+
+  private static void runJob(
+      Dataset<Row> rows, OutputColumns columns, EpochOwner owner, SinkOptions options) {
+    boolean comesAgain = options.writeId().isPresent();
+    LOG.info("Batch write {} begins", owner.writeId());
+    EpochSession session = EpochSession.open(owner, options);
+    EpochBatch batch = null;
+    boolean done = false;
+    try {
+      batch = session.begin(0, options);
+      write(rows, columns, batch);
+      done = true;
+    } catch (RuntimeException e) {
+      if (!comesAgain && batch != null && batch.mayBeDecided()) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_JOB_UNSETTLED",
+            Map.of("owner", session.ownerName(), "cause", EosKafkaException.plain(e)),
+            e);
+      }
+      throw e;
+    } finally {
+      // Not in the catch: Spark throws checked exceptions that Java does not know of.
+      if (!comesAgain && (done || batch == null || !batch.mayBeDecided())) {
+        forget(session, owner.writeId());
+      }
       session.close();
     }
   }
@@ -76,21 +110,11 @@ public final class BatchWrite {
     try {
       session.forget();
     } catch (RuntimeException e) {
-      LOG.warn("Batch write {} has taken effect; its entry stays in the decision topic", name, e);
+      LOG.warn("The entry of batch write {} stays in the decision topic", name, e);
     }
   }
 
-  /**
-   * @param onlyOnce whether a repetition would not be known as one
-   */
-  private static void write(
-      Dataset<Row> rows,
-      OutputColumns columns,
-      EpochSession session,
-      long epoch,
-      SinkOptions options,
-      boolean onlyOnce) {
-    EpochBatch batch = session.begin(epoch, options);
+  private static void write(Dataset<Row> rows, OutputColumns columns, EpochBatch batch) {
     boolean done = false;
     try {
       List<ReportMessage> reports =
@@ -102,16 +126,7 @@ public final class BatchWrite {
       batch.commit(
           reports.stream().map(report -> report.as(WriterReport.class)).toList(), List.of());
       done = true;
-    } catch (RuntimeException e) {
-      if (onlyOnce && batch.mayBeDecided()) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_JOB_UNSETTLED",
-            Map.of("owner", session.ownerName(), "cause", EosKafkaException.plain(e)),
-            e);
-      }
-      throw e;
     } finally {
-      // Not in the catch: Spark throws checked exceptions that Java does not know of.
       if (!done) {
         batch.abort();
       }

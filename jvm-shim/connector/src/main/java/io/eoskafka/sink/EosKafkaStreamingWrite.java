@@ -6,6 +6,7 @@ import io.eoskafka.config.SinkOptions.TransactionScope;
 import io.eoskafka.decision.EpochBatch;
 import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
@@ -130,7 +131,8 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (plan.isStateful()) {
       sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
     }
-    epoch = EpochSession.of(EpochOwner.ofSink(query), options).begin(plan.epoch(), options);
+    FormerWrites.of(query).settle(options.client());
+    epoch = EpochSession.of(EpochOwner.ofSink(query), query, options).begin(plan.epoch(), options);
     return new EpochScopeWriterFactory(epoch.scope(), columns);
   }
 
@@ -179,7 +181,8 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       for (WriterReport report : reports) {
         counts = counts.plus(report.failed());
       }
-      report("epoch", counts);
+      metrics.epoch(counts, epoch.timeLeftMs());
+      plan.report(metrics.numbers());
       return;
     }
     List<SlotCommit> commits = new ArrayList<>();
@@ -192,11 +195,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     for (EosKafkaMicroBatchStream source : sources) {
       source.taskScopeCommitted(epochId, commits);
     }
-    report("task", counts);
-  }
-
-  private void report(String scope, TransactionCounts counts) {
-    metrics.batch(scope, counts);
+    metrics.batch("task", counts);
     plan.report(metrics.numbers());
   }
 

@@ -4,6 +4,7 @@ import io.eoskafka.query.SumMetric;
 import io.eoskafka.transaction.TransactionCounts;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 
@@ -16,6 +17,7 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 public final class SinkMetrics {
   private Map<String, Long> numbers = Map.of();
   private String scope;
+  private OptionalLong timeLeft = OptionalLong.empty();
 
   /**
    * @param scope of the batch: task or epoch
@@ -23,12 +25,23 @@ public final class SinkMetrics {
    */
   void batch(String scope, TransactionCounts counts) {
     this.scope = scope;
+    timeLeft = OptionalLong.empty();
     numbers =
         Map.of(
             TransactionsCommitted.NAME, counts.committed(),
             TransactionsAborted.NAME, counts.aborted(),
             FencedAttempts.NAME, counts.fenced(),
             CommitLatency.NAME, counts.commitMs());
+  }
+
+  /**
+   * The same for a batch in epoch scope.
+   *
+   * @param left how much later it could have been decided, in milliseconds
+   */
+  void epoch(TransactionCounts counts, OptionalLong left) {
+    batch("epoch", counts);
+    timeLeft = left;
   }
 
   /** By name, in the order in which a progress report shows them. */
@@ -38,6 +51,7 @@ public final class SinkMetrics {
       values.put("transactionScope", scope);
     }
     numbers.forEach((name, number) -> values.put(name, number.toString()));
+    timeLeft.ifPresent(left -> values.put("epochTimeLeftMs", Long.toString(left)));
     return values;
   }
 

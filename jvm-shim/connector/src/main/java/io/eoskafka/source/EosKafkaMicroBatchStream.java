@@ -7,6 +7,7 @@ import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
 import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.EpochSource;
+import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.task.FenceLeases;
@@ -169,12 +170,13 @@ public final class EosKafkaMicroBatchStream
   }
 
   /**
-   * Whatever is wrong with the source: an epoch that was decided is committed while its
-   * transactions are open.
+   * Whatever is wrong with the source: what was decided is committed while its transactions are
+   * open.
    */
-  private static void settleDecided(RuntimeException wrong) {
+  private void settleDecided(RuntimeException wrong) {
     try {
       RunningQuery query = RunningQuery.ofThisThread();
+      FormerWrites.of(query).settle(options.client());
       if (query.sinkIsTransactional()) {
         EpochSession.ifUsed(query, false);
       }

@@ -6,6 +6,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
 import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
@@ -215,6 +216,7 @@ final class GroupProgress {
     }
     member = options.isShared() ? sharedMember() : exclusiveMember();
     member.refuseForeignMembers();
+    FormerWrites.of(query).settle(options.client());
     if (groupIsTheTruth) {
       settleEpochs(query, committed.values());
     }

@@ -18,6 +18,9 @@ import java.util.regex.Pattern;
  * </ul>
  */
 public final class TransactionalId {
+  /** A number that fits a long: a name with a longer one is somebody else's. */
+  private static final String RUN = "(\\d{1,18})";
+
   private TransactionalId() {}
 
   /**
@@ -83,12 +86,31 @@ public final class TransactionalId {
   }
 
   /**
-   * The run that a query's writer belongs to, or empty where the name is not one of its writers.
+   * The run that a query's writer belongs to, or empty if the name is not one of its writers: with
+   * any prefix, since an earlier run may have had another one.
    */
   static OptionalLong runOfWriter(String transactionalId, String queryId) {
-    Matcher matcher =
-        Pattern.compile("(?s).*-" + Pattern.quote(queryId) + "-w(\\d+)(?:\\.\\d+)+")
-            .matcher(transactionalId);
+    return runOf("(?s).*-" + Pattern.quote(queryId) + "-w" + RUN + "(?:\\.\\d+)+", transactionalId);
+  }
+
+  /**
+   * The same for one writer and one prefix.
+   *
+   * @param writer its number
+   */
+  public static OptionalLong runOfWriter(
+      String transactionalId, String prefix, String queryId, int writer) {
+    return runOf(
+        Pattern.quote(prefix + "-" + queryId + "-w")
+            + RUN
+            + "\\.\\d+\\."
+            + writer
+            + "(?:\\.\\d+\\.\\d+\\.\\d+)?",
+        transactionalId);
+  }
+
+  private static OptionalLong runOf(String form, String transactionalId) {
+    Matcher matcher = Pattern.compile(form).matcher(transactionalId);
     return matcher.matches()
         ? OptionalLong.of(Long.parseLong(matcher.group(1)))
         : OptionalLong.empty();

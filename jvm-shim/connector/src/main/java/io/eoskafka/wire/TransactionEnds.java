@@ -32,8 +32,11 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Commits transactions that other processes have prepared, by the producer id and epoch that they
- * had. No public client can: a producer ends only its own, and the admin client only aborts. A
- * repeat of a commit that has happened is answered as done, so asking again is always safe.
+ * had. No public client can: a producer ends only its own, and the admin client only aborts.
+ *
+ * <p>A request to commit is sent only while the coordinator reports the prepared producer id and
+ * epoch and an open transaction: what anybody else has begun under the same transactional id is
+ * never committed.
  */
 public final class TransactionEnds {
   private static final Logger LOG = LoggerFactory.getLogger(TransactionEnds.class);
@@ -54,8 +57,8 @@ public final class TransactionEnds {
           Errors.NETWORK_EXCEPTION,
           Errors.UNKNOWN_SERVER_ERROR);
 
-  /** What it says where the transaction is no longer the one that was prepared. */
-  private static final Set<Errors> GONE =
+  /** What it says if the transaction is no longer the one that was prepared. */
+  private static final Set<Errors> NOT_THE_PREPARED_ONE =
       Set.of(
           Errors.INVALID_TXN_STATE,
           Errors.INVALID_PRODUCER_EPOCH,
@@ -73,25 +76,36 @@ public final class TransactionEnds {
     this.settings = settings;
   }
 
+  /** How far a prepared transaction has got, as its coordinator reports it. */
+  private enum Stand {
+    /** It waits for a request to end it. */
+    OPEN,
+    /** It will be committed; its markers are being written. */
+    COMMITTING,
+    COMMITTED,
+    /** The producer id or epoch has moved on, or the transaction was aborted. */
+    UNKNOWN
+  }
+
   /**
-   * Commits them all; requests to one coordinator are not waited for one by one.
+   * Commits them all; the requests to one coordinator are pipelined.
    *
-   * @return those that could not be committed, because they are no longer open as they were: most
-   *     likely aborted, but an answer that was lost on the way looks the same after the producer's
-   *     id has moved on, so whoever wants to know has to read what they wrote
+   * @return those of which the coordinators do not know the outcome: they were probably aborted,
+   *     but a commit whose producer has moved on since looks the same, so the caller has to read
+   *     whether their records are there
    * @throws TimeoutException if some have no clear answer after {@code timeout}
    */
   public Set<PreparedTransaction> commit(
       Collection<PreparedTransaction> prepared, Duration timeout) {
     Set<PreparedTransaction> left = new HashSet<>(prepared);
-    Set<PreparedTransaction> gone = new HashSet<>();
+    Set<PreparedTransaction> unknown = new HashSet<>();
     if (left.isEmpty()) {
-      return gone;
+      return unknown;
     }
     long deadline = System.nanoTime() + timeout.toNanos();
     try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-transaction-ends")) {
       while (!left.isEmpty()) {
-        round(requests, left, gone);
+        round(requests, left, unknown);
         if (left.isEmpty()) {
           break;
         }
@@ -105,14 +119,14 @@ public final class TransactionEnds {
         KafkaCalls.sleep(BACKOFF_MS);
       }
     }
-    return gone;
+    return unknown;
   }
 
   /** Asks each coordinator once for each transaction that is left. */
   private void round(
-      BrokerRequests requests, Set<PreparedTransaction> left, Set<PreparedTransaction> gone) {
+      BrokerRequests requests, Set<PreparedTransaction> left, Set<PreparedTransaction> unknown) {
     NetworkClient client = requests.client();
-    Map<Node, List<PreparedTransaction>> byCoordinator = coordinators(left, gone);
+    Map<Node, List<PreparedTransaction>> byCoordinator = coordinators(left, unknown);
     requests.setNodes(byCoordinator.keySet());
     AtomicReference<KafkaException> refusal = new AtomicReference<>();
     long deadline = Time.SYSTEM.milliseconds() + BrokerRequests.TIMEOUT_MS;
@@ -121,7 +135,8 @@ public final class TransactionEnds {
       byCoordinator.forEach(
           (node, waiting) -> {
             while (!waiting.isEmpty() && client.ready(node, now)) {
-              client.send(request(client, node, waiting.remove(0), left, gone, refusal, now), now);
+              client.send(
+                  request(client, node, waiting.remove(0), left, unknown, refusal, now), now);
             }
           });
       byCoordinator.values().removeIf(List::isEmpty);
@@ -142,7 +157,7 @@ public final class TransactionEnds {
       Node node,
       PreparedTransaction prepared,
       Set<PreparedTransaction> left,
-      Set<PreparedTransaction> gone,
+      Set<PreparedTransaction> unknown,
       AtomicReference<KafkaException> refusal,
       long now) {
     EndTxnRequest.Builder builder =
@@ -159,7 +174,7 @@ public final class TransactionEnds {
         now,
         true,
         BrokerRequests.TIMEOUT_MS,
-        response -> answered(prepared, response, left, gone, refusal));
+        response -> answered(prepared, response, left, unknown, refusal));
   }
 
   /**
@@ -170,7 +185,7 @@ public final class TransactionEnds {
       PreparedTransaction prepared,
       ClientResponse response,
       Set<PreparedTransaction> left,
-      Set<PreparedTransaction> gone,
+      Set<PreparedTransaction> unknown,
       AtomicReference<KafkaException> refusal) {
     if (response.authenticationException() != null) {
       refusal.set(response.authenticationException());
@@ -180,19 +195,21 @@ public final class TransactionEnds {
       Errors error = ((EndTxnResponse) response.responseBody()).error();
       if (error == Errors.NONE) {
         left.remove(prepared);
-      } else if (GONE.contains(error)) {
+      } else if (NOT_THE_PREPARED_ONE.contains(error)) {
         LOG.info("{} could not be committed: {}", prepared, error);
         left.remove(prepared);
-        gone.add(prepared);
+        unknown.add(prepared);
       } else if (!TRY_AGAIN.contains(error)) {
         refusal.set(error.exception());
       }
     }
   }
 
-  /** Each coordinator's share; one that is not known now has none. */
+  /**
+   * The open ones by their coordinator; one whose coordinator is not known now has no place in it.
+   */
   private Map<Node, List<PreparedTransaction>> coordinators(
-      Set<PreparedTransaction> left, Set<PreparedTransaction> gone) {
+      Set<PreparedTransaction> left, Set<PreparedTransaction> unknown) {
     Map<Integer, Node> nodes = new HashMap<>();
     KafkaCalls.get(admin.describeCluster().nodes()).forEach(node -> nodes.put(node.id(), node));
     DescribeTransactionsResult described =
@@ -200,20 +217,46 @@ public final class TransactionEnds {
             left.stream().map(PreparedTransaction::transactionalId).toList());
     Map<Node, List<PreparedTransaction>> shares = new HashMap<>();
     for (PreparedTransaction prepared : List.copyOf(left)) {
+      Stand stand;
+      Node node = null;
       try {
         TransactionDescription now =
             KafkaCalls.get(described.description(prepared.transactionalId()));
-        Node node = nodes.get(now.coordinatorId());
-        if (node != null) {
-          shares.computeIfAbsent(node, n -> new ArrayList<>()).add(prepared);
-        }
+        stand = stand(prepared, now);
+        node = nodes.get(now.coordinatorId());
       } catch (TransactionalIdNotFoundException e) {
-        left.remove(prepared);
-        gone.add(prepared);
+        stand = Stand.UNKNOWN;
       } catch (RetriableException e) {
         LOG.info("The coordinator of {} is not known now: {}", prepared, e.toString());
+        continue;
+      }
+      if (stand == Stand.COMMITTED) {
+        left.remove(prepared);
+      } else if (stand == Stand.UNKNOWN) {
+        left.remove(prepared);
+        unknown.add(prepared);
+      } else if (stand == Stand.OPEN && node != null) {
+        shares.computeIfAbsent(node, n -> new ArrayList<>()).add(prepared);
       }
     }
     return shares;
+  }
+
+  /**
+   * With {@code transaction.version=2} the end of a transaction moves the epoch by one (KIP-890),
+   * and the initialisation that a later transaction needs moves it once more: a commit under the
+   * next epoch is the prepared one's.
+   */
+  private static Stand stand(PreparedTransaction prepared, TransactionDescription now) {
+    int epochs = now.producerEpoch() - prepared.producerEpoch();
+    boolean isSame = now.producerId() == prepared.producerId() && epochs == 0;
+    boolean isEnd =
+        isSame || prepared.version2() && now.producerId() == prepared.producerId() && epochs == 1;
+    return switch (now.state()) {
+      case ONGOING -> isSame ? Stand.OPEN : Stand.UNKNOWN;
+      case PREPARE_COMMIT -> isEnd ? Stand.COMMITTING : Stand.UNKNOWN;
+      case COMPLETE_COMMIT -> isEnd ? Stand.COMMITTED : Stand.UNKNOWN;
+      default -> Stand.UNKNOWN;
+    };
   }
 }

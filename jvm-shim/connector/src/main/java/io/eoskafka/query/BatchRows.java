@@ -1,0 +1,75 @@
+package io.eoskafka.query;
+
+import java.util.ArrayDeque;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.IdentityHashMap;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.ExternalRDD;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Whether rows are made from those that a query has handed to its {@code foreachBatch}. */
+final class BatchRows {
+  private static final String FOREACH_BATCH =
+      "org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink";
+  private static final String CONNECT = "org.apache.spark.sql.connect.";
+
+  private BatchRows() {}
+
+  /**
+   * Whether a query's function runs now. Outside of it the rows of its last batch must not be asked
+   * for: that would plan the next one on the caller's thread.
+   */
+  static boolean isInFunction(StreamExecution query) {
+    return stack(query.queryExecutionThread()).anyMatch(name -> name.equals(FOREACH_BATCH));
+  }
+
+  /** Whether the caller runs for a client of Spark Connect. */
+  static boolean isThroughConnect() {
+    return stack(Thread.currentThread()).anyMatch(name -> name.startsWith(CONNECT));
+  }
+
+  private static Stream<String> stack(Thread thread) {
+    return Stream.of(thread.getStackTrace()).map(StackTraceElement::getClassName);
+  }
+
+  /** Whether rows are made from those of the batch whose function runs, in whatever session. */
+  static boolean areIn(Dataset<Row> rows, StreamExecution query) {
+    RDD<?> batch = query.lastExecution().toRdd();
+    Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+    Deque<LogicalPlan> plans = new ArrayDeque<>();
+    plans.add(rows.queryExecution().analyzed());
+    while (!plans.isEmpty()) {
+      LogicalPlan plan = plans.pop();
+      if (plan instanceof LogicalRDD leaf && isMadeFrom(leaf.rdd(), batch, seen)
+          || plan instanceof ExternalRDD<?> other && isMadeFrom(other.rdd(), batch, seen)) {
+        return true;
+      }
+      plans.addAll(CollectionConverters.asJava(plan.children()));
+      plans.addAll(CollectionConverters.asJava(plan.subqueries()));
+    }
+    return false;
+  }
+
+  private static boolean isMadeFrom(RDD<?> rdd, RDD<?> batch, Set<Object> seen) {
+    Deque<RDD<?>> left = new ArrayDeque<>();
+    left.add(rdd);
+    while (!left.isEmpty()) {
+      RDD<?> next = left.pop();
+      if (next == batch) {
+        return true;
+      }
+      if (seen.add(next)) {
+        CollectionConverters.asJava(next.dependencies()).forEach(from -> left.add(from.rdd()));
+      }
+    }
+    return false;
+  }
+}

@@ -1,0 +1,53 @@
+package io.eoskafka.query;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * What a query's checkpoint says of its batches, read from Spark's own files: also for programs
+ * that run beside Spark.
+ *
+ * @param location of the checkpoint
+ */
+public record Checkpoint(String location, Configuration hadoop) {
+
+  /** The folder itself, where this connector's files are beside Spark's folders. */
+  public CheckpointFolder folder() {
+    return new CheckpointFolder(location, hadoop);
+  }
+
+  /** The last batch that Spark has planned, by its offset log. */
+  public OptionalLong lastPlanned() {
+    return log("offsets").lastBatch();
+  }
+
+  /** The last batch that Spark has logged as done. */
+  public OptionalLong lastDone() {
+    return log("commits").lastBatch();
+  }
+
+  /** The oldest batch whose plan Spark has kept; it purges those before it. */
+  public OptionalLong firstPlanKept() {
+    return log("offsets").firstBatch();
+  }
+
+  /**
+   * What Spark has planned for a batch, with time and watermark: the text of its offset file, or
+   * empty if there is none or it was purged.
+   */
+  public Optional<String> plan(long batch) {
+    return log("offsets").read(Long.toString(batch));
+  }
+
+  /** The names of the connector's files that match a pattern. */
+  public List<String> files(String pattern) {
+    return folder().names(pattern);
+  }
+
+  private CheckpointFolder log(String name) {
+    return new CheckpointFolder(new Path(location, name).toString(), hadoop);
+  }
+}

@@ -1,0 +1,164 @@
+"""Entries of the decision topic that no driver of the query has written.
+
+Every executor of a team may write to the topic. An entry of somebody else's commits nothing and
+makes nothing count as written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.streaming import DataStreamWriter
+from streams import Job, Streams
+
+Entry = dict[str, Any]
+
+
+@pytest.fixture
+def job(streams: Streams) -> Job:
+    """Ten records in two partitions."""
+    return streams.job(records=10)
+
+
+def topic_of(job: Job) -> str:
+    return f"{job.output}-decisions"
+
+
+def in_epochs(job: Job, plan: Callable[[DataFrame], DataFrame] | None = None) -> DataStreamWriter:
+    """The query in epoch scope, with a prefix and a decision topic of its own."""
+    return job.writer(plan).options(
+        transactionScope="epoch",
+        decisionTopic=topic_of(job),
+        transactionalIdPrefix=f"x-{job.output}",
+    )
+
+
+def last_decision(job: Job) -> tuple[int, bytes, Entry]:
+    """Partition, key and value of the query's last decision, which is one record."""
+    with closing(
+        KafkaConsumer(
+            bootstrap_servers=job.streams.servers,
+            isolation_level="read_committed",
+            consumer_timeout_ms=2_000,
+        )
+    ) as consumer:
+        numbers = sorted(consumer.partitions_for_topic(topic_of(job)) or ())
+        consumer.assign([TopicPartition(topic_of(job), number) for number in numbers])
+        consumer.seek_to_beginning()
+        found = [r for r in consumer if r.key.startswith(b"decision:") and r.value]
+    return found[-1].partition, found[-1].key, json.loads(found[-1].value)
+
+
+def put(job: Job, partition: int, key: bytes, value: bytes) -> None:
+    with closing(KafkaProducer(bootstrap_servers=job.streams.servers)) as producer:
+        producer.send(topic_of(job), key=key, value=value, partition=partition).get(30)
+
+
+def unlog(checkpoint: Path, batch: int) -> None:
+    """The batch runs again, as after a crash before Spark has logged it."""
+    for name in (f"{batch}", f".{batch}.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def open_transaction(job: Job, name: str) -> Iterator[tuple[int, int]]:
+    """Somebody's open transaction with a record for the output; its producer's id and epoch."""
+    with closing(
+        KafkaProducer(bootstrap_servers=job.streams.servers, transactional_id=name)
+    ) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(job.output, key=b"foreign", value=b"99", partition=0).get(30)
+        with closing(KafkaAdminClient(bootstrap_servers=job.streams.servers)) as admin:
+            described = admin.describe_transactions([name])[name]
+        yield described.producer_id, described.producer_epoch
+        # It would fail if anybody had ended it.
+        producer.abort_transaction()
+
+
+@pytest.mark.parametrize("name", ["foreign", "x-{output}-{owner}-decisions-w1.0.0"])
+def test_a_decision_that_names_somebody_elses_transaction_commits_nothing(
+    job: Job, name: str
+) -> None:
+    job.streams.run(in_epochs(job))
+    partition, key, decision = last_decision(job)
+    foreign = name.format(output=job.output, owner=key.split(b":")[1].decode())
+    unlog(job.checkpoint, 0)
+    with open_transaction(job, f"{foreign}-{job.output}") as (producer_id, epoch):
+        forged = json.loads(json.dumps(decision))
+        forged["outputs"][0] |= {
+            "id": f"{foreign}-{job.output}",
+            "producerId": producer_id,
+            "producerEpoch": epoch,
+        }
+        put(job, partition, key, json.dumps(forged).encode())
+        error = job.streams.failure(in_epochs(job))
+    assert "[EOSKAFKA_DECISION_UNREADABLE]" in error, error
+    assert "is no transactional id of its writer 0" in error
+    assert job.written() == [*range(10)]
+    put(job, partition, key, json.dumps(decision).encode())
+    job.streams.run(in_epochs(job))
+    assert job.written() == [*range(10)]
+
+
+def test_a_decision_without_a_plan_does_not_make_an_open_batch_count_as_written(
+    job: Job,
+) -> None:
+    job.streams.run(in_epochs(job))
+    job.send(10)
+
+    def fails(rows: DataFrame) -> DataFrame:
+        wrong = functions.expr("if(value = '10', raise_error('on purpose'), value)")
+        return rows.select("key", wrong.alias("value"))
+
+    assert "on purpose" in job.streams.failure(in_epochs(job, fails))
+    partition, key, decision = last_decision(job)
+    forged = {**decision, "epoch": 1, "outputs": [], "plan": {"before": "", "of": ""}}
+    put(job, partition, key, json.dumps(forged).encode())
+    error = job.streams.failure(in_epochs(job))
+    assert "[EOSKAFKA_DECISION_OTHER_PLAN]" in error, error
+    put(job, partition, key, json.dumps(decision).encode())
+    job.streams.run(in_epochs(job))
+    assert job.written() == [*range(11)]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda entry: {**entry, "epoch": "0"}, "epoch is no number"),
+        (lambda entry: {**entry, "parts": 2}, "does not belong to the others"),
+        (lambda entry: {**entry, "outputs": None}, "outputs is no list"),
+        (lambda entry: {**entry, "run": 10**20}, "run is no number"),
+        (lambda entry: {**entry, "run": 10**17}, "and the last one is"),
+        (lambda entry: {}, "version is no number"),
+    ],
+)
+def test_an_entry_that_is_no_decision_is_named(
+    job: Job, change: Callable[[Entry], Entry], problem: str
+) -> None:
+    job.streams.run(in_epochs(job))
+    partition, key, decision = last_decision(job)
+    put(job, partition, key, json.dumps(change(decision)).encode())
+    error = job.streams.failure(in_epochs(job))
+    assert "[EOSKAFKA_DECISION_UNREADABLE]" in error, error
+    assert problem in error, error
+    assert key.decode().rpartition(":")[0] in error, error
+
+
+def test_a_strangers_id_that_ends_like_ours_stops_no_start(job: Job) -> None:
+    job.streams.run(in_epochs(job))
+    owner = last_decision(job)[1].split(b":")[1].decode()
+    job.send(10)
+    stranger = f"x-{job.output}-{owner}-w{10**19}.0.0"
+    with open_transaction(job, stranger):
+        job.streams.run(in_epochs(job))
+        # The stranger's transaction hides what comes after it from readers.
+    assert job.written() == [*range(11)]

@@ -1,0 +1,360 @@
+"""Writes inside `foreachBatch`: what is decided takes effect whole, whatever the function does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from eoskafka.audit import read_committed
+from harness import Application, Flow, StartApplication
+from harness.functions import OTHER, Function
+from harness.javac import compile_to_jar
+from harness.transforms import Frames
+from harness.waiting import until
+from kafka import KafkaProducer
+from kafka.admin import NewTopic
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame
+from streams import Streams, kv
+
+BATCH = 100
+ROWS = 20
+
+
+@pytest.fixture
+def application(start_application: StartApplication) -> Application:
+    return start_application("local[2]")
+
+
+def keys(flow: Flow, topic: str) -> Counter[bytes]:
+    """How often each key is in a topic."""
+    return Counter(record.key or b"" for record in read_committed(flow.servers, topic))
+
+
+def batches(*numbers: int) -> Counter[bytes]:
+    """Each key of these batches once."""
+    return Counter(b"k%d" % (BATCH * n + i) for n in numbers for i in range(BATCH))
+
+
+def other_topic(flow: Flow) -> str:
+    """A topic for the second write."""
+    topic = f"{flow.name}-other"
+    with flow.admin() as admin:
+        admin.create_topics([NewTopic(topic, 2, 1)])
+        admin.wait_for_topics([topic])
+    return topic
+
+
+# ---- a decision takes effect whole
+
+
+@pytest.mark.parametrize("form", ["catches_once", "two_writes_one_caught", "falls_back"])
+def test_a_decided_write_whose_error_the_function_catches_takes_effect_whole(
+    application: Application, flow: Flow, form: str
+) -> None:
+    other = other_topic(flow)
+    flow.produce(3 * BATCH)
+    how = {"form": form, "maxOffsetsPerTrigger": BATCH, "sink": {OTHER: other}}
+    application.faults.arm("half-rolled-forward", "fail")
+    error = flow.start(application, **how).wait_end().error
+    assert "[EOSKAFKA_RUN_ENDED]" in str(error), error
+    flow.start(application, **how).wait_done()
+    flow.assert_exactly_once()
+    written = batches(0, 1, 2) if form == "two_writes_one_caught" else Counter()
+    assert keys(flow, other) == written
+
+
+@pytest.mark.parametrize("form", ["writes_nothing", "only_right"])
+def test_a_decided_write_that_is_not_called_again_takes_effect_whole(
+    application: Application, start_application: StartApplication, flow: Flow, form: str
+) -> None:
+    other = other_topic(flow)
+    flow.produce(2 * BATCH)
+    how = {"maxOffsetsPerTrigger": BATCH, "sink": {OTHER: other}}
+    flow.start(application, form="two_writes", **how).wait_done()
+    flow.produce(BATCH)
+    flow.reach(application, "half-rolled-forward", "kill", form="two_writes", **how)
+    application.kill()
+    assert flow.open_transactions()
+    again = start_application("local[2]")
+    flow.start(again, form=form, **how).wait_done()
+    flow.assert_nothing_is_open()
+    assert keys(flow, flow.output) == batches(0, 1, 2)
+    assert keys(flow, other) == (batches(0, 1, 2) if form == "only_right" else batches(0, 1))
+
+
+def test_a_decided_write_is_settled_by_the_first_write_if_the_source_is_not_ours(
+    application: Application, start_application: StartApplication, flow: Flow
+) -> None:
+    other = other_topic(flow)
+    how = {
+        "origin": "rate-micro-batch",
+        "rowsPerBatch": BATCH,
+        "transform": "numbered",
+        "sink": {OTHER: other},
+    }
+    flow.start(application, form="two_writes", **how).wait_done()
+    flow.reach(application, "half-rolled-forward", "kill", form="two_writes", **how)
+    application.kill()
+    again = start_application("local[2]")
+    flow.start(again, form="only_right", **how).wait_done()
+    flow.assert_nothing_is_open()
+    assert keys(flow, flow.output) == batches(0, 1)
+    assert keys(flow, other) >= batches(0, 1)
+    assert set(keys(flow, other).values()) == {1}
+
+
+def test_a_write_that_was_renamed_is_refused_while_its_batch_is_decided(
+    application: Application, start_application: StartApplication, flow: Flow
+) -> None:
+    flow.produce(2 * BATCH)
+    flow.reach(
+        application,
+        "half-rolled-forward",
+        "kill",
+        form="foreach_batch",
+        maxOffsetsPerTrigger=BATCH,
+    )
+    application.kill()
+    again = start_application("local[2]")
+    error = flow.start(again, form="renamed", maxOffsetsPerTrigger=BATCH).wait_end().error
+    assert "[EOSKAFKA_WRITE_RENAMED]" in str(error), error
+    flow.assert_nothing_is_open()
+    assert keys(flow, flow.output) == batches(0)
+    # The former function ends the batch; then the new name is as good as any.
+    flow.start(again, form="foreach_batch", maxOffsetsPerTrigger=BATCH).wait_done()
+    flow.produce(BATCH)
+    flow.start(again, form="renamed", maxOffsetsPerTrigger=BATCH).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_batch_that_has_lost_output_is_named_and_can_be_accepted(
+    application: Application, flow: Flow
+) -> None:
+    flow.produce(2 * BATCH)
+    how = {"form": "catches_once", "maxOffsetsPerTrigger": BATCH}
+    application.faults.arm("half-rolled-forward", "fail")
+    flow.start(application, **how).wait_end()
+    (left,) = flow.open_transactions()
+    # As a timeout does.
+    producer = KafkaProducer(bootstrap_servers=flow.servers, transactional_id=left)
+    producer.init_transactions()
+    producer.close()
+    visible = keys(flow, flow.output)
+    assert visible < batches(0)
+    for _ in range(2):
+        error = flow.start(application, **how).wait_end().error
+        assert "[EOSKAFKA_WRITE_INCOMPLETE]" in str(error), error
+        assert "writer 1 (50 rows) of 2 writers" in str(error), error
+        assert keys(flow, flow.output) == visible
+    code, text = resolve(flow)
+    assert code == 1, text
+    assert "writer 1 (50 rows) of 2 writers" in text
+    code, text = resolve(flow, "--accept-loss")
+    assert code == 0, text
+    flow.start(application, **how).wait_done()
+    assert keys(flow, flow.output) == visible + batches(1)
+    flow.assert_nothing_is_open()
+
+
+def test_a_checkpoint_is_settled_from_outside(application: Application, flow: Flow) -> None:
+    other = other_topic(flow)
+    flow.produce(BATCH)
+    flow.reach(application, "half-rolled-forward", "kill", form="two_writes", sink={OTHER: other})
+    application.kill()
+    for _ in range(2):
+        code, text = resolve(flow)
+        assert code == 0, text
+        assert "writeId 'left'" in text
+        flow.assert_nothing_is_open()
+        assert keys(flow, flow.output) == batches(0)
+
+
+def resolve(flow: Flow, *more: str) -> tuple[int, str]:
+    """Exit code of `eoskafka txn resolve --checkpoint`, and what it printed."""
+    command = ["txn", "resolve", "--checkpoint", str(flow.checkpoint), *more]
+    done = subprocess.run(
+        [sys.executable, "-m", "eoskafka", *command, "--bootstrap-servers", flow.servers],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "1000"},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+# ---- threads
+
+
+def run(streams: Streams, topic: str, checkpoint: Path, write: Function) -> None:
+    streams.run(
+        kv(streams.source(topic, {"maxOffsetsPerTrigger": 8}))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+    )
+
+
+def save(streams: Streams, frame: DataFrame, topic: str, **more: str) -> None:
+    frame.write.format("eoskafka").mode("append").options(
+        **{"kafka.bootstrap.servers": streams.servers, "topic": topic, **more}
+    ).save()
+
+
+def forget_last_batch(checkpoint: Path) -> None:
+    """The last batch runs again, as after a crash before Spark has logged it."""
+    logged = [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
+    for name in (f"{max(logged)}", f".{max(logged)}.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
+def in_pool(work: Callable[[], None]) -> None:
+    with ThreadPoolExecutor() as pool:
+        pool.submit(work).result()
+
+
+def in_inheriting_thread(work: Callable[[], None]) -> None:
+    in_pool(inheritable_thread_target(work))
+
+
+@pytest.mark.parametrize("started", [in_pool, in_inheriting_thread])
+def test_rows_of_the_batch_are_written_once_on_another_thread(
+    streams: Streams, started: Callable[[Callable[[], None]], None]
+) -> None:
+    topic, output = streams.topic(records=ROWS), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def write(batch: DataFrame, _: int) -> None:
+        started(lambda: save(streams, kv(batch).where("value is not null"), output))
+
+    run(streams, topic, checkpoint, write)
+    forget_last_batch(checkpoint)
+    run(streams, topic, checkpoint, write)
+    assert streams.numbers(output) == [*range(ROWS)]
+
+
+def test_rows_made_from_the_batchs_rdd_are_those_of_the_batch(streams: Streams) -> None:
+    topic, output = streams.topic(records=ROWS), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def write(batch: DataFrame, _: int) -> None:
+        again = batch.sparkSession.createDataFrame(kv(batch).rdd, "key binary, value binary")
+        in_pool(lambda: save(streams, again, output))
+
+    run(streams, topic, checkpoint, write)
+    forget_last_batch(checkpoint)
+    run(streams, topic, checkpoint, write)
+    assert streams.numbers(output) == [*range(ROWS)]
+
+
+@pytest.mark.parametrize("form", ["on_a_fixed_pool", "on_scalas_pool"])
+def test_a_thread_of_a_pool_writes_the_batch_that_runs_and_not_the_one_that_created_it(
+    start_application: StartApplication, flow: Flow, tmp_path: Path, form: str
+) -> None:
+    application = start_application("local[2]", spark_jars=str(compile_to_jar(tmp_path)))
+    flow.produce(3 * BATCH)
+    flow.start(application, form=form, maxOffsetsPerTrigger=BATCH).wait_done()
+    forget_last_batch(flow.checkpoint)
+    flow.start(application, form=form, maxOffsetsPerTrigger=BATCH).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_a_write_is_known_again_without_pinned_threads(
+    start_application: StartApplication, flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    application = start_application("local[2]")
+    flow.produce(3 * BATCH)
+    flow.start(application, form="foreach_batch", maxOffsetsPerTrigger=BATCH).wait_done()
+    forget_last_batch(flow.checkpoint)
+    flow.start(application, form="foreach_batch", maxOffsetsPerTrigger=BATCH).wait_done()
+    flow.assert_exactly_once()
+
+
+def error_of(streams: Streams, write: Function) -> str:
+    """The error of a query that hands each batch to `write`."""
+    return streams.failure(
+        kv(streams.source(streams.topic(records=ROWS), {"maxOffsetsPerTrigger": 8}))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(streams.checkpoint()))
+        .trigger(availableNow=True)
+    )
+
+
+def test_other_rows_on_a_thread_that_the_function_created_are_refused(streams: Streams) -> None:
+    output = streams.topic()
+    rows = streams.spark.range(ROWS).selectExpr("cast(id as string) value")
+
+    def write(_: DataFrame, __: int) -> None:
+        in_inheriting_thread(lambda: save(streams, rows, output))
+
+    error = error_of(streams, write)
+    assert "[EOSKAFKA_WRITE_OFF_THREAD]" in error, error
+    assert streams.values(output) == []
+
+
+def test_rows_of_a_former_batch_on_another_thread_are_refused(streams: Streams) -> None:
+    output = streams.topic()
+    former: list[DataFrame] = []
+
+    def write(batch: DataFrame, _: int) -> None:
+        if former:
+            in_pool(lambda: save(streams, kv(former[0]), output))
+        former.append(batch)
+
+    error = error_of(streams, write)
+    assert "[EOSKAFKA_WRITE_OFF_THREAD]" in error, error
+    assert streams.values(output) == []
+
+
+def test_a_batch_job_beside_a_query_is_a_job_of_its_own(streams: Streams) -> None:
+    topic, output, side = streams.topic(records=ROWS), streams.topic(), streams.topic()
+    rows = streams.spark.range(ROWS).selectExpr("cast(id as string) value")
+
+    def write(batch: DataFrame, number: int) -> None:
+        in_pool(lambda: save(streams, rows, side, writeId=f"{side}-{number}"))
+        save(streams, kv(batch), output)
+
+    run(streams, topic, streams.checkpoint(), write)
+    assert streams.numbers(output) == [*range(ROWS)]
+    assert Counter(streams.numbers(side)) == dict.fromkeys(range(ROWS), 3)
+
+
+def test_two_threads_cannot_write_under_one_name_at_once(streams: Streams, tmp_path: Path) -> None:
+    output = streams.topic()
+    errors: list[str] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        begun, go = tmp_path / f"begun{number}", tmp_path / f"go{number}"
+
+        def each(frames: Frames) -> Frames:
+            begun.touch()
+            # A Python worker has no `until`.
+            while not go.exists():
+                time.sleep(0.05)
+            yield from frames
+
+        slow = kv(batch).mapInPandas(each, "key binary, value string")
+        first = threading.Thread(target=save, args=(streams, slow, output))
+        first.start()
+        until(begun.exists, "the first write", 60)
+        try:
+            save(streams, kv(batch), output)
+        except Exception as error:
+            errors.append(str(error))
+        finally:
+            go.touch()
+            first.join()
+
+    run(streams, streams.topic(records=ROWS), streams.checkpoint(), write)
+    assert [error for error in errors if "[EOSKAFKA_WRITE_IN_PROGRESS]" not in error] == []
+    assert len(errors) == 3
+    assert streams.numbers(output) == [*range(ROWS)]
