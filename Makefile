@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos handover migration registration bench soak \
+.PHONY: help build demo test test-all model chaos handover migration registration start-time bench soak \
 	real-time-chaos real-time-soak check clean docs
 
 PYTHON ?= python3
@@ -70,6 +70,9 @@ migration: build ## from the built-in connector and back, under load, and the re
 
 registration: build ## requests per transaction with and without registerTopics, and the report
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.registration
+
+start-time: build ## the start of a query whose checkpoint knows many writes, and the report
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.start_time
 
 soak: build ## ten thousand epochs, and what they leave behind (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak

@@ -93,6 +93,20 @@ def two_writes_one_caught(sink: Sink) -> Function:
     return write
 
 
+WRITES = 20
+WRITERS = 200
+
+
+def twenty_writes(sink: Sink) -> Function:
+    """As many writes of each batch as a checkpoint may know, each with very many tasks."""
+
+    def write(batch: DataFrame, _: int) -> None:
+        for number in range(WRITES):
+            save(batch.repartition(WRITERS), sink, writeId=f"w{number}")
+
+    return write
+
+
 def only_right(sink: Sink) -> Function:
     """The right one of `two_writes` alone."""
     return lambda batch, _: save(batch, sink, writeId="right", topic=sink[OTHER])
@@ -138,6 +152,7 @@ FUNCTIONS: dict[str, Callable[[Sink], Function]] = {
         renamed,
         two_writes,
         two_writes_one_caught,
+        twenty_writes,
         only_right,
         falls_back,
         on_a_fixed_pool,
