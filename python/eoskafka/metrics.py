@@ -51,6 +51,8 @@ class Query:
         behind: by source, the most offsets by which a partition is behind.
         durations_s: of the last batch with rows, by Spark's names of its parts, in seconds.
         commit_latency_s: of the last batch with rows, in seconds; None before.
+        epoch_time_left_s: how much later the last batch in epoch scope could have been decided, in
+            seconds; None if there was none.
         scope: of the last batch with rows: `task` or `epoch`; an empty text with another sink.
         totals: since it was first seen: `rows`, `batches`, `transactions_committed`,
             `transactions_aborted`, `fenced_attempts`.
@@ -67,6 +69,7 @@ class Query:
     behind: dict[str, float] = field(default_factory=dict)
     durations_s: dict[str, float] = field(default_factory=dict)
     commit_latency_s: float | None = None
+    epoch_time_left_s: float | None = None
     scope: str = ""
     totals: Numbers[str] = field(default_factory=Numbers)
     waits_s: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -146,6 +149,8 @@ class Board(StreamingQueryListener):
         query.scope = metrics.get("transactionScope", "")
         if "commitLatencyMs" in metrics:
             query.commit_latency_s = float(metrics["commitLatencyMs"]) / 1_000
+        if "epochTimeLeftMs" in metrics:
+            query.epoch_time_left_s = float(metrics["epochTimeLeftMs"]) / 1_000
 
 
 def _condition(exception: str) -> str:
@@ -233,6 +238,7 @@ class _Collector:
         behind = gauge("offsets_behind", "Of the partition that is most behind.", "source")
         duration = gauge("batch_duration_seconds", "Parts of the last batch with rows.", "part")
         latency = gauge("commit_latency_seconds", "Of the last batch with rows.")
+        left = gauge("epoch_time_left_seconds", "Until the last epoch would have been given up.")
         reported = gauge("last_report_timestamp_seconds", "When the last report was made.")
         wait = counter("stable_offset_wait_seconds", "Waits for offsets that others held open.")
         totals = {
@@ -256,12 +262,15 @@ class _Collector:
                 duration.add_metric([name, part], seconds)
             if query.commit_latency_s is not None:
                 latency.add_metric([name], query.commit_latency_s)
+            if query.epoch_time_left_s is not None:
+                left.add_metric([name], query.epoch_time_left_s)
             if query.reported_s:
                 reported.add_metric([name], query.reported_s)
             wait.add_metric([name], sum(query.waits_s.values()))
             for what, family in totals.items():
                 family.add_metric([name], query.totals[what])
-        yield from (active, failed, batch, rate, arrived, behind, duration, latency, reported, wait)
+        yield from (active, failed, batch, rate, arrived, behind, duration, latency, left)
+        yield from (reported, wait)
         yield from totals.values()
 
 

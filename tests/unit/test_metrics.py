@@ -24,6 +24,7 @@ def progress(rows: int, run: str = "run-1", batch: int = 3, wait: str = "250") -
         "transactionsAborted": "1",
         "fencedAttempts": "1",
         "commitLatencyMs": "42",
+        "epochTimeLeftMs": "1500",
     }
     report = SimpleNamespace(
         id="id-1",
@@ -79,6 +80,7 @@ def test_reports_are_added_up_over_runs(board: Board) -> None:
     assert found[f"eoskafka_transactions_committed_total{query}"] == 4
     assert found[f"eoskafka_stable_offset_wait_seconds_total{query}"] == pytest.approx(0.35)
     assert found[f"eoskafka_commit_latency_seconds{query}"] == 0.042
+    assert found[f"eoskafka_epoch_time_left_seconds{query}"] == 1.5
     assert found[f"eoskafka_batch_id{query}"] == 4
     assert found[f"eoskafka_rows_per_second{query}"] == 0
     behind = 'eoskafka_offsets_behind{query="payments",source="0: eoskafka[payments]"}'

@@ -417,6 +417,13 @@ public final class EpochSession {
           "EOSKAFKA_EPOCH_TAKEN",
           Map.of("epoch", epoch, "decided", lastDecided(), "owner", owner.name()));
     }
+    Decision.Plan plan = owner.plan(epoch);
+    if (!owner.isJob() && plan.of().isEmpty()) {
+      // A start could not tell whether the decision is Spark's.
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_BROKEN",
+          Map.of("detail", "the checkpoint has no plan of batch " + epoch + " in its log"));
+    }
     WriterScope scope =
         new WriterScope(
             identity.id(),
@@ -430,7 +437,7 @@ public final class EpochSession {
             topic.markerPartitions(),
             again ? lost : null,
             sink.registerTopics());
-    return new EpochBatch(this, scope, owner.plan(epoch), again ? former : null, lost);
+    return new EpochBatch(this, scope, plan, again ? former : null, lost);
   }
 
   /** An epoch is undecided and stays so. */
