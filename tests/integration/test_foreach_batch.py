@@ -241,6 +241,22 @@ def test_rows_of_the_batch_are_written_once_on_another_thread(
     assert streams.numbers(output) == [*range(ROWS)]
 
 
+def test_other_rows_on_the_functions_own_thread_are_a_write_of_the_batch(
+    streams: Streams,
+) -> None:
+    topic, output = streams.topic(records=ROWS), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def write(_: DataFrame, number: int) -> None:
+        rows = streams.spark.range(number, number + 1).selectExpr("cast(id as string) value")
+        save(streams, rows, output)
+
+    run(streams, topic, checkpoint, write)
+    forget_last_batch(checkpoint)
+    run(streams, topic, checkpoint, write)
+    assert streams.numbers(output) == [0, 1, 2]
+
+
 def test_rows_made_from_the_batchs_rdd_are_those_of_the_batch(streams: Streams) -> None:
     topic, output = streams.topic(records=ROWS), streams.topic()
     checkpoint = streams.checkpoint()

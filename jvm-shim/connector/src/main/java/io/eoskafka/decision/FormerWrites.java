@@ -56,6 +56,9 @@ public final class FormerWrites {
   /** By file: the last epoch that was decided, or -1. */
   private final Map<String, CompletableFuture<Long>> settled = new ConcurrentHashMap<>();
 
+  /** The files of writes that this run has begun: to settle one would fence its session. */
+  private final Set<String> opened = ConcurrentHashMap.newKeySet();
+
   /** The settings that settling was tried with. */
   private final Set<ClientSettings> tried = ConcurrentHashMap.newKeySet();
 
@@ -122,7 +125,7 @@ public final class FormerWrites {
       settled.compute(
           file,
           (name, former) ->
-              former == null || former.isCompletedExceptionally()
+              !opened.contains(name) && (former == null || former.isCompletedExceptionally())
                   ? begin(name, cluster, client).orElse(former)
                   : former);
     }
@@ -179,7 +182,13 @@ public final class FormerWrites {
     long batch = query.batch();
     EpochSession.requireNoneStuck(query, batch);
     settle(options.client());
-    waitFor(settled.get(owner.file()));
+    waitFor(
+        settled.compute(
+            owner.file(),
+            (file, settlement) -> {
+              opened.add(file);
+              return settlement;
+            }));
     EpochSession session = EpochSession.of(owner, query, options);
     boolean isKnown = files.contains(owner.file()) && session.lastDecided() >= batch - 1;
     if (batch <= lastPlanned && !isKnown) {
