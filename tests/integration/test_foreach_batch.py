@@ -56,7 +56,14 @@ def other_topic(flow: Flow) -> str:
 # ---- a decision takes effect whole
 
 
-@pytest.mark.parametrize("form", ["catches_once", "two_writes_one_caught", "falls_back"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "catches_once",
+        pytest.param("two_writes_one_caught", marks=pytest.mark.slow),
+        pytest.param("falls_back", marks=pytest.mark.slow),
+    ],
+)
 def test_a_decided_write_whose_error_the_function_catches_takes_effect_whole(
     application: Application, flow: Flow, form: str
 ) -> None:
@@ -72,7 +79,9 @@ def test_a_decided_write_whose_error_the_function_catches_takes_effect_whole(
     assert keys(flow, other) == written
 
 
-@pytest.mark.parametrize("form", ["writes_nothing", "only_right"])
+@pytest.mark.parametrize(
+    "form", ["writes_nothing", pytest.param("only_right", marks=pytest.mark.slow)]
+)
 def test_a_decided_write_that_is_not_called_again_takes_effect_whole(
     application: Application, start_application: StartApplication, flow: Flow, form: str
 ) -> None:
@@ -271,7 +280,9 @@ def test_rows_made_from_the_batchs_rdd_are_those_of_the_batch(streams: Streams) 
     assert streams.numbers(output) == [*range(ROWS)]
 
 
-@pytest.mark.parametrize("form", ["on_a_fixed_pool", "on_scalas_pool"])
+@pytest.mark.parametrize(
+    "form", ["on_a_fixed_pool", pytest.param("on_scalas_pool", marks=pytest.mark.slow)]
+)
 def test_a_thread_of_a_pool_writes_the_batch_that_runs_and_not_the_one_that_created_it(
     start_application: StartApplication, flow: Flow, tmp_path: Path, form: str
 ) -> None:
