@@ -1,8 +1,8 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos handover migration registration start-time bench soak \
-	real-time-chaos real-time-soak check clean docs
+.PHONY: help build demo test test-all model chaos handover migration registration start-time bench \
+	soak real-time-chaos real-time-soak mutations check clean docs
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -54,6 +54,9 @@ bench: build ## every benchmark (three hours), and the tables and plots made fro
 
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py
+
+mutations: build ## each rule taken out in turn, and its test that must then fail (resumable)
+	$(BIN)/python tests/mutations/run.py --resume
 
 chaos: build ## half an hour of faults, and the report on them (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos

@@ -1,7 +1,9 @@
 """Takes each rule out of the connector in turn and sees the test fail that guards it.
 
 `python tests/mutations/run.py [NAME ...]`: NAME is part of a patch's file name; without, all run.
-`--test NODE` runs another test against each of them, to see whether it would have found it too.
+`--resume` skips what reports/mutations.md says was caught with this patch and these sources.
+`--test NODE` runs another test against each of them, to see whether it would have found it too;
+the report does not get that.
 
 A patch in this folder is a diff against the repository's root. The lines above it say
 
@@ -10,35 +12,51 @@ A patch in this folder is a diff against the repository's root. The lines above 
     # test: the node id of the test that must fail then
 
 For each one the tree is copied, the patch applied and the jar built there; the test then runs here,
-against that jar (EOSKAFKA_JAR). Exit code 0: every rule was missed by its test. 1: a mutation
-survived, or could not be tried (the patch is stale, does not compile, or the test broke before its
-own code ran). 2: usage.
+against that jar (EOSKAFKA_JAR). Before a test's first mutation it must pass against a jar that is
+built in the same way without a patch: a test that fails anyway catches nothing. Each result becomes
+a row of reports/mutations.md at once; the rows of other mutations stay.
+
+Exit code 0: every rule was missed by its test. 1: a mutation survived, or could not be tried: the
+patch is stale or does not compile; the test fails without it, broke before it came to a verdict,
+or ran into pytest's own timeout. 2: usage.
 """
 
 from __future__ import annotations
 
 import argparse
 import enum
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
+from eoskafka._jar import sources_digest
 from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = Path(__file__).resolve().parent
+REPORT = ROOT / "reports" / "mutations.md"
 VERSION = "0.0.0"
+DIGEST_CHARS = 12
 
-# How a test says that what it looked for is not so: it compared, or waited in vain, or could not
-# decide. Anything else is a test that broke.
-VERDICTS = ("AssertionError", "assert ", "TimeoutError", "UndecidedError", "eoskafka.audit")
+# How a test says that what it looked for is not so: it compared, or waited in vain for as long as
+# it wanted to, or could not decide. Anything else is a test that broke.
+ASSERTED = re.compile(r"(?:AssertionError|TimeoutError)(?=:|$)|assert |Failed: DID NOT RAISE ")
+UNDECIDED = re.compile(r"eoskafka\.audit\.(?:\w+\.)*UndecidedError(?=:|$)")
+# The last line of a failure's text in pytest's report: where the error was raised.
+RAISED_AT = re.compile(r"^(?P<file>.+):\d+: \w+$")
+# pytest-timeout has cut the test short, though clean-up may have failed after it in another way.
+CUT_SHORT = re.compile(r"^E +Failed: (?P<what>Timeout \(>.*\) from pytest-timeout)", re.MULTILINE)
 
 
 class Outcome(str, enum.Enum):
@@ -59,10 +77,28 @@ class Mutation:
 
 
 @dataclass(frozen=True)
+class State:
+    """What a mutation was tried with.
+
+    Attributes:
+        patch: digest of the patch.
+        sources: digest of what the connector's jar is made of, before the patch.
+        commit: of the tree.
+        is_clean: whether the tree was as committed; the report itself does not count.
+    """
+
+    patch: str
+    sources: str
+    commit: str
+    is_clean: bool
+
+
+@dataclass(frozen=True)
 class Result:
     """A mutation's outcome; `detail` is the failed test's message, or what went wrong."""
 
     mutation: Mutation
+    state: State
     outcome: Outcome
     detail: str
     seconds: float
@@ -78,7 +114,12 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a patch's file name")
     parser.add_argument("--list", action="store_true", help="list the mutations, run nothing")
     parser.add_argument("--test", metavar="NODE", help="run this test instead of their own")
+    parser.add_argument(
+        "--resume", action="store_true", help="skip what was caught with this patch and sources"
+    )
     arguments = parser.parse_args()
+    if arguments.test and arguments.resume:
+        parser.error("the report of --resume is of the mutations' own tests, not of --test")
     mutations = [
         replace(mutation, test=arguments.test or mutation.test)
         for mutation in map(read, sorted(FOLDER.glob("*.patch")))
@@ -90,11 +131,20 @@ def main() -> int:
         for mutation in mutations:
             print(f"{mutation.patch.stem}\t{mutation.rule}\t{mutation.test}")
         return 0
+    if arguments.resume:
+        known = read_rows(REPORT)
+        chosen = [m for m in mutations if not is_caught(known.get(m.patch.stem), state_of(m))]
+        print(f"{len(mutations) - len(chosen)} of {len(mutations)} were caught before: skipped")
+        mutations = chosen
     results = []
-    for number, mutation in enumerate(mutations, start=1):
-        print(f"[{number}/{len(mutations)}] {mutation.patch.stem}: {mutation.rule}", flush=True)
-        results.append(attempt(mutation))
-        print(f"    {results[-1].outcome.value}: {results[-1].detail}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="eoskafka-mutations-") as name:
+        control = Control(Path(name))
+        for number, mutation in enumerate(mutations, start=1):
+            print(f"[{number}/{len(mutations)}] {mutation.patch.stem}: {mutation.rule}", flush=True)
+            results.append(attempt(mutation, control))
+            print(f"    {results[-1].outcome.value}: {results[-1].detail}", flush=True)
+            if not arguments.test:
+                record(results[-1])
     show(results)
     return 0 if all(result.outcome is Outcome.CAUGHT for result in results) else 1
 
@@ -113,22 +163,60 @@ def read(patch: Path) -> Mutation:
     return Mutation(patch, said["rule"], said["test"])
 
 
-def attempt(mutation: Mutation) -> Result:
+# ---- one mutation
+
+
+@dataclass
+class Control:
+    """Runs tests against the connector as it is, each of them once.
+
+    Attributes:
+        folder: for the tree that its jar is built in.
+    """
+
+    folder: Path
+    _broken: dict[str, str | None] = field(default_factory=dict)
+
+    def require_passes(self, test: str) -> None:
+        """BrokenError unless the test passes without any mutation."""
+        if test not in self._broken:
+            self._broken[test] = self._why_not(test)
+        if why := self._broken[test]:
+            raise BrokenError(f"the test fails without the mutation: {why}")
+
+    def _why_not(self, test: str) -> str | None:
+        tree = self.folder / "tree"
+        jar = jar_in(tree)
+        try:
+            if not jar.is_file():
+                build(tree)
+            outcome, detail = run_test(test, jar, self.folder)
+        except BrokenError as error:
+            return str(error)
+        return None if outcome is Outcome.SURVIVED else detail
+
+
+def attempt(mutation: Mutation, control: Control) -> Result:
     """Build the mutated connector and run the test against it."""
+    state = state_of(mutation)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="eoskafka-mutation-") as name:
+        folder = Path(name)
         try:
-            jar = build(mutation, Path(name) / "tree")
-            outcome, detail = run_test(mutation, jar, Path(name) / "report.xml")
+            control.require_passes(mutation.test)
+            began = time.monotonic()
+            jar = build(folder / "tree", mutation.patch)
+            outcome, detail = run_test(mutation.test, jar, folder)
         except BrokenError as error:
             outcome, detail = Outcome.BROKEN, str(error)
-    return Result(mutation, outcome, detail, time.monotonic() - began)
+    return Result(mutation, state, outcome, detail, time.monotonic() - began)
 
 
-def build(mutation: Mutation, tree: Path) -> Path:
-    """The mutated connector's jar, made in a copy of the tree."""
+def build(tree: Path, patch: Path | None = None) -> Path:
+    """The connector's jar, made in a copy of the tree with this patch or with none."""
     copy_tree(tree)
-    run(["git", "apply", "--whitespace=nowarn", str(mutation.patch)], tree, "the patch is stale")
+    if patch:
+        run(["git", "apply", "--whitespace=nowarn", str(patch)], tree, "the patch is stale")
     mvn = shutil.which("mvn") or "mvn"
     run(
         [
@@ -136,26 +224,31 @@ def build(mutation: Mutation, tree: Path) -> Path:
             *("-Dmaven.test.skip=true", f"-Drevision={VERSION}", "-Deoskafka.sources=mutated"),
         ],
         tree,
-        "the mutated connector cannot be built",
+        f"the {'mutated ' if patch else ''}connector cannot be built",
     )
+    return jar_in(tree)
+
+
+def jar_in(tree: Path) -> Path:
+    """Where `build` leaves the jar."""
     return tree / "jvm-shim" / "connector" / "target" / f"eoskafka-{VERSION}.jar"
 
 
 def copy_tree(tree: Path) -> None:
     """What git knows or would add, so without environments and builds."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
+    for name in filter(None, git("ls-files", "-z", "-co", "--exclude-standard").split("\0")):
         source = ROOT / name
         if source.is_file():
             target = tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
+
+
+def git(*arguments: str) -> str:
+    """What git says of this repository."""
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def run(command: list[str], folder: Path, what: str) -> None:
@@ -175,34 +268,176 @@ def run(command: list[str], folder: Path, what: str) -> None:
         raise BrokenError(f"{what}: {done.stdout[-2000:]}")
 
 
-def run_test(mutation: Mutation, jar: Path, report: Path) -> tuple[Outcome, str]:
-    """Run the mutation's test; what its report says."""
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", f"--junitxml={report}", mutation.test],
-        cwd=ROOT,
+def run_test(test: str, jar: Path, folder: Path, root: Path = ROOT) -> tuple[Outcome, str]:
+    """Run one test, and return what it says of this jar.
+
+    Args:
+        test: its node id.
+        jar: the connector that it runs against.
+        folder: for pytest's report.
+        root: of the repository that has the test.
+
+    Raises:
+        BrokenError: it has said nothing, or the error is not of what it looked for.
+    """
+    report = folder / "report.xml"
+    report.unlink(missing_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", f"--junitxml={report}", test],
+        cwd=root,
         env={**os.environ, "EOSKAFKA_JAR": str(jar)},
         check=False,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if not report.is_file():
-        raise BrokenError(f"pytest did not get to {mutation.test}")
+        # With timeout_method=thread pytest-timeout ends the whole process.
+        raise BrokenError(f"pytest has left no report on {test}: {done.stdout[-2000:]}")
     cases = list(ET.parse(report).iter("testcase"))
-    if len(cases) != 1:
-        raise BrokenError(f"{mutation.test} names {len(cases)} tests, not one")
-    failure = cases[0].find("failure")
-    if failure is not None:
-        message = (failure.get("message") or "").strip()
-        if not any(verdict in message.partition("\n")[0] for verdict in VERDICTS):
-            raise BrokenError(f"the test broke: {message[:1000]}")
-        return Outcome.CAUGHT, message.partition("\n")[0][:300]
-    for kind in ("error", "skipped"):
-        if (other := cases[0].find(kind)) is not None:
-            raise BrokenError(f"{kind}: {(other.get('message') or '').strip()[:1000]}")
-    return Outcome.SURVIVED, f"{mutation.test} passes without the rule"
+    names = {(case.get("classname"), case.get("name")) for case in cases}
+    if len(names) != 1:
+        raise BrokenError(f"{test} names {len(names)} tests, not one")
+    return judge(cases, root)
 
 
-def show(results: list[Result]) -> None:
+def judge(cases: list[ET.Element], root: Path) -> tuple[Outcome, str]:
+    """What pytest's report on one test says; BrokenError as `run_test` has it.
+
+    Args:
+        cases: its entry; there is a second one if it has failed and its fixtures fail after it.
+        root: of the repository that has the test.
+    """
+    for case in cases:
+        if (failure := case.find("failure")) is not None:
+            return Outcome.CAUGHT, verdict(failure, root)
+    for case in cases:
+        for kind in ("error", "skipped"):
+            if (other := case.find(kind)) is not None:
+                raise BrokenError(f"{kind}: {(other.get('message') or '').strip()[:1000]}")
+    return Outcome.SURVIVED, "the test passes without the rule"
+
+
+def verdict(failure: ET.Element, root: Path) -> str:
+    """A failed test's message; BrokenError if that is not of what the test looked for."""
+    message = (failure.get("message") or "").strip()
+    text = failure.text or ""
+    if cut := CUT_SHORT.search(text):
+        raise BrokenError(f"the test came to no end: {cut['what']}")
+    line = message.partition("\n")[0]
+    raised = RAISED_AT.match(text.rpartition("\n")[2])
+    # A socket has a TimeoutError too, and libraries assert.
+    is_ours = raised and (root / raised["file"]).resolve().is_relative_to(root.resolve() / "tests")
+    if not (UNDECIDED.match(line) or (ASSERTED.match(line) and is_ours)):
+        raise BrokenError(f"the test broke: {message[:1000]}")
+    return line[:300]
+
+
+# ---- the report
+
+
+@dataclass(frozen=True)
+class Row:
+    """A mutation's line in the report: its cells, as text."""
+
+    mutation: str
+    rule: str
+    test: str
+    verdict: str
+    seconds: str
+    date: str
+    commit: str
+    patch: str
+    sources: str
+
+    def __str__(self) -> str:
+        cells = (str(cell).replace("|", "\\|") for cell in vars(self).values())
+        return f"| {' | '.join(cells)} |"
+
+
+TITLES = Row(
+    "mutation", "rule", "test", "verdict", "s", "date", "commit", "patch", "connector's sources"
+)
+
+
+def row_of(result: Result) -> Row:
+    """The line for a result of today."""
+    state = result.state
+    return Row(
+        result.mutation.patch.stem,
+        result.mutation.rule,
+        f"`{result.mutation.test}`",
+        result.outcome.value,
+        f"{result.seconds:.0f}",
+        datetime.now(timezone.utc).date().isoformat(),
+        state.commit if state.is_clean else f"{state.commit} and changes",
+        state.patch,
+        state.sources,
+    )
+
+
+def state_of(mutation: Mutation) -> State:
+    """What a mutation would be tried with now."""
+    return State(
+        hashlib.sha256(mutation.patch.read_bytes()).hexdigest()[:DIGEST_CHARS],
+        sources_digest(ROOT)[:DIGEST_CHARS],
+        git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip(),
+        not git("status", "--porcelain", "--", ".", f":!{REPORT.relative_to(ROOT)}"),
+    )
+
+
+def is_caught(row: Row | None, state: State) -> bool:
+    """Whether a row says that this patch of these sources was caught."""
+    return row is not None and (row.verdict, row.patch, row.sources) == (
+        Outcome.CAUGHT.value,
+        state.patch,
+        state.sources,
+    )
+
+
+def read_rows(report: Path) -> dict[str, Row]:
+    """The report's lines by mutation."""
+    if not report.is_file():
+        return {}
+    rows = {}
+    for line in report.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == len(vars(TITLES)) and cells[0] not in (TITLES.mutation, "---"):
+            rows[cells[0]] = Row(*cells)
+    return rows
+
+
+def record(result: Result, report: Path = REPORT) -> None:
+    """Put a result in the place of its mutation's former row."""
+    row = row_of(result)
+    rows = {**read_rows(report), row.mutation: row}
+    there = [patch.stem for patch in sorted(FOLDER.glob("*.patch"))]
+    draft = report.with_suffix(".tmp")
+    draft.write_text(page([rows[name] for name in there if name in rows], len(there)), "utf-8")
+    draft.replace(report)
+
+
+def page(rows: list[Row], patches: int) -> str:
+    """The report."""
+    caught = sum(row.verdict == Outcome.CAUGHT.value for row in rows)
+    return "\n".join(
+        [
+            f"# Mutations: {patches} rules, {len(rows)} tried, {caught} caught",
+            "",
+            "`make mutations`. One rule at a time is taken out of the connector, and the test",
+            "that guards it must fail; the same test must have passed without the mutation. Each",
+            "row names the commit that it was run at. The last two columns are digests of the",
+            "patch and of what the jar is made of; what was caught with both is not run again.",
+            "",
+            str(TITLES),
+            f"|{'---|' * len(vars(TITLES))}",
+            *map(str, rows),
+            "",
+        ]
+    )
+
+
+def show(results: Iterable[Result]) -> None:
     """A summary table."""
     table = Table("mutation", "rule", "outcome", "s")
     for result in results:
