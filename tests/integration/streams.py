@@ -350,6 +350,16 @@ class Streams:
             raise TimeoutError(f"not done within {timeout_s} s: {query.lastProgress}")
         return query
 
+    def finished(self, query: StreamingQuery, output: str) -> list[int]:
+        """Let a query without end process all there is, stop it, and return its whole output.
+
+        For outputs that were already as a test wants them: duplicates may come later.
+        """
+        query.processAllAvailable()
+        query.stop()
+        # Waits until no transaction is open in the topic.
+        return self.numbers(output)
+
     def copy(
         self,
         source: str,
