@@ -140,8 +140,9 @@ def test_beginning_stopping_going_on_and_new_partitions(
     if how != "assign":
         either.add_partitions(topic, 4)
         either.send(topic, 40, 41, 42, 43)
-        reaches(either, output, [*wanted, 40, 41, 42, 43], query)
-    query.stop()
+        wanted += [40, 41, 42, 43]
+        reaches(either, output, wanted, query)
+    assert either.finished(query, output) == sorted(wanted)
 
 
 def _has_begun(query: StreamingQuery) -> bool:
@@ -183,6 +184,7 @@ def test_a_whole_topic_by_its_name_before_it_is_there(streams: Streams) -> None:
     streams.send(stem, 8)
     # A topic that comes later begins at its first record, so that none is missed.
     reaches(streams, output, [7, 8], query)
+    assert streams.finished(query, output) == [7, 8]
 
 
 # ---- how much a batch takes
@@ -259,6 +261,7 @@ def test_a_lower_limit_waits_and_a_delay_ends_the_wait(either: Streams) -> None:
     first, second = (datetime.fromisoformat(p.timestamp.replace("Z", "+00:00")) for p in reports)
     # A trigger has its time before it looks at the clock of the delay.
     assert (second - first).total_seconds() > DELAY_S - 1, "three records are not ten"
+    assert either.finished(query, output) == [*range(13)]
 
 
 def test_a_batch_with_both_limits_has_no_more_than_the_upper_one(either: Streams) -> None:
@@ -269,11 +272,10 @@ def test_a_batch_with_both_limits_has_no_more_than_the_upper_one(either: Streams
     def reports() -> list[int]:
         return [p.numInputRows for p in query.recentProgress if p.numInputRows]
 
-    until(lambda: len(either.numbers(output)) == 36, "three batches", QUERY_S)
     until(lambda: len(reports()) == 3, "three reports", QUERY_S)
-    time.sleep(0.5)  # the last four records are too few
+    # It looks once more, and the last four records are too few.
+    assert len(either.finished(query, output)) == 36
     assert reports() == [12, 12, 12]
-    assert len(either.numbers(output)) == 36
 
 
 # ---- what a record brings
@@ -489,6 +491,7 @@ def test_a_topic_that_is_deleted_under_a_running_query(either: Streams) -> None:
     either.delete(other)
     either.send(stem, 4, 5)
     reaches(either, output, [0, 1, 2, 3, 4, 5, 10, 11], query)
+    assert either.finished(query, output) == [0, 1, 2, 3, 4, 5, 10, 11]
 
 
 def test_a_topic_that_is_deleted_before_the_first_batch(streams: Streams) -> None:
@@ -761,6 +764,7 @@ def test_a_union_with_a_source_that_has_nothing(either: Streams) -> None:
     reaches(either, output, [0, 1, 2, 3, 4], query)
     either.send(idle, 9)
     reaches(either, output, [0, 1, 2, 3, 4, 9], query)
+    assert either.finished(query, output) == [0, 1, 2, 3, 4, 9]
 
 
 def test_a_stream_joined_with_itself(either: Streams) -> None:
