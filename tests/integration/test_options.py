@@ -268,6 +268,7 @@ def test_a_pattern_finds_topics_that_appear_later(streams: Streams) -> None:
         QUERY_S,
         lambda: f"{query.exception()}",
     )
+    assert streams.finished(query, output) == [0, 1, 2, 3]
 
 
 def test_a_pattern_is_looked_for_within_the_name(streams: Streams) -> None:
