@@ -319,6 +319,7 @@ def test_a_partition_added_later_starts_at_its_beginning(job: Job, running: bool
         job.run(startingOffsets="latest")
     else:
         until(lambda: job.written() == [2, 3], "records of the new partitions", QUERY_S)
+        job.streams.finished(query, job.output)
     assert job.written() == [2, 3]
     assert job.offsets() == {0: 1, 1: 1, 2: 1, 3: 1}
 
@@ -418,6 +419,7 @@ def test_a_second_query_on_a_group_does_not_disturb_its_owner(
     until(lambda: job.written() == [0, 1, 2, 3], "the owner's next batch", QUERY_S)
     assert owner.isActive
     assert stabilized(cluster, job.group) == before
+    assert job.streams.finished(owner, job.output) == [0, 1, 2, 3]
 
 
 def test_another_group_than_the_checkpoints_is_refused(job: Job) -> None:
@@ -563,6 +565,7 @@ def test_a_topic_created_again_under_a_running_query_is_read_if_loss_is_allowed(
     recreate(job)
     job.send(*range(10, 20))
     until(all_written, "the new topic's records", QUERY_S, lambda: f"{job.written()}")
+    assert job.streams.finished(queries[-1], job.output) == [0, 1, *range(10, 20)]
 
 
 # ---- without our sink: Spark's log
@@ -709,6 +712,7 @@ def test_invariant_8_a_driver_that_lost_its_group_stops_and_names_the_owner(job:
     job.send(4, 5)
     until(lambda: job.written() == [0, 1, 2, 3, 4, 5], "the second driver's batch", QUERY_S)
     assert second.isActive
+    assert job.streams.finished(second, job.output) == [0, 1, 2, 3, 4, 5]
 
 
 def test_invariant_8_a_fenced_attempt_fails_alone_and_the_query_goes_on(
