@@ -201,6 +201,7 @@ def test_a_topic_that_is_replaced_under_a_reader(
     # Its first record is replaced by a zero.
     report = lambda: f"{len(read())}, {query.exception()}"  # noqa: E731
     until(lambda: read() == later[1:], "the later records, once", 60, report)
+    assert [n for n in streams.finished(query, output) if n >= 1_000] == later[1:]
 
 
 def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
