@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -114,6 +115,33 @@ def arrivals(application: Application) -> int:
     return application.text().count("are new to this driver")
 
 
+def revocations(application: Application) -> int:
+    """How often its driver was asked for partitions: Kafka's client logs it, and then calls it."""
+    return application.text().count("Revoke previously assigned partitions")
+
+
+def has_expired(cluster: LocalCluster, group: str) -> bool:
+    """Whether the broker has given up a member, of either protocol, that was not heard of."""
+    log = cluster.brokers[0].log_file.read_text(encoding="utf-8")
+    said = rf" group {group} has failed, removing it|\[GroupId {group}\] .* session expired"
+    return re.search(said, log) is not None
+
+
+def run_another(application: Application, one: Flow) -> None:
+    """In a group of its own a driver starts, joins, writes something and ends.
+
+    One that was there before, in the same application, has had time for as much.
+    """
+    one.produce(RECORDS)
+    one.start(application, **SHARED).wait_done()
+
+
+@pytest.fixture
+def one(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
+    """One input partition: a second driver brings a new generation, and gets nothing."""
+    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "one", partitions=1)
+
+
 def test_one_driver_alone(application: Application, flow: Flow) -> None:
     for _ in range(2):
         flow.produce(RECORDS)
@@ -184,7 +212,11 @@ def test_one_that_dies_before_its_first_starts_are_committed_begins_at_the_same_
 
 @SLOW
 def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication,
+    application: Application,
+    flow: Flow,
+    one: Flow,
+    how: dict[str, str],
 ) -> None:
     first = flow.start(application, driver="a", **how)
     flow.produce(RECORDS)
@@ -193,8 +225,11 @@ def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
     flow.produce(RECORDS)
     executor = application.faults.wait_taken("after-flush")
     until_all = {key: value for key, value in how.items() if key != "interval"}
-    second = flow.start(start_application("local[2]"), driver="b", **until_all)
-    time.sleep(5)  # it has nothing to do, and others have
+    other = start_application("local[2]")
+    second = flow.start(other, driver="b", **until_all)
+    until(lambda: arrivals(other), "the second driver", 60)
+    # It has nothing to do, and the first one has.
+    run_another(other, one)
     assert second.status().active
     application.resume(executor)
     second.wait_done()
@@ -205,7 +240,10 @@ def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
 
 @SLOW
 def test_a_driver_alone_that_is_paused_for_longer_than_its_session_goes_on(
-    start_application: StartApplication, flow: Flow, how: dict[str, str]
+    start_application: StartApplication,
+    impatient_cluster: LocalCluster,
+    flow: Flow,
+    how: dict[str, str],
 ) -> None:
     application = start_application("local[2]")
     query = flow.start(application, **how)
@@ -214,7 +252,7 @@ def test_a_driver_alone_that_is_paused_for_longer_than_its_session_goes_on(
     application.faults.arm("after-flush", "stop")
     flow.produce(RECORDS)
     application.faults.wait_taken("after-flush")
-    time.sleep(2 * SESSION_S)  # a pause, not a wait for something
+    until(lambda: has_expired(impatient_cluster, flow.group), "its session's end", 60)
     application.resume()
     end(flow, query)
 
@@ -281,7 +319,11 @@ def test_a_driver_between_two_batches_ends_what_a_killed_one_has_left_open(
 
 @SLOW
 def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication,
+    application: Application,
+    flow: Flow,
+    one: Flow,
+    how: dict[str, str],
 ) -> None:
     flow.produce(RECORDS)
     application.faults.arm("after-offsets", "stop")
@@ -291,8 +333,9 @@ def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended
     other = start_application("local[2]")
     second = flow.start(other, driver="b", **how)
     until(lambda: arrivals(other), "the second driver", 60)
+    until(lambda: revocations(application), "the call for its partitions", 60)
     flow.produce(RECORDS)
-    time.sleep(2)  # the partitions are asked for, and not given
+    run_another(other, one)
     assert flow.transactional_ids() == producers
     application.resume(executor)
     both_work(first, second, flow)
@@ -331,17 +374,12 @@ def test_an_executor_whose_driver_has_lost_its_partitions_commits_nothing(
     flow.wait_committed()
     before = sorted(flow.outputs())
     other.resume(executor)
-    time.sleep(3)  # it may do what it can
+    refused = "Transiting to fatal error state"
+    until(lambda: refused in other.executor_log.read_text(), "the refusal of its commit", 60)
     assert sorted(flow.outputs()) == before
     other.resume()
     both_work(first, second, flow)
     end(flow, first, second)
-
-
-@pytest.fixture
-def one(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
-    """One input partition: a second driver brings a new generation, and gets nothing."""
-    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "one", partitions=1)
 
 
 def hold_a_lease(
@@ -486,9 +524,13 @@ def test_a_driver_hands_over_to_its_successor_and_ends(
     assert first.status().error is None
     # One that is started after it belongs to it.
     third = flow.start(application, driver="c", **how)
-    for _ in range(3):
-        both_work(second, third, flow)
-        time.sleep(1)
+
+    def has_looked() -> bool:
+        # Batches are 100 ms apart or more, and it looks for a successor every 500 ms.
+        flow.produce(40)
+        return all(query.status().batches >= 30 for query in (second, third))
+
+    until(has_looked, "thirty batches", 60)
     assert third.status().active
     end(flow, second, third)
 
@@ -579,7 +621,8 @@ def test_what_its_former_run_was_giving_up_goes_to_somebody_when_a_driver_starts
     flow.reach(killed, "after-offsets", "stop", driver="a", slots=1, **long)
     second = flow.start(application, driver="b", **long)
     until(lambda: arrivals(application), "the second driver", 60)
-    time.sleep(2)  # the first one hears of it, and holds its partitions until its task has ended
+    # It holds its partitions until its task has ended.
+    until(lambda: revocations(killed), "the call for its partitions", 60)
     killed.kill()
     first = flow.start(again, driver="a", **long)
     flow.wait_committed()
@@ -718,7 +761,7 @@ def test_a_driver_of_the_other_kind_is_refused_beside_a_running_one(
     topic, output, group = streams.topic(records=20), streams.topic(), streams.group()
     alone = {"kafka.group.id": group}
     rows = kv(streams.source(topic, {**alone, **running}))
-    streams.start(streams.sink(rows, output).trigger(processingTime="100 milliseconds"))
+    query = streams.start(streams.sink(rows, output).trigger(processingTime="100 milliseconds"))
     until(lambda: len(streams.numbers(output)) == 20, "the first batch", 60)
     error = streams.failure(streams.sink(kv(streams.source(topic, {**alone, **coming})), output))
     named = "[EOSKAFKA_FOREIGN_STAMP]" if coming else "[EOSKAFKA_GROUP_IS_SHARED]"
@@ -726,3 +769,4 @@ def test_a_driver_of_the_other_kind_is_refused_beside_a_running_one(
     assert "(client eoskafka-" in error  # who is in the group
     streams.send(topic, 20)
     until(lambda: len(streams.numbers(output)) == 21, "the next batch", 60)
+    assert streams.finished(query, output) == [*range(21)]
