@@ -528,10 +528,10 @@ def test_a_driver_hands_over_to_its_successor_and_ends(
     def has_looked() -> bool:
         # Batches are 100 ms apart or more, and it looks for a successor every 500 ms.
         flow.produce(40)
+        assert third.status().active
         return all(query.status().batches >= 30 for query in (second, third))
 
     until(has_looked, "thirty batches", 60)
-    assert third.status().active
     end(flow, second, third)
 
 
