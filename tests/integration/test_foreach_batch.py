@@ -10,17 +10,19 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from eoskafka.audit import read_committed
+from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, StartApplication
 from harness.functions import OTHER, Function
 from harness.javac import compile_to_jar
 from harness.transforms import Frames
 from harness.waiting import until
 from kafka import KafkaProducer
-from kafka.admin import NewTopic
+from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
 from streams import Streams, kv
@@ -143,6 +145,136 @@ def test_a_write_that_was_renamed_is_refused_while_its_batch_is_decided(
     flow.produce(BATCH)
     flow.start(again, form="renamed", maxOffsetsPerTrigger=BATCH).wait_done()
     flow.assert_exactly_once()
+
+
+def test_a_fallback_for_a_batch_that_a_former_run_has_decided_is_refused(
+    streams: Streams, tmp_path: Path
+) -> None:
+    topic, output = streams.topic(records=ROWS), streams.topic()
+    checkpoint, fails = streams.checkpoint(), tmp_path / "fails"
+
+    def each(frames: Frames) -> Frames:
+        if fails.exists():
+            raise RuntimeError("a lost executor")
+        yield from frames
+
+    def write(batch: DataFrame, _: int) -> None:
+        rows = kv(batch).mapInPandas(each, "key binary, value string")
+        try:
+            save(streams, rows, output, writeId="main")
+        except Exception:
+            fails.unlink()
+            save(streams, rows, output, writeId="fallback")
+
+    run(streams, topic, checkpoint, write)
+    forget_last_batch(checkpoint)
+    fails.touch()
+    with pytest.raises(Exception, match="EOSKAFKA_RUN_ENDED"):
+        run(streams, topic, checkpoint, write)
+    run(streams, topic, checkpoint, write)
+    assert streams.numbers(output) == [*range(ROWS)]
+
+
+@pytest.mark.parametrize("form", ["renamed", pytest.param("eoskafka", marks=pytest.mark.slow)])
+def test_a_driver_that_was_paused_before_its_first_write_does_not_write_after_another_one(
+    application: Application, start_application: StartApplication, flow: Flow, form: str
+) -> None:
+    flow.produce(2 * BATCH)
+    how = {"maxOffsetsPerTrigger": BATCH}
+    query = flow.reach(application, "before-run", "stop", form="foreach_batch", **how)
+    other = start_application("local[2]")
+    flow.start(other, form=form, **how).wait_done()
+    application.resume()
+    error = str(query.wait_end().error)
+    assert "[EOSKAFKA_CHECKPOINT_TAKEN]" in error, error
+    flow.assert_exactly_once()
+
+
+def rate(streams: Streams) -> DataFrame:
+    """A source that is not ours: another batch of twenty rows in each run."""
+    source = streams.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS)
+    return source.load().selectExpr("concat('k', value) key", "cast(value as string) value")
+
+
+def run_rate(streams: Streams, checkpoint: Path, write: Function) -> None:
+    streams.run(
+        rate(streams)
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+    )
+
+
+def test_a_sink_in_place_of_a_function_does_not_write_a_decided_batch_again(
+    streams: Streams,
+) -> None:
+    output, checkpoint = streams.topic(), streams.checkpoint()
+
+    def write(batch: DataFrame, _: int) -> None:
+        save(streams, batch, output)
+
+    run_rate(streams, checkpoint, write)
+    forget_last_batch(checkpoint)
+    error = streams.failure(streams.sink(rate(streams), output, checkpoint))
+    assert "[EOSKAFKA_WRITE_RENAMED]" in error, error
+    assert streams.numbers(output) == [*range(ROWS)]
+    run_rate(streams, checkpoint, write)
+    streams.run(streams.sink(rate(streams), output, checkpoint))
+    written = streams.numbers(output)
+    assert written == [*range(len(written))]
+
+
+def test_a_function_in_place_of_a_sink_does_not_write_a_decided_batch_again(
+    application: Application, start_application: StartApplication, flow: Flow
+) -> None:
+    how = {"origin": "rate-micro-batch", "rowsPerBatch": BATCH, "transform": "numbered"}
+    flow.start(application, **how).wait_done()
+    flow.reach(application, "half-rolled-forward", "kill", **how)
+    application.kill()
+    again = start_application("local[2]")
+    error = str(flow.start(again, form="foreach_batch", **how).wait_end().error)
+    assert "[EOSKAFKA_WRITE_RENAMED]" in error, error
+    flow.assert_nothing_is_open()
+    assert keys(flow, flow.output) == batches(0, 1)
+
+
+def test_two_writes_on_two_threads_start_again(streams: Streams) -> None:
+    left, right = streams.topic(), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def write(batch: DataFrame, _: int) -> None:
+        with ThreadPoolExecutor() as pool:
+            both = [
+                pool.submit(save, streams, batch, topic, writeId=topic) for topic in (left, right)
+            ]
+        for one in both:
+            one.result()
+
+    for _ in range(4):
+        run_rate(streams, checkpoint, write)
+    for topic in (left, right):
+        assert streams.numbers(topic) == [*range(4 * ROWS)]
+
+
+@pytest.mark.slow
+def test_a_write_of_another_cluster_stops_no_start(streams: Streams, tmp_path: Path) -> None:
+    output, checkpoint = streams.topic(), streams.checkpoint()
+    with LocalCluster(brokers=1, data_dir=tmp_path / "second") as second:
+        there = {"kafka.bootstrap.servers": second.bootstrap_servers}
+        with closing(KafkaAdminClient(bootstrap_servers=second.bootstrap_servers)) as admin:
+            admin.create_topics([NewTopic("there", 2, 1)])
+            admin.wait_for_topics(["there"])
+
+        def write(batch: DataFrame, number: int) -> None:
+            if number % 2:
+                save(streams, batch, output, writeId="here")
+            else:
+                save(streams, batch, "there", writeId="there", **there)
+
+        for _ in range(4):
+            run_rate(streams, checkpoint, write)
+        elsewhere = [int(r.value or b"") for r in read_committed(second.bootstrap_servers, "there")]
+    assert sorted([*streams.numbers(output), *elsewhere]) == [*range(4 * ROWS)]
 
 
 def test_a_batch_that_has_lost_output_is_named_and_can_be_accepted(

@@ -283,15 +283,14 @@ public final class EpochBatch {
     return timeLeftMs < 0 ? OptionalLong.empty() : OptionalLong.of(timeLeftMs);
   }
 
-  /** Whether it has taken effect, or may have: then nothing of it is written again. */
+  /** Whether it has taken effect, or may have, in this run or a former one. */
   public boolean mayBeDecided() {
-    return decided;
+    return decided || before != null;
   }
 
   /** Ends what the epoch's writers have prepared, unless it may be decided. */
   public void abort() {
     if (decided) {
-      session.stick();
       LOG.warn("Epoch {} may be decided; the next start settles it", scope.epoch());
       return;
     }

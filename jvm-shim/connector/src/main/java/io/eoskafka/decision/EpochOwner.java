@@ -6,8 +6,6 @@ import io.eoskafka.query.Checkpoint;
 import io.eoskafka.query.RunningQuery;
 import java.util.List;
 import java.util.Optional;
-import java.util.regex.Pattern;
-import java.util.stream.Stream;
 
 /**
  * Whose epochs a session writes: a streaming query's sink, one of the writes of its {@code
@@ -22,8 +20,8 @@ import java.util.stream.Stream;
  */
 public record EpochOwner(
     String id, String name, String file, String writeId, Checkpoint checkpoint, boolean mayBegin) {
-  private static final String SINK_FILE = "eoskafka-sink.json";
-  private static final String WRITE_FILES = "eoskafka-write-.*\\.json";
+  static final String SINK_FILE = "eoskafka-sink.json";
+  private static final String FILES = "eoskafka-(sink|write-.*)\\.json";
 
   /** The sink of a streaming query. */
   public static EpochOwner ofSink(RunningQuery query) {
@@ -60,11 +58,6 @@ public record EpochOwner(
     return "the checkpoint " + checkpoint.location() + ", writeId '" + writeId + "'";
   }
 
-  /** The writes of {@code foreachBatch} that a checkpoint knows, by the names of their files. */
-  static List<String> filesOfWrites(Checkpoint checkpoint) {
-    return checkpoint.files(WRITE_FILES);
-  }
-
   /**
    * An owner that a checkpoint knows.
    *
@@ -84,9 +77,7 @@ public record EpochOwner(
 
   /** All owners that a checkpoint knows, by the names of their files. */
   static List<String> files(Checkpoint checkpoint) {
-    return Stream.concat(
-            checkpoint.files(Pattern.quote(SINK_FILE)).stream(), filesOfWrites(checkpoint).stream())
-        .toList();
+    return checkpoint.files(FILES);
   }
 
   /**
@@ -121,10 +112,11 @@ public record EpochOwner(
   }
 
   /**
-   * Whether Spark logs an epoch as done only after all of it was committed. For a write of {@code
-   * foreachBatch} it logs when the function returns, whatever has become of the write.
+   * Whether it is a query's sink, whose epochs Spark logs as done only after all of them was
+   * committed. For a write of {@code foreachBatch} it logs when the function returns, whatever has
+   * become of the write.
    */
-  boolean isLoggedWhenCommitted() {
+  boolean isSink() {
     return file.equals(SINK_FILE);
   }
 

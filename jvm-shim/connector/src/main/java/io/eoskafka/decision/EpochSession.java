@@ -70,9 +70,6 @@ public final class EpochSession {
   private boolean unsettled;
   private boolean closed;
 
-  /** A write has failed after its decision was sent. */
-  private volatile boolean stuck;
-
   /** A decision of a former run, if Spark has not logged its epoch or some of it is lost. */
   private Decision former;
 
@@ -144,7 +141,7 @@ public final class EpochSession {
   /**
    * An owner's session in a run of its query; opened, and what is open settled, at its first use.
    */
-  public static EpochSession of(EpochOwner owner, RunningQuery query, SinkOptions options) {
+  static EpochSession of(EpochOwner owner, RunningQuery query, SinkOptions options) {
     Key key = new Key(query.runId(), owner.id());
     EpochSession session = SESSIONS.get(key);
     if (session != null && !session.options.isSameTarget(options)) {
@@ -158,20 +155,6 @@ public final class EpochSession {
           () -> Optional.ofNullable(SESSIONS.remove(key)).ifPresent(EpochSession::close));
     }
     return session;
-  }
-
-  /**
-   * @throws EosKafkaException {@code EOSKAFKA_RUN_ENDED} if a write of this run has failed after
-   *     its decision was sent: another one of the same rows, under another name, would be a
-   *     duplicate
-   */
-  static void requireNoneStuck(RunningQuery query, long epoch) {
-    for (Map.Entry<Key, EpochSession> other : SESSIONS.entrySet()) {
-      if (other.getKey().runId().equals(query.runId()) && other.getValue().stuck) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_RUN_ENDED", Map.of("epoch", epoch, "owner", other.getValue().ownerName()));
-      }
-    }
   }
 
   /**
@@ -306,7 +289,7 @@ public final class EpochSession {
       Decision decision = log.last().get();
       requireSparksPlan(decision);
       boolean isLogged = decision.epoch() <= owner.done();
-      if (!isLogged || !owner.isLoggedWhenCommitted()) {
+      if (!isLogged || !owner.isSink()) {
         Uninterrupted.run(() -> lost = rollForward(decision));
         LOG.info(
             "Epoch {} was decided by run {}: {} of its transactions committed, {} lost",
@@ -463,11 +446,6 @@ public final class EpochSession {
   /** The decision has failed. */
   synchronized void setUnsettled(boolean now) {
     unsettled = now;
-  }
-
-  /** A write has failed after its decision was, or may have been, sent: only a start settles it. */
-  void stick() {
-    stuck = true;
   }
 
   /** An epoch is decided, and all of it committed. */

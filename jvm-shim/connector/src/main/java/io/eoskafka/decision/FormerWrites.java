@@ -6,11 +6,13 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.query.Checkpoint;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.wire.KafkaCalls;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -18,23 +20,28 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.errors.InterruptException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the writes of a query's {@code foreachBatch} have left in former runs, settled at the start
- * of a run: the function may never call such a write again, and Spark may have logged its batch.
+ * What former runs of a query have decided and not committed, settled at the start of a run: the
+ * owners are the query's sink and the writes of its {@code foreachBatch}. The function may never
+ * call such a write again, and Spark may have logged its batch.
  *
- * <p>Each write is settled by itself: one that has to wait for a timeout, or that cannot be
+ * <p>Each owner is settled by itself: one that has to wait for a timeout, or that cannot be
  * settled, holds up nothing but its own next write, and a write under a new name while the batch
  * that Spark runs again may be decided under the old one.
  */
 public final class FormerWrites {
   private static final Logger LOG = LoggerFactory.getLogger(FormerWrites.class);
 
-  /** How many writes are settled at a time. */
+  /** The run that has started last on the checkpoint. */
+  private static final String LAST_RUN = "eoskafka-last-run";
+
+  /** How many owners are settled at a time. */
   private static final int THREADS = 8;
 
   private static final long IDLE_S = 5;
@@ -46,24 +53,32 @@ public final class FormerWrites {
   private static final Map<UUID, FormerWrites> RUNS = new ConcurrentHashMap<>();
 
   private final Checkpoint checkpoint;
+  private final String run;
 
   /** The last batch that a former run may have planned. */
   private final long lastPlanned;
 
-  /** The files of writes that were there before this run wrote anything. */
+  /** The files of owners that were there before this run wrote anything. */
   private final List<String> files;
 
   /** By file: the last epoch that was decided, or -1. */
   private final Map<String, CompletableFuture<Long>> settled = new ConcurrentHashMap<>();
 
-  /** The files of writes that this run has begun: to settle one would fence its session. */
+  /** The files of owners that this run writes as: to settle one would fence its session. */
   private final Set<String> opened = ConcurrentHashMap.newKeySet();
 
-  /** The settings that settling was tried with. */
-  private final Set<ClientSettings> tried = ConcurrentHashMap.newKeySet();
+  private final Set<String> begun = ConcurrentHashMap.newKeySet();
 
-  /** By file: the last batch in which the function has called this write in this run. */
-  private final Map<String, Long> called = new ConcurrentHashMap<>();
+  /** The settings that settling was tried with. */
+  private final Set<ClientSettings> tried = new HashSet<>();
+
+  /** By file: the last batch that this run has written as this owner. */
+  private final Map<String, Long> written = new ConcurrentHashMap<>();
+
+  /** By file: owners that have failed to write a batch which is, or may be, decided. */
+  private final Map<String, String> stuck = new ConcurrentHashMap<>();
+
+  private volatile boolean ended;
 
   private final ThreadPoolExecutor threads =
       new ThreadPoolExecutor(
@@ -80,9 +95,15 @@ public final class FormerWrites {
 
   private FormerWrites(RunningQuery query) {
     checkpoint = query.logs();
+    run = query.runId().toString();
+    // First: a run that does not see this claim has its own owners among the files.
+    checkpoint.folder().write(LAST_RUN, run);
     lastPlanned = query.lastPlanned().orElse(-1);
-    files = EpochOwner.filesOfWrites(checkpoint);
+    files = EpochOwner.files(checkpoint);
     threads.allowCoreThreadTimeOut(true);
+    if (query.sinkIsTransactional()) {
+      opened.add(EpochOwner.SINK_FILE);
+    }
   }
 
   /**
@@ -90,29 +111,32 @@ public final class FormerWrites {
    * own.
    */
   public static FormerWrites of(RunningQuery query) {
-    FormerWrites found = RUNS.get(query.runId());
-    if (found == null) {
-      FormerWrites created = new FormerWrites(query);
-      found = RUNS.putIfAbsent(query.runId(), created);
+    synchronized (RUNS) {
+      FormerWrites found = RUNS.get(query.runId());
       if (found == null) {
-        found = created;
-        query.whenItEnds(
-            () -> {
-              RUNS.remove(query.runId());
-              created.threads.shutdownNow();
-            });
+        found = new FormerWrites(query);
+        RUNS.put(query.runId(), found);
+        query.whenItEnds(found::end);
       }
+      return found;
     }
-    return found;
+  }
+
+  private void end() {
+    ended = true;
+    RUNS.remove(UUID.fromString(run));
+    threads.shutdownNow();
+    // The queue's are dropped, and somebody may wait for them.
+    settled.values().forEach(each -> each.completeExceptionally(new CancellationException()));
   }
 
   /**
-   * Settles all writes on a cluster that were not settled in this run yet, or could not be with
+   * Settles all owners on a cluster that were not settled in this run yet, or could not be with
    * other settings. Waits for them, but not for one that takes longer than {@link #START_WAIT_MS}.
    *
    * @param client of a source or sink on that cluster
    */
-  public void settle(ClientSettings client) {
+  public synchronized void settle(ClientSettings client) {
     if (files.isEmpty() || !tried.add(client)) {
       return;
     }
@@ -151,7 +175,7 @@ public final class FormerWrites {
         TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
   }
 
-  /** Empty for a write on another cluster, and for one whose file does not say enough. */
+  /** Empty for an owner on another cluster, and for one whose file does not say enough. */
   private Optional<CompletableFuture<Long>> begin(
       String file, String cluster, ClientSettings client) {
     SinkIdentity kept;
@@ -170,17 +194,54 @@ public final class FormerWrites {
   }
 
   /**
-   * Begins a write of the running batch.
+   * Writes a batch in {@code foreachBatch}.
    *
-   * @return the session of its owner
+   * @param write takes the batch from its first task to its commit
    * @throws EosKafkaException {@code EOSKAFKA_WRITE_RENAMED} if the batch was, or may have been,
-   *     decided under another name that the function has not called in this run: the same rows
+   *     decided under another name that the function has not written in this run: the same rows
    *     would be written twice. Not for a write that a former run has made in the batch before, or
-   *     in this one: that one is no new name
+   *     in this one: that one is no new name. {@code EOSKAFKA_RUN_ENDED} if another write of this
+   *     run has failed after its decision, {@code EOSKAFKA_CHECKPOINT_TAKEN}
    */
-  public EpochBatch begin(EpochOwner owner, RunningQuery query, SinkOptions options) {
+  public void write(
+      EpochOwner owner, RunningQuery query, SinkOptions options, Consumer<EpochBatch> write) {
     long batch = query.batch();
-    EpochSession.requireNoneStuck(query, batch);
+    requireNoneStuck(owner, batch);
+    EpochBatch epoch = null;
+    boolean done = false;
+    try {
+      epoch = begin(owner, query, options, batch);
+      write.accept(epoch);
+      done = true;
+      written.put(owner.file(), batch);
+      stuck.remove(owner.file());
+    } finally {
+      // Also for checked exceptions of Spark's, which Java does not know of.
+      if (!done && (epoch == null ? mayBeDecided(owner.file(), batch) : epoch.mayBeDecided())) {
+        stuck.put(owner.file(), owner.name());
+      }
+    }
+  }
+
+  /** The same rows may come under another name, after the error of this one was caught. */
+  private void requireNoneStuck(EpochOwner owner, long batch) {
+    for (Map.Entry<String, String> other : stuck.entrySet()) {
+      if (!other.getKey().equals(owner.file())) {
+        throw runEnded(batch, other.getValue());
+      }
+    }
+  }
+
+  private static EosKafkaException runEnded(long batch, String owner) {
+    return EosKafkaException.of("EOSKAFKA_RUN_ENDED", Map.of("epoch", batch, "owner", owner));
+  }
+
+  /**
+   * Begins an epoch of an owner.
+   *
+   * @throws EosKafkaException as {@link #write}
+   */
+  public EpochBatch begin(EpochOwner owner, RunningQuery query, SinkOptions options, long batch) {
     settle(options.client());
     waitFor(
         settled.compute(
@@ -189,14 +250,42 @@ public final class FormerWrites {
               opened.add(file);
               return settlement;
             }));
-    EpochSession session = EpochSession.of(owner, query, options);
-    boolean isKnown = files.contains(owner.file()) && session.lastDecided() >= batch - 1;
-    if (batch <= lastPlanned && !isKnown) {
-      requireNoOtherName(owner, batch);
+    if (ended) {
+      throw runEnded(batch, owner.name());
     }
-    EpochBatch begun = session.begin(batch, options);
-    called.put(owner.file(), batch);
-    return begun;
+    if (begun.add(owner.file())) {
+      // Before it opens a session, so that a late driver fences nobody.
+      requireLastRun(batch);
+    }
+    EpochSession session = EpochSession.of(owner, query, options);
+    // After its file is there: see the constructor.
+    requireLastRun(batch);
+    if (batch <= lastPlanned && !session.isDecided(batch)) {
+      boolean isKnown = files.contains(owner.file()) && session.lastDecided() >= batch - 1;
+      requireNoOtherName(owner, isKnown, batch);
+    }
+    return session.begin(batch, options);
+  }
+
+  /**
+   * A driver that was paused since before another one started is fenced as those owners that it had
+   * opened by then, and not as others.
+   */
+  private void requireLastRun(long batch) {
+    Optional<String> last = checkpoint.folder().read(LAST_RUN);
+    if (!last.equals(Optional.of(run))) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_CHECKPOINT_TAKEN",
+          Map.of(
+              "batch",
+              batch,
+              "checkpoint",
+              checkpoint.location(),
+              "run",
+              run,
+              "other",
+              last.orElse("none")));
+    }
   }
 
   /** What could not be settled, the session's own start tries again. */
@@ -212,26 +301,57 @@ public final class FormerWrites {
     }
   }
 
-  private void requireNoOtherName(EpochOwner owner, long batch) {
+  private boolean mayBeDecided(String file, long batch) {
+    CompletableFuture<Long> settlement = settled.get(file);
+    return files.contains(file)
+        && batch <= lastPlanned
+        && (settlement == null
+            || !settlement.isDone()
+            || settlement.isCompletedExceptionally()
+            || settlement.join() == batch);
+  }
+
+  /**
+   * @param isKnown whether a former run has written the batch before as this owner: then it is no
+   *     other write of the function under a new name, but may be one that has taken the sink's
+   *     place
+   */
+  private void requireNoOtherName(EpochOwner owner, boolean isKnown, long batch) {
     for (String file : files) {
-      if (file.equals(owner.file()) || called.getOrDefault(file, -1L) == batch) {
+      boolean isOtherKind = EpochOwner.SINK_FILE.equals(file) != owner.isSink();
+      if (file.equals(owner.file())
+          || isKnown && !isOtherKind
+          || written.getOrDefault(file, -1L) == batch) {
         continue;
       }
-      String state;
       CompletableFuture<Long> other = settled.get(file);
+      if (other == null) {
+        // On a cluster that this run has not been to.
+        continue;
+      }
+      String state = "has taken effect";
       try {
-        if (other != null && other.get() != batch) {
+        if (other.get() != batch) {
           continue;
         }
-        state = other == null ? "was not looked at, since it is elsewhere" : "has taken effect";
       } catch (ExecutionException e) {
-        state = "could not be settled: " + EosKafkaException.plain(e);
+        state = "could not be settled (" + EosKafkaException.plain(e) + ")";
       } catch (InterruptedException e) {
         throw KafkaCalls.asJava(new InterruptException(e));
       }
       throw EosKafkaException.of(
           "EOSKAFKA_WRITE_RENAMED",
-          Map.of("batch", batch, "owner", owner.name(), "other", nameOf(file), "state", state));
+          Map.of(
+              "batch",
+              batch,
+              "owner",
+              owner.name(),
+              "other",
+              nameOf(file),
+              "state",
+              state,
+              "file",
+              checkpoint.folder().nameOf(file)));
     }
   }
 

@@ -53,10 +53,17 @@ public final class RunningQuery {
 
   private final StreamExecution query;
   private final SparkSession session;
+  private final long batch;
 
   private RunningQuery(StreamExecution query, SparkSession session) {
     this.query = query;
     this.session = session;
+    this.batch = currentBatch(query);
+  }
+
+  private static long currentBatch(StreamExecution query) {
+    StreamExecutionContext context = query.getLatestExecutionContext();
+    return context == null ? -1 : context.batchId();
   }
 
   /** The query of this thread, which must be one's. */
@@ -100,11 +107,15 @@ public final class RunningQuery {
       }
     }
     for (StreamExecution query : queries) {
-      if (BatchRows.isInFunction(query) && BatchRows.areIn(rows, query)) {
+      RunningQuery running = new RunningQuery(query, session);
+      // The batch may end meanwhile: then the rows are none of the one that runs now.
+      if (BatchRows.isInFunction(query)
+          && BatchRows.areIn(rows, query)
+          && running.batch == currentBatch(query)) {
         if (BatchRows.isThroughConnect()) {
           throw notOfBatch("EOSKAFKA_WRITE_THROUGH_CONNECT", query);
         }
-        return Optional.of(new RunningQuery(query, session));
+        return Optional.of(running);
       }
     }
     String inherited = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
@@ -127,9 +138,9 @@ public final class RunningQuery {
     return now > 0 ? now : spark.defaultParallelism();
   }
 
-  /** The number of the batch that it runs. */
+  /** The number of the batch that it ran when it was looked up. */
   public long batch() {
-    return query.getLatestExecutionContext().batchId();
+    return batch;
   }
 
   /** Unique per run of a query. */

@@ -33,7 +33,7 @@ import org.slf4j.LoggerFactory;
 public final class BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(BatchWrite.class);
 
-  /** The ids of the owners whose writes run in this JVM now. */
+  /** The owners whose writes run in this JVM now: run of the query, if any, and id. */
   private static final Set<String> WRITING = ConcurrentHashMap.newKeySet();
 
   private BatchWrite() {}
@@ -63,18 +63,21 @@ public final class BatchWrite {
                     EpochOwner.ofJob(
                         options.writeId().orElseGet(() -> UUID.randomUUID().toString()),
                         options.decisionTopic()));
-    if (!WRITING.add(owner.id())) {
+    // A thread of a run that was stopped may still write.
+    String writing = query.map(running -> running.runId() + "/").orElse("") + owner.id();
+    if (!WRITING.add(writing)) {
       // Before it has an id: it would fence the first one's producers.
       throw EosKafkaException.of("EOSKAFKA_WRITE_IN_PROGRESS", Map.of("owner", owner.name()));
     }
     try {
       if (query.isPresent()) {
-        write(rows, columns, FormerWrites.of(query.get()).begin(owner, query.get(), options));
+        FormerWrites.of(query.get())
+            .write(owner, query.get(), options, batch -> write(rows, columns, batch));
       } else {
         runJob(rows, columns, owner, options);
       }
     } finally {
-      WRITING.remove(owner.id());
+      WRITING.remove(writing);
     }
   }
 

@@ -131,8 +131,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (plan.isStateful()) {
       sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
     }
-    FormerWrites.of(query).settle(options.client());
-    epoch = EpochSession.of(EpochOwner.ofSink(query), query, options).begin(plan.epoch(), options);
+    epoch = FormerWrites.of(query).begin(EpochOwner.ofSink(query), query, options, plan.epoch());
     return new EpochScopeWriterFactory(epoch.scope(), columns);
   }
 

@@ -155,14 +155,17 @@ public final class EosKafkaMicroBatchStream
     return names;
   }
 
+  /** Refusals of a checkpoint or group that another query may be running with. */
+  private static final Set<String> OF_OTHERS =
+      Set.of("EOSKAFKA_FOREIGN_STAMP", "EOSKAFKA_GROUP_CHANGED");
+
   /** See {@link GroupProgress#resume}. */
   private Map<TopicPartition, Long> resume(PartitionOffsets sparkStart) {
     try {
       open();
       return progress.resume(sparkStart);
     } catch (RuntimeException e) {
-      if (!(e instanceof EosKafkaException ours)
-          || !ours.condition().equals("EOSKAFKA_FOREIGN_STAMP")) {
+      if (!(e instanceof EosKafkaException ours) || !OF_OTHERS.contains(ours.condition())) {
         settleDecided(e);
       }
       throw e;
