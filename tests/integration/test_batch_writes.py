@@ -305,6 +305,32 @@ def test_a_function_that_catches_the_error_of_a_write_cannot_write_again_in_this
     flow.assert_exactly_once()
 
 
+def test_a_write_of_foreach_batch_that_fails_leaves_nothing_though_the_query_goes_on(
+    streams: Streams,
+) -> None:
+    # Such a failure comes as a checked exception of Spark's.
+    output = streams.topic()
+    to = functions.when(functions.col("value") != "19", functions.lit(output))
+    options = {"kafka.bootstrap.servers": streams.servers, "transactionalIdPrefix": output}
+    failed = []
+
+    def write(_: DataFrame, number: int) -> None:
+        writer = rows(streams).withColumn("topic", to).write.format("eoskafka").mode("append")
+        with pytest.raises(Exception, match="EOSKAFKA_NULL_TOPIC"):
+            writer.options(**options).save()
+        assert_nothing_is_open(streams.admin, output)
+        failed.append(number)
+
+    streams.run(
+        streams.source(streams.topic(records=ROWS))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(streams.checkpoint()))
+        .trigger(availableNow=True)
+    )
+    assert failed == [0]
+    assert streams.values(output) == []
+
+
 def test_a_deleted_checkpoint_stops_a_write_of_foreach_batch(streams: Streams) -> None:
     topic, output, checkpoint = streams.topic(records=ROWS), streams.topic(), streams.checkpoint()
 
