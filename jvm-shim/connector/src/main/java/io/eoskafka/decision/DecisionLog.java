@@ -1,6 +1,5 @@
 package io.eoskafka.decision;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
@@ -10,11 +9,9 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
@@ -50,7 +47,7 @@ final class DecisionLog implements AutoCloseable {
       Supplier<TransactionalProducer> producers,
       TransactionalProducer producer,
       int partition,
-      State found,
+      DecisionEntries found,
       long firstRun,
       Optional<Decision> last) {
     this.topic = topic;
@@ -59,16 +56,9 @@ final class DecisionLog implements AutoCloseable {
     this.producers = producers;
     this.producer = producer;
     this.partition = partition;
-    this.isNew = found.run == 0;
-    this.run = isNew ? firstRun : found.run + 1;
+    this.isNew = found.run() == 0;
+    this.run = isNew ? firstRun : found.run() + 1;
     this.last = last;
-  }
-
-  /** What the topic says of a query. */
-  private static final class State {
-    long run;
-    String claimedBy;
-    final Map<Integer, String> parts = new TreeMap<>();
   }
 
   /**
@@ -97,49 +87,27 @@ final class DecisionLog implements AutoCloseable {
         () -> TransactionalProducer.init(decisionId, client.uncompressed(), timeoutMs);
     TransactionalProducer producer = producers.get();
     try {
-      State found = new State();
-      topic.readToEnd(partition, READ_TIMEOUT, record -> take(record, queryId, found));
-      if (found.run == 0 && known) {
+      DecisionEntries found = new DecisionEntries(topic.name(), queryId);
+      topic.readToEnd(partition, READ_TIMEOUT, found::take);
+      if (found.run() == 0 && known) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISIONS_GONE",
             Map.of("topic", topic.name(), "what", "it has no entry of query " + queryId));
       }
-      if (found.claimedBy != null && !found.claimedBy.equals(decisionId)) {
+      if (found.claimedBy() != null && !found.claimedBy().equals(decisionId)) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISION_ID_CHANGED",
-            Map.of("kept", found.claimedBy, "given", decisionId, "topic", topic.name()));
+            Map.of("kept", found.claimedBy(), "given", decisionId, "topic", topic.name()));
       }
-      Optional<Decision> last = last(topic, decisionId, queryId, found);
+      Optional<Decision> last = found.last(decisionId, topic.partitions());
       long firstRun =
-          found.run > 0 ? 0 : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
+          found.run() > 0 ? 0 : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
       return new DecisionLog(
           topic, queryId, decisionId, producers, producer, partition, found, firstRun, last);
     } catch (RuntimeException e) {
       producer.abortAndClose();
       throw explain(e, decisionId);
     }
-  }
-
-  /** The last decision, if it is one that a driver of the query can have made. */
-  private static Optional<Decision> last(
-      DecisionTopic topic, String decisionId, String queryId, State found) {
-    try {
-      Optional<Decision> last = Decision.decode(List.copyOf(found.parts.values()));
-      String prefix = decisionId.substring(0, decisionId.lastIndexOf("-" + queryId));
-      last.ifPresent(
-          decision -> decision.requireOf(prefix, queryId, found.run, topic.partitions()));
-      return last;
-    } catch (IllegalArgumentException e) {
-      throw unreadable(topic.name(), "decision:" + queryId, e);
-    }
-  }
-
-  private static EosKafkaException unreadable(
-      String topic, String key, IllegalArgumentException problem) {
-    return EosKafkaException.of(
-        "EOSKAFKA_DECISION_UNREADABLE",
-        Map.of("topic", topic, "key", key, "problem", problem.getMessage()),
-        problem);
   }
 
   private static RuntimeException explain(RuntimeException e, String decisionId) {
@@ -161,51 +129,6 @@ final class DecisionLog implements AutoCloseable {
               e);
       default -> e;
     };
-  }
-
-  private static void take(ConsumerRecord<byte[], byte[]> record, String queryId, State state) {
-    String key = record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
-    try {
-      if (key.equals("run:" + queryId)) {
-        if (record.value() == null) {
-          // A query is forgotten as a whole.
-          state.run = 0;
-          state.claimedBy = null;
-          state.parts.clear();
-        } else {
-          takeRun(record, state);
-        }
-      } else if (key.startsWith("decision:" + queryId + ":") && record.value() != null) {
-        takePart(key.substring(key.lastIndexOf(':') + 1), record, state);
-      }
-    } catch (IllegalArgumentException e) {
-      throw unreadable(record.topic(), key, e);
-    }
-  }
-
-  private static void takeRun(ConsumerRecord<byte[], byte[]> record, State state) {
-    JsonNode node = Entry.parse(text(record));
-    long version = Entry.number(node, "version", 0, Integer.MAX_VALUE);
-    if (version > DecisionTopic.VERSION) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_NEWER_DECISIONS", Map.of("topic", record.topic(), "record", node));
-    }
-    Entry.require(version == DecisionTopic.VERSION, "its version is " + version);
-    state.run = Entry.number(node, "run", 1, DecisionTopic.MAX_NUMBER);
-    state.claimedBy = Entry.text(node, "decisionId");
-  }
-
-  private static void takePart(String number, ConsumerRecord<byte[], byte[]> record, State state) {
-    Entry.require(number.matches("\\d{1,6}"), "its key names no part of a decision");
-    int part = Integer.parseInt(number);
-    if (part == 0) {
-      state.parts.clear(); // a part of a former decision that was a longer one may be left
-    }
-    state.parts.put(part, text(record));
-  }
-
-  private static String text(ConsumerRecord<byte[], byte[]> record) {
-    return new String(record.value(), StandardCharsets.UTF_8);
   }
 
   /**
