@@ -7,79 +7,106 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
-/** What the decision topic says of one query: its entries, taken in the order of the log. */
+/**
+ * What the decision topic says of one query: its entries, taken in the order of the log.
+ *
+ * <p>They are read when all were taken. One that was replaced or removed since says nothing, as in
+ * a log that was compacted: somebody may have put right what somebody else had written.
+ */
 final class DecisionEntries {
+  /** As a driver writes it: one of another form would be another key for compaction. */
+  private static final Pattern PART = Pattern.compile("0|[1-9]\\d{0,5}");
+
   private final String topic;
+  private final String runKey;
+  private final String decisionKey;
   private final String queryId;
   private final Map<Integer, String> parts = new TreeMap<>();
-  private long run;
-  private String claimedBy;
+  private final TreeSet<String> strangeKeys = new TreeSet<>();
+  private String run;
+
+  /**
+   * The entry of the last run.
+   *
+   * @param number the run's
+   * @param decisionId the one that has claimed it
+   */
+  record Run(long number, String decisionId) {}
 
   DecisionEntries(String topic, String queryId) {
     this.topic = topic;
     this.queryId = queryId;
+    runKey = "run:" + queryId;
+    decisionKey = "decision:" + queryId + ":";
   }
 
   /**
    * @param record of the query's partition; those of other queries change nothing
-   * @throws EosKafkaException {@code EOSKAFKA_DECISION_UNREADABLE} if it is none that a driver of
-   *     this query writes, {@code EOSKAFKA_NEWER_DECISIONS}
    */
   void take(ConsumerRecord<byte[], byte[]> record) {
-    String key = record.key() == null ? "" : new String(record.key(), StandardCharsets.UTF_8);
-    try {
-      if (key.equals("run:" + queryId)) {
-        if (record.value() == null) {
-          // A query is forgotten as a whole.
-          run = 0;
-          claimedBy = null;
-          parts.clear();
-        } else {
-          takeRun(record);
-        }
-      } else if (key.startsWith("decision:" + queryId + ":") && record.value() != null) {
-        takePart(key.substring(key.lastIndexOf(':') + 1), record);
+    String key = record.key() == null ? "" : text(record.key());
+    String value = record.value() == null ? null : text(record.value());
+    if (key.equals(runKey)) {
+      run = value;
+    } else if (key.startsWith(decisionKey)) {
+      takePart(key, value);
+    }
+  }
+
+  private void takePart(String key, String value) {
+    String number = key.substring(decisionKey.length());
+    if (!PART.matcher(number).matches()) {
+      if (value == null) {
+        strangeKeys.remove(key);
+      } else {
+        strangeKeys.add(key);
       }
-    } catch (IllegalArgumentException e) {
-      throw unreadable(key, e);
+      return;
     }
-  }
-
-  private void takeRun(ConsumerRecord<byte[], byte[]> record) {
-    JsonNode node = Entry.parse(text(record));
-    long version = Entry.number(node, "version", 0, Integer.MAX_VALUE);
-    if (version > DecisionTopic.VERSION) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_NEWER_DECISIONS", Map.of("topic", topic, "record", node));
-    }
-    Entry.require(version == DecisionTopic.VERSION, "its version is " + version);
-    run = Entry.number(node, "run", 1, DecisionTopic.MAX_NUMBER);
-    claimedBy = Entry.text(node, "decisionId");
-  }
-
-  private void takePart(String number, ConsumerRecord<byte[], byte[]> record) {
-    Entry.require(number.matches("\\d{1,6}"), "its key names no part of a decision");
     int part = Integer.parseInt(number);
-    if (part == 0) {
-      parts.clear(); // a part of a former decision that was a longer one may be left
+    if (value == null) {
+      parts.remove(part);
+      return;
     }
-    parts.put(part, text(record));
+    if (part == 0) {
+      parts.clear(); // those of a former decision
+    }
+    parts.put(part, value);
   }
 
-  private static String text(ConsumerRecord<byte[], byte[]> record) {
-    return new String(record.value(), StandardCharsets.UTF_8);
+  private static String text(byte[] bytes) {
+    return new String(bytes, StandardCharsets.UTF_8);
   }
 
-  /** The number of the last run; 0 if there is no entry of the query. */
-  long run() {
-    return run;
-  }
-
-  /** The decision id that has claimed the last run; null if there is no entry of the query. */
-  String claimedBy() {
-    return claimedBy;
+  /**
+   * The last run; empty if there is no entry of the query.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_DECISION_UNREADABLE} if the entry is none that a
+   *     driver writes, {@code EOSKAFKA_NEWER_DECISIONS}
+   */
+  Optional<Run> run() {
+    if (run == null) {
+      return Optional.empty();
+    }
+    try {
+      JsonNode node = Entry.parse(run);
+      long version = Entry.number(node, "version", 0, Integer.MAX_VALUE);
+      if (version > DecisionTopic.VERSION) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_NEWER_DECISIONS", Map.of("topic", topic, "record", node));
+      }
+      Entry.require(version == DecisionTopic.VERSION, "its version is " + version);
+      return Optional.of(
+          new Run(
+              Entry.number(node, "run", 1, DecisionTopic.MAX_NUMBER),
+              Entry.text(node, "decisionId")));
+    } catch (IllegalArgumentException e) {
+      throw unreadable(runKey, e.getMessage(), e);
+    }
   }
 
   /**
@@ -91,20 +118,28 @@ final class DecisionEntries {
    *     the query can have made
    */
   Optional<Decision> last(String decisionId, int partitions) {
+    if (!strangeKeys.isEmpty()) {
+      throw unreadable(strangeKeys.first(), "its key names no part of a decision", null);
+    }
+    if (!parts.containsKey(0)) {
+      // Any others are left of a former decision that was a longer one.
+      return Optional.empty();
+    }
+    long lastRun = run().map(Run::number).orElse(0L);
     try {
       Optional<Decision> last = Decision.decode(List.copyOf(parts.values()));
       String prefix = decisionId.substring(0, decisionId.lastIndexOf("-" + queryId));
-      last.ifPresent(decision -> decision.requireOf(prefix, queryId, run, partitions));
+      last.ifPresent(decision -> decision.requireOf(prefix, queryId, lastRun, partitions));
       return last;
     } catch (IllegalArgumentException e) {
-      throw unreadable("decision:" + queryId, e);
+      throw unreadable(decisionKey + 0, e.getMessage(), e);
     }
   }
 
-  private EosKafkaException unreadable(String key, IllegalArgumentException problem) {
+  private EosKafkaException unreadable(String key, String problem, Exception cause) {
     return EosKafkaException.of(
         "EOSKAFKA_DECISION_UNREADABLE",
-        Map.of("topic", topic, "key", key, "problem", problem.getMessage()),
-        problem);
+        Map.of("topic", topic, "key", key, "problem", problem),
+        cause);
   }
 }

@@ -47,8 +47,8 @@ final class DecisionLog implements AutoCloseable {
       Supplier<TransactionalProducer> producers,
       TransactionalProducer producer,
       int partition,
-      DecisionEntries found,
-      long firstRun,
+      boolean isNew,
+      long run,
       Optional<Decision> last) {
     this.topic = topic;
     this.queryId = queryId;
@@ -56,8 +56,8 @@ final class DecisionLog implements AutoCloseable {
     this.producers = producers;
     this.producer = producer;
     this.partition = partition;
-    this.isNew = found.run() == 0;
-    this.run = isNew ? firstRun : found.run() + 1;
+    this.isNew = isNew;
+    this.run = run;
     this.last = last;
   }
 
@@ -89,21 +89,24 @@ final class DecisionLog implements AutoCloseable {
     try {
       DecisionEntries found = new DecisionEntries(topic.name(), queryId);
       topic.readToEnd(partition, READ_TIMEOUT, found::take);
-      if (found.run() == 0 && known) {
+      Optional<DecisionEntries.Run> before = found.run();
+      if (before.isEmpty() && known) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISIONS_GONE",
             Map.of("topic", topic.name(), "what", "it has no entry of query " + queryId));
       }
-      if (found.claimedBy() != null && !found.claimedBy().equals(decisionId)) {
+      if (before.isPresent() && !before.get().decisionId().equals(decisionId)) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISION_ID_CHANGED",
-            Map.of("kept", found.claimedBy(), "given", decisionId, "topic", topic.name()));
+            Map.of("kept", before.get().decisionId(), "given", decisionId, "topic", topic.name()));
       }
       Optional<Decision> last = found.last(decisionId, topic.partitions());
-      long firstRun =
-          found.run() > 0 ? 0 : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
+      long run =
+          before.isPresent()
+              ? before.get().number() + 1
+              : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
       return new DecisionLog(
-          topic, queryId, decisionId, producers, producer, partition, found, firstRun, last);
+          topic, queryId, decisionId, producers, producer, partition, before.isEmpty(), run, last);
     } catch (RuntimeException e) {
       producer.abortAndClose();
       throw explain(e, decisionId);
