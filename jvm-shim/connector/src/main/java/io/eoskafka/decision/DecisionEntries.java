@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.LongSupplier;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
@@ -107,6 +108,21 @@ final class DecisionEntries {
     } catch (IllegalArgumentException e) {
       throw unreadable(runKey, e.getMessage(), e);
     }
+  }
+
+  /**
+   * The number of the next run.
+   *
+   * @param first that of the query's first run; asked if there is no entry
+   * @throws EosKafkaException {@code EOSKAFKA_DECISION_UNREADABLE} if it would be one that no later
+   *     start can read: then others have used up the numbers
+   */
+  long nextRun(LongSupplier first) {
+    long next = run().map(last -> last.number() + 1).orElseGet(first::getAsLong);
+    if (next > DecisionTopic.MAX_NUMBER) {
+      throw unreadable(runKey, "the next run would have the number " + next, null);
+    }
+    return next;
   }
 
   /**

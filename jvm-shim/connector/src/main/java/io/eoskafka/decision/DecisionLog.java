@@ -102,9 +102,7 @@ final class DecisionLog implements AutoCloseable {
       }
       Optional<Decision> last = found.last(decisionId, topic.partitions());
       long run =
-          before.isPresent()
-              ? before.get().number() + 1
-              : Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1);
+          found.nextRun(() -> Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1));
       return new DecisionLog(
           topic, queryId, decisionId, producers, producer, partition, before.isEmpty(), run, last);
     } catch (RuntimeException e) {

@@ -29,6 +29,7 @@ import java.util.Optional;
 import java.util.Random;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Example;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
@@ -179,6 +180,31 @@ class DecisionEntriesPropertyTest {
   @Tag("reader")
   void anEntryThatWasReplacedOrRemovedDoesNotCount(@ForAll("logs") Log log) {
     assertThat(log.compacted().result()).isEqualTo(log.result());
+  }
+
+  @Property
+  void theNextRunCanBeReadToo(@ForAll("logs") Log log) {
+    DecisionEntries read = log.read();
+    long next;
+    try {
+      next = read.nextRun(() -> 1);
+    } catch (EosKafkaException e) {
+      return;
+    }
+    List<Map.Entry<String, Optional<String>>> entries = new ArrayList<>(log.entries());
+    entries.add(Map.entry("run:" + OWNER, Optional.of(runEntry(log.prefix(), next))));
+    assertThat(new Log(log.prefix(), log.partitions(), entries).read().run())
+        .contains(new DecisionEntries.Run(next, log.decisionId()));
+    String name = TransactionalId.ofWriter(log.prefix(), OWNER, next, 0, 0, 1, 0, 0);
+    assertThat(TransactionalId.runOfWriter(name, log.prefix(), OWNER, 1)).hasValue(next);
+  }
+
+  @Example
+  void aFirstRunThatNoLaterStartCouldReadIsRefused() {
+    DecisionEntries none = new DecisionEntries("decisions", OWNER);
+    assertThatThrownBy(() -> none.nextRun(() -> DecisionTopic.MAX_NUMBER + 1))
+        .isInstanceOf(EosKafkaException.class)
+        .hasMessageContaining("EOSKAFKA_DECISION_UNREADABLE");
   }
 
   @Property
