@@ -21,6 +21,9 @@ public final class TransactionalId {
   /** A number that fits a long: a name with a longer one is somebody else's. */
   private static final String RUN = "(\\d{1,18})";
 
+  /** Not given back: a group that may be takes a stack frame for each number, of thousands. */
+  private static final String NUMBERS = "(?:\\.\\d+)++";
+
   private TransactionalId() {}
 
   /**
@@ -90,7 +93,7 @@ public final class TransactionalId {
    * any prefix, since an earlier run may have had another one.
    */
   static OptionalLong runOfWriter(String transactionalId, String queryId) {
-    return runOf("(?s).*-" + Pattern.quote(queryId) + "-w" + RUN + "(?:\\.\\d+)+", transactionalId);
+    return runOf("(?s).*-" + Pattern.quote(queryId) + "-w" + RUN + NUMBERS, transactionalId);
   }
 
   /**
