@@ -3,8 +3,8 @@ package io.eoskafka.decision;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.group.Identity;
 import io.eoskafka.query.CheckpointFolder;
-import java.io.IOException;
 import java.util.Map;
 import java.util.Optional;
 
@@ -25,29 +25,37 @@ record SinkIdentity(
     String id, String cluster, String topic, int partitions, String prefix, String writeId) {
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** The one that the checkpoint holds, or empty if the query was never in epoch scope. */
+  /**
+   * The one that the checkpoint holds, or empty if the query was never in epoch scope.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_CHECKPOINT_UNREADABLE}
+   */
   static Optional<SinkIdentity> read(CheckpointFolder checkpoint, String file) {
     return checkpoint
         .read(file)
         .map(
             text -> {
               try {
-                JsonNode node = JSON.readTree(text);
-                if (node.path("version").asInt() == DecisionTopic.VERSION) {
-                  return new SinkIdentity(
-                      node.get("id").asText(),
-                      node.get("cluster").asText(),
-                      node.get("decisionTopic").asText(),
-                      node.get("partitions").asInt(),
-                      node.path("prefix").textValue(),
-                      node.path("writeId").textValue());
-                }
-              } catch (IOException | NullPointerException e) {
-                // The error below says so.
+                return parse(text);
+              } catch (IllegalArgumentException e) {
+                throw EosKafkaException.of(
+                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", checkpoint.nameOf(file)), e);
               }
-              throw EosKafkaException.of(
-                  "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", checkpoint.nameOf(file)));
             });
+  }
+
+  private static SinkIdentity parse(String text) {
+    JsonNode node = Entry.parse(text);
+    Entry.number(node, "version", DecisionTopic.VERSION, DecisionTopic.VERSION);
+    String id = Entry.text(node, "id");
+    Entry.require(id.matches(Identity.DIGEST_PATTERN), "'" + id + "' is no id");
+    return new SinkIdentity(
+        id,
+        Entry.text(node, "cluster"),
+        Entry.text(node, "decisionTopic"),
+        (int) Entry.number(node, "partitions", 2, Integer.MAX_VALUE),
+        node.hasNonNull("prefix") ? Entry.text(node, "prefix") : null,
+        node.hasNonNull("writeId") ? Entry.text(node, "writeId") : null);
   }
 
   void write(CheckpointFolder checkpoint, String file) {
