@@ -201,7 +201,7 @@ public record Decision(
       JsonNode partitions = Entry.object(topics, topic.getKey());
       for (Map.Entry<String, JsonNode> partition : partitions.properties()) {
         String number = partition.getKey();
-        Entry.require(number.matches("\\d{1,9}"), "'" + number + "' is no partition");
+        Entry.require(number.matches("0|[1-9]\\d{0,8}"), "'" + number + "' is no partition");
         offsets.put(
             new TopicPartition(topic.getKey(), Integer.parseInt(number)),
             Entry.number(partitions, number, 0, Long.MAX_VALUE));

@@ -115,7 +115,7 @@ final class PartitionOffsets extends Offset {
             throw new IllegalArgumentException("no offsets: " + json);
           }
           int number = Integer.parseInt(partition.getKey());
-          if (number < 0) {
+          if (number < 0 || !partition.getKey().equals(Integer.toString(number))) {
             throw new IllegalArgumentException("no offsets: " + json);
           }
           offsets.put(new TopicPartition(topic.getKey(), number), partition.getValue().asLong());
