@@ -42,11 +42,13 @@ class Kind(str, enum.Enum):
 
 
 # A name is read from its end, as `io.eoskafka.transaction.TransactionalId` makes it.
+_OWNER = r"([A-Za-z0-9_-]{22})"
+_WRITER = r"w[0-9]{1,18}(?:\.[0-9]+)+"
 _FORMS = (
-    (Kind.JOB, re.compile(r".+-job-([A-Za-z0-9_-]{22})-(?:decisions|w\d+(?:\.\d+)+)", re.DOTALL)),
-    (Kind.DECISIONS, re.compile(r".+-([A-Za-z0-9_-]{22})-decisions", re.DOTALL)),
-    (Kind.WRITER, re.compile(r".+-([A-Za-z0-9_-]{22})-w\d+(?:\.\d+)+", re.DOTALL)),
-    (Kind.TASK, re.compile(r".+-([A-Za-z0-9_-]{22})-\d+", re.DOTALL)),
+    (Kind.JOB, re.compile(rf".+-job-{_OWNER}-(?:decisions|{_WRITER})", re.DOTALL)),
+    (Kind.DECISIONS, re.compile(rf".+-{_OWNER}-decisions", re.DOTALL)),
+    (Kind.WRITER, re.compile(rf".+-{_OWNER}-{_WRITER}", re.DOTALL)),
+    (Kind.TASK, re.compile(rf".+-{_OWNER}-[0-9]+", re.DOTALL)),
 )
 
 
