@@ -8,13 +8,14 @@ after it) and `commits/<batch>` (written after it); the connector's are in `sour
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
 
-from eoskafka import stamps
+from eoskafka import _json, stamps
 from eoskafka.errors import CheckpointError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _IDENTITY = "eoskafka-identity.json"
 _TAKEN_OVER = "eoskafka-taken-over"
+_BATCH = re.compile("[0-9]{1,18}")
+_PARTITION = re.compile("0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True)
@@ -114,12 +117,17 @@ class Checkpoint:
         if text is None:
             return None
         try:
-            found = json.loads(text)
+            found = _json.parse(text)
             if found["version"] != 1:
                 raise ValueError(f"version {found['version']}")
-            return Identity(
-                found["group"], found["instanceId"], found["checkpointId"], found["shared"]
-            )
+            names = (found["group"], found["instanceId"], found["checkpointId"])
+            if not all(isinstance(text, str) for text in names):
+                raise ValueError("a name is no text")
+            # Half a character, which JSON may have, has no bytes to digest.
+            "".join(names).encode()
+            if not isinstance(found["shared"], bool):
+                raise ValueError("shared is neither true nor false")
+            return Identity(*names, shared=found["shared"])
         except (ValueError, KeyError, TypeError) as error:
             raise self._unreadable(name, error) from error
 
@@ -173,7 +181,7 @@ class Checkpoint:
         until = last if is_done else last - 1
         taken_over = (self._read(f"sources/{self.source}/{_TAKEN_OVER}") or "").strip()
         # What eoskafka plans with its own sink ends with a space.
-        is_ours = until < 0 or self._lines(until)[2 + self.source].endswith(" ")
+        is_ours = until < 0 or self._line(until).endswith(" ")
         is_ahead = not is_ours and taken_over != str(until)
         sources = len([line for line in self._lines(last)[2:] if line])
         return Batch(last, before, self._offsets(last), is_done, is_ahead, until, sources)
@@ -191,16 +199,24 @@ class Checkpoint:
         """A version, the batch's settings, then a line for each source."""
         return (self._read(f"offsets/{batch}") or "").split("\n")
 
-    def _batches(self, folder: str) -> list[int]:
-        return sorted(int(name) for name in self._names(folder) if name.isdigit())
-
-    def _offsets(self, batch: int) -> dict[TopicPartition, int]:
+    def _line(self, batch: int) -> str:
+        """This source's."""
         lines = self._lines(batch)
         try:
             if lines[0] != "v1":
                 raise ValueError(f"its version is {lines[0]!r}")
-            return _partitions(lines[2 + self.source])
-        except (ValueError, IndexError, AttributeError, TypeError) as error:
+            return lines[2 + self.source]
+        except (ValueError, IndexError) as error:
+            raise self._unreadable(f"offsets/{batch}", error) from error
+
+    def _batches(self, folder: str) -> list[int]:
+        return sorted(int(name) for name in self._names(folder) if _BATCH.fullmatch(name))
+
+    def _offsets(self, batch: int) -> dict[TopicPartition, int]:
+        line = self._line(batch)
+        try:
+            return _partitions(line)
+        except ValueError as error:
             raise self._unreadable(f"offsets/{batch}", error) from error
 
     def _initial(self) -> dict[TopicPartition, int] | None:
@@ -213,7 +229,7 @@ class Checkpoint:
             if version != "v1":
                 raise ValueError(f"its version is {version!r}")
             return _partitions(offsets)
-        except (ValueError, AttributeError, TypeError) as error:
+        except ValueError as error:
             raise self._unreadable(name, error) from error
 
     def _unreadable(self, name: str, why: Exception) -> CheckpointError:
@@ -285,8 +301,22 @@ def _file_system(location: str) -> tuple[Any, str]:
 
 
 def _partitions(text: str) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic, int(partition)): int(offset)
-        for topic, partitions in json.loads(text).items()
-        for partition, offset in partitions.items()
-    }
+    """Offsets as the connector reads them (`io.eoskafka.source.PartitionOffsets`)."""
+    topics = _json.parse(text)
+    found = {}
+    if not isinstance(topics, dict):
+        raise ValueError(f"no offsets: {text:.200}")
+    for topic, partitions in topics.items():
+        if not isinstance(partitions, dict):
+            raise ValueError(f"no offsets of {topic!r}: {partitions!r:.200}")
+        for partition, offset in partitions.items():
+            # A bool is an int too.
+            is_offset = type(offset) is int and -(2**63) <= offset < 2**63
+            if not _is_partition(partition) or not is_offset:
+                raise ValueError(f"no offset of {topic!r}, {partition!r}: {offset!r:.200}")
+            found[TopicPartition(topic, int(partition))] = offset
+    return found
+
+
+def _is_partition(text: str) -> bool:
+    return bool(_PARTITION.fullmatch(text)) and int(text) < 2**31
