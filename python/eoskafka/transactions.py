@@ -7,7 +7,6 @@ open transaction over it begins.
 from __future__ import annotations
 
 import enum
-import json
 import re
 import time
 from collections import defaultdict
@@ -20,6 +19,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import TransactionalIdNotFoundError, UnsupportedCodecError
 
+from eoskafka.decisions import Entries
 from eoskafka.errors import TransactionError
 from eoskafka.groups import Connection, log_offsets, open_ids
 
@@ -256,6 +256,8 @@ def _stand(transaction: Transaction) -> tuple[str, int, int]:
 def _refuse_decided(cluster: Connection, topic: str, writer: Transaction, effect: str = "") -> None:
     try:
         is_decided = _is_decided(cluster, topic, writer)
+    except TransactionError as error:
+        raise TransactionError(f"{error}. {effect}".rstrip(". ")) from error
     except UnsupportedCodecError as error:
         raise TransactionError(
             f"'{writer.id}' is not ended: decisions in {topic} are compressed, and kafka-python "
@@ -312,7 +314,8 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
     """Whether the last decision of the writer's query names its transaction."""
     with cluster.consumer(consumer_timeout_ms=500) as consumer:
         # Decisions are in the even ones; in the odd ones are markers, which open writers hide.
-        numbers = [n for n in sorted(consumer.partitions_for_topic(topic) or ()) if n % 2 == 0]
+        partitions = len(consumer.partitions_for_topic(topic) or ())
+        numbers = range(0, partitions, 2)
         if not numbers:
             raise TransactionError(
                 f"the topic {topic} cannot be read, so whether '{writer.id}' is decided is not "
@@ -323,8 +326,7 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
         consumer.seek_to_beginning(*where)
         with cluster.admin() as admin:
             ends = log_offsets(admin, where, OffsetSpec.LATEST)
-        parts: dict[int, list[Mapping[str, object]]] = {}
-        is_there = False
+        entries = {number: Entries(topic, writer.owner) for number in numbers}
         deadline = time.monotonic() + _READ_S
         while any(consumer.position(partition) < ends[partition] for partition in where):
             if time.monotonic() > deadline:
@@ -333,47 +335,20 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
                     "decided is not known yet. Nothing was ended; repeat this in a minute"
                 )
             for record in consumer:
-                key = (record.key or b"").decode("utf-8", "replace")
-                is_there |= key == f"run:{writer.owner}" and record.value is not None
-                if not key.startswith(f"decision:{writer.owner}:"):
-                    continue
-                number, outputs = _part(key, record.value, topic)
-                if number == 0:
-                    parts.clear()
-                if record.value is not None:
-                    parts[number] = outputs
-    if not is_there:
+                entries[record.partition].take(record.key, record.value)
+    runs = {number: each.run() for number, each in entries.items()}
+    if not any(runs.values()):
         raise TransactionError(
             f"'{writer.id}' is not ended: the topic {topic} has no entry of its query, so whether "
             "it is decided is not known. Name the query's decisionTopic with --decision-topic"
         )
-    return any(
-        (each.get("id"), each.get("producerId"), each.get("producerEpoch"))
-        == (writer.id, writer.producer_id, writer.producer_epoch)
-        for outputs in parts.values()
-        for each in outputs
-    )
-
-
-def _part(key: str, value: bytes | None, topic: str) -> tuple[int, list[Mapping[str, object]]]:
-    """A decision's part and the writers' outputs in it.
-
-    Raises:
-        TransactionError: no driver of eoskafka writes such an entry.
-    """
-    number = key.rpartition(":")[2]
-    try:
-        if not re.fullmatch(r"[0-9]{1,6}", number):
-            raise ValueError(f"{number} is no part of a decision")
-        outputs = [] if value is None else json.loads(value)["outputs"]
-        if not isinstance(outputs, list) or not all(isinstance(o, dict) for o in outputs):
-            raise ValueError("outputs is no list of objects")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise TransactionError(
-            f"the entry '{key}' of {topic} cannot be read ({error!r}), so whether its query's last "
-            "epoch is decided is not known. Nothing was ended; find out who else writes there"
-        ) from error
-    return int(number), outputs
+    name = (writer.id, writer.producer_id, writer.producer_epoch)
+    for number, run in runs.items():
+        prefix = run.decision_id.removesuffix(f"-{writer.owner}-decisions") if run else ""
+        decision = entries[number].last(prefix, partitions)
+        if decision is not None and name in decision.transactions:
+            return True
+    return False
 
 
 def _described(admin: KafkaAdminClient, name: str, prefix: str) -> Transaction | None:

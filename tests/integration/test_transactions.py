@@ -119,11 +119,19 @@ def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: S
     output = streams.topic()
     # Its own one: in the common one other tests have compressed records.
     decisions = f"{output}-decisions"
-    query = held_query(streams, output, 8_000, transactionScope="epoch", decisionTopic=decisions)
+    query = held_query(streams, output, 12_000, transactionScope="epoch", decisionTopic=decisions)
     found = opened(streams, output)
     assert found.kind is Kind.WRITER
     with pytest.raises(TransactionError, match="repeat this with --fence"):
         transactions.abort(streams.servers, found.id, f"x-{output}")
+    # Whoever wrote it, in whichever partition: it may be a decision that this version cannot read.
+    key = f"decision:{found.owner}:0".encode()
+    with closing(KafkaProducer(bootstrap_servers=streams.servers)) as producer:
+        newer = json.dumps({"version": 2, "outputs": []}).encode()
+        producer.send(decisions, key=key, value=newer, partition=0).get(30)
+        with pytest.raises(TransactionError, match="none that a driver of this version writes"):
+            transactions.abort(streams.servers, found.id, f"x-{output}", decisions, fence=True)
+        producer.send(decisions, key=key, value=None, partition=0).get(30)
     transactions.abort(streams.servers, found.id, f"x-{output}", decisions, fence=True)
     with pytest.raises(eoskafka.FencedError, match="EOSKAFKA_DECISION_FENCED"):
         query.awaitTermination(QUERY_S)
