@@ -7,16 +7,19 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from eoskafka import _json
 from eoskafka.cluster.jars import java
 from eoskafka.errors import ConfigurationError, TransactionError
 from eoskafka.failures import class_of
 from eoskafka.session import jar_path
+
+_Read = TypeVar("_Read")
 
 _PROGRAM = "io.eoskafka.decision.ResolveJob"
 
@@ -104,19 +107,24 @@ def resolve_checkpoint(
         {"checkpoint": checkpoint, "acceptLoss": accept_loss, "options": dict(options)},
         f"the checkpoint {checkpoint}",
     )
-    return tuple(
-        Settled(write["name"], None, error=write["error"])
-        if "error" in write
-        else Settled(
-            name=write["name"],
-            outcome=Outcome(write["outcome"]),
-            epoch=write["epoch"],
-            committed=write["committed"],
-            lost=write["lost"],
-            missing=write["missing"],
-            accepted=write["accepted"],
-        )
-        for write in answer["writes"]
+    return _writes(answer)
+
+
+def _writes(answer: dict[str, Any]) -> tuple[Settled, ...]:
+    return _read(lambda: tuple(map(_settled, answer["writes"])), answer)
+
+
+def _settled(write: dict[str, Any]) -> Settled:
+    if "error" in write:
+        return Settled(_text(write["name"]), None, error=_text(write["error"]))
+    return Settled(
+        name=_text(write["name"]),
+        outcome=Outcome(write["outcome"]),
+        epoch=_number(write["epoch"]),
+        committed=_number(write["committed"]),
+        lost=_number(write["lost"]),
+        missing=_text(write["missing"]),
+        accepted=_flag(write["accepted"]),
     )
 
 
@@ -149,8 +157,18 @@ def resolve(
     else:
         asked["options"] = {**options, "writeId": write_id}
     answer = _ask(asked, f"'{write_id}'")
-    return Resolution(
-        Outcome(answer["outcome"]), answer["committed"], answer["lost"], answer["forgotten"]
+    return _resolution(answer)
+
+
+def _resolution(answer: dict[str, Any]) -> Resolution:
+    return _read(
+        lambda: Resolution(
+            Outcome(answer["outcome"]),
+            _number(answer["committed"]),
+            _number(answer["lost"]),
+            _flag(answer["forgotten"]),
+        ),
+        answer,
     )
 
 
@@ -171,17 +189,57 @@ def _ask(asked: Mapping[str, object], what: str) -> dict[str, Any]:
     done = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, check=False
     )
+    return _answer(done.stdout, done.stderr, what)
+
+
+def _answer(out: str, err: str, what: str) -> dict[str, Any]:
     try:
-        answer = json.loads(done.stdout.splitlines()[-1])
+        answer = _json.parse(out.splitlines()[-1])
     except (IndexError, ValueError):
-        last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+        last = (out + err).strip().rpartition("\n")[2]
         raise TransactionError(
             f"it is not known whether {what} is settled: {last}. Repeat the command"
         ) from None
     if not isinstance(answer, dict):
-        raise TransactionError(f"the connector's answer on {what} cannot be read: {answer}")
+        raise _unreadable(answer)
     if "error" in answer:
-        if answer["condition"]:
-            raise class_of(answer["condition"])(answer["error"], answer["condition"])
-        raise TransactionError(answer["error"])
+        error, condition = _read(
+            lambda: (_text(answer["error"]), _text(answer["condition"])), answer
+        )
+        if condition:
+            raise _read(lambda: class_of(condition), answer)(error, condition)
+        raise TransactionError(error)
     return answer
+
+
+def _read(read: Callable[[], _Read], answer: object) -> _Read:
+    """What an answer says, if it is one of the program in this package's jar."""
+    try:
+        return read()
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _unreadable(answer) from None
+
+
+def _unreadable(answer: object) -> TransactionError:
+    return TransactionError(
+        f"the connector's answer cannot be read, so what is settled is not known: {answer!r:.200}. "
+        "Check that EOSKAFKA_JAR is the jar of this version, and repeat the command"
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(value)
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
