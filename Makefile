@@ -1,8 +1,8 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all model chaos handover migration registration start-time bench \
-	soak real-time-chaos real-time-soak mutations check clean docs
+.PHONY: help build demo test test-all fuzz model mutations corpus chaos handover migration registration \
+	start-time bench soak real-time-chaos real-time-soak check clean docs
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -51,6 +51,12 @@ bench: build ## every benchmark (three hours), and the tables and plots made fro
 	$(BENCH) scale $(INTO)/scale.json
 	$(BENCH) epoch $(INTO)/epoch.json
 	$(BIN)/python docs/make_benchmarks.py
+
+fuzz: build ## a million inputs for each reader of what others could have written (half an hour)
+	mkdir -p build
+	$(MVN) -pl connector test -Dgroups=reader -Deoskafka.tries=1000000 \
+		-Deoskafka.corpus=$(CURDIR)/build/fuzz-corpus.jsonl
+	PYTHONPATH=tests $(BIN)/python -m fuzz --corpus build/fuzz-corpus.jsonl
 
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py

@@ -17,7 +17,10 @@ import io.eoskafka.foreign.ForeignInput;
 import io.eoskafka.group.Identity;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalId;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -41,6 +44,8 @@ import org.apache.kafka.common.TopicPartition;
 /** Whatever is in the decision topic, a start believes what a driver of its query has written. */
 class DecisionEntriesPropertyTest {
   private static final ObjectMapper JSON = new ObjectMapper();
+
+  private static final Path CORPUS = Path.of("..", "..", "tests", "unit", "foreign_corpus.jsonl");
 
   private static final String OWNER = Identity.digest("ours");
   private static final String OTHER = Identity.digest("another's");
@@ -122,6 +127,29 @@ class DecisionEntriesPropertyTest {
                     decision -> requireOwn(decision, log.prefix(), found.run(), log.partitions())));
     Corpus.add(
         "entries", corpus(log), read.map(DecisionEntriesPropertyTest::corpus).orElse("refused"));
+  }
+
+  /** Python reads the same file. */
+  @Example
+  void theSharedCorpusIsReadAsItSays() throws IOException {
+    for (String line : Files.readAllLines(CORPUS)) {
+      JsonNode node = JSON.readTree(line);
+      if (!node.get(0).asText().equals("entries")) {
+        continue;
+      }
+      JsonNode given = node.get(1);
+      List<Map.Entry<String, Optional<String>>> entries = new ArrayList<>();
+      given
+          .get(3)
+          .forEach(
+              entry ->
+                  entries.add(
+                      Map.entry(
+                          entry.get(0).asText(), Optional.ofNullable(entry.get(1).textValue()))));
+      Log log = new Log(given.get(1).asText(), given.get(2).asInt(), entries);
+      Object read = log.result().map(DecisionEntriesPropertyTest::corpus).orElse("refused");
+      assertThat(JSON.readTree(JSON.writeValueAsString(read))).as(line).isEqualTo(node.get(2));
+    }
   }
 
   private static Object corpus(Log log) {

@@ -1,0 +1,9 @@
+"""What others could have written where eoskafka reads.
+
+| file           | holds                                                                          |
+|----------------|--------------------------------------------------------------------------------|
+| `inputs.py`    | noise, and valid texts with faults in them; `foreign/ForeignInput.java` in Java |
+| `readers.py`   | what has to hold for each reader, whatever its input                           |
+| `corpus.py`    | what the connector makes of its own inputs, asked of Python                    |
+| `__main__.py`  | `make fuzz`: a million inputs for each reader                                  |
+"""
