@@ -7,6 +7,7 @@ makes nothing count as written.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -57,7 +58,7 @@ def last_decision(job: Job) -> tuple[int, bytes, Entry]:
     return found[-1].partition, found[-1].key, json.loads(found[-1].value)
 
 
-def put(job: Job, partition: int, key: bytes, value: bytes) -> None:
+def put(job: Job, partition: int, key: bytes, value: bytes | None) -> None:
     with closing(KafkaProducer(bootstrap_servers=job.streams.servers)) as producer:
         producer.send(topic_of(job), key=key, value=value, partition=partition).get(30)
 
@@ -151,6 +152,23 @@ def test_an_entry_that_is_no_decision_is_named(
     assert "[EOSKAFKA_DECISION_UNREADABLE]" in error, error
     assert problem in error, error
     assert key.decode().rpartition(":")[0] in error, error
+
+
+def test_an_entry_that_is_removed_as_its_error_says_stops_no_start(job: Job) -> None:
+    job.streams.run(in_epochs(job))
+    partition, key, _ = last_decision(job)
+    owner = key.split(b":")[1].decode()
+    put(job, partition, f"decision:{owner}:0".encode(), b"nobody's")
+    put(job, partition, f"decision:{owner}:x:0".encode(), b"nobody's")
+    job.send(10)
+    for _ in range(2):
+        error = job.streams.failure(in_epochs(job))
+        assert "[EOSKAFKA_DECISION_UNREADABLE]" in error, error
+        named = re.search(r"an entry with the key (\S+) ", error)
+        assert named, error
+        put(job, partition, named[1].encode(), None)
+    job.streams.run(in_epochs(job))
+    assert job.written() == [*range(11)]
 
 
 def test_a_strangers_id_that_ends_like_ours_stops_no_start(job: Job) -> None:
