@@ -114,3 +114,24 @@ def test_the_lists_are_enough_for_their_scope(guarded: Streams, scope: str) -> N
     finally:
         open_to_all(guarded)
     assert guarded.numbers(output) == list(range(20))
+
+
+def test_rights_on_less_than_the_prefix_are_enough_for_what_they_cover(guarded: Streams) -> None:
+    topic, output, prefix = guarded.topic(records=20), guarded.topic(), guarded.group()
+    given = rules(
+        "acls-task-scope.sh",
+        INPUT=topic,
+        OUTPUT=output,
+        GROUP=prefix,
+        # Of the names that this query's producers have, and not of every one with its prefix.
+        TRANSACTIONAL_ID_PREFIX=f"{prefix}-{prefix}",
+    )
+    rows = kv(guarded.source(topic, {"groupIdPrefix": prefix}))
+    options = {"transactionScope": "task", "transactionalIdPrefix": prefix}
+    try:
+        guarded.admin.create_acls(given)
+        close_to_all(guarded)
+        guarded.run(guarded.sink(rows, output, guarded.checkpoint(), options))
+    finally:
+        open_to_all(guarded)
+    assert guarded.numbers(output) == list(range(20))

@@ -313,6 +313,11 @@ public final class ClientSettings implements Serializable {
     return Duration.ofMillis(number(ProducerConfig.MAX_BLOCK_MS_CONFIG, 60_000));
   }
 
+  /** How long what is asked of a cluster may take. */
+  public Duration apiTimeout() {
+    return Duration.ofMillis(number(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, 60_000));
+  }
+
   public Map<String, Object> admin(String clientId) {
     Map<String, Object> config = new HashMap<>();
     // A stable fetch waits for transaction markers, which take some tens of milliseconds.
@@ -339,14 +344,14 @@ public final class ClientSettings implements Serializable {
   }
 
   /**
-   * As {@link #admin}, for what a query leaves in order when it ends: whoever stops it does not
-   * wait long for brokers that do not answer.
+   * The same for what a query leaves in order when it ends: whoever stops it does not wait long for
+   * brokers that do not answer.
    */
-  public Map<String, Object> closingAdmin(String clientId) {
-    Map<String, Object> config = admin(clientId);
-    config.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, CLOSING_MS / 2);
-    config.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, CLOSING_MS);
-    return config;
+  public ClientSettings closing() {
+    ClientSettings other = forPartitions(outputPartitions);
+    other.given.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, Integer.toString(CLOSING_MS / 2));
+    other.given.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, Integer.toString(CLOSING_MS));
+    return other;
   }
 
   @Override

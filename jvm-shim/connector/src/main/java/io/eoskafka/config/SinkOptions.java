@@ -38,6 +38,9 @@ public record SinkOptions(
   /** Where decisions are, unless the user says otherwise. */
   public static final String DEFAULT_DECISION_TOPIC = "__eoskafka_decisions";
 
+  /** What transactional ids begin with, unless the user says otherwise. */
+  public static final String DEFAULT_TRANSACTIONAL_ID_PREFIX = "eoskafka";
+
   /** What a user may ask for. */
   public enum TransactionScope {
     AUTO,
@@ -68,7 +71,7 @@ public record SinkOptions(
             values
                 .choice("transactionScope", "auto", "auto", "task", "epoch")
                 .toUpperCase(Locale.ROOT));
-    String prefix = options.getOrDefault("transactionalIdPrefix", "eoskafka");
+    String prefix = options.getOrDefault("transactionalIdPrefix", DEFAULT_TRANSACTIONAL_ID_PREFIX);
     if (prefix.isBlank()) {
       throw values.invalid("transactionalIdPrefix", "what is not empty");
     }

@@ -60,6 +60,7 @@ public final class EpochSession {
   private final Admin admin;
   private final SinkIdentity identity;
   private final DecisionTopic topic;
+  private final OpenTransactions transactions;
   private final DecisionLog log;
   private final OutputTopics outputs;
   private final int transactionTimeoutMs;
@@ -84,6 +85,7 @@ public final class EpochSession {
     this.options = options;
     this.admin = admin;
     ClientSettings client = options.client();
+    transactions = new OpenTransactions(admin, client, options.transactionalIdPrefix());
     String cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
     Optional<SinkIdentity> kept = owner.kept();
     if (kept.isPresent()) {
@@ -127,7 +129,7 @@ public final class EpochSession {
             decisionTimeoutMs(),
             owner.isJob() ? 0 : topic.decisionPartition(identity.id()),
             kept.isPresent(),
-            () -> OpenTransactions.highestRun(admin, identity.id()));
+            () -> transactions.highestRun(identity.id()));
   }
 
   private void requireKept(String what, String kept, String now) {
@@ -252,9 +254,9 @@ public final class EpochSession {
   public void close() {
     if (forbidDecisions()) {
       try {
-        Map<String, Object> soon = options.client().closingAdmin("eoskafka-driver-epochs");
-        try (Admin closing = Admin.create(soon)) {
-          endWriters(closing, true);
+        ClientSettings soon = options.client().closing();
+        try (Admin closing = Admin.create(soon.admin("eoskafka-driver-epochs"))) {
+          endWriters(new OpenTransactions(closing, soon, options.transactionalIdPrefix()), true);
         }
       } catch (RuntimeException e) {
         LOG.warn("Transactions of lost attempts stay open until the next start", e);
@@ -309,12 +311,11 @@ public final class EpochSession {
         isFormerLogged = isLogged;
       }
     }
-    OpenTransactions.endWriters(admin, identity.id(), run -> run < log.run(), true, decided);
+    transactions.endWriters(identity.id(), run -> run < log.run(), true, decided);
     if (log.isClaimed()) {
       // Attempts of the last run may yet begin. Not of all runs: ids that are initialised at each
       // start would never expire.
-      OpenTransactions.endWriters(
-          admin, identity.id(), run -> run == log.run() - 1, false, decided);
+      transactions.endWriters(identity.id(), run -> run == log.run() - 1, false, decided);
     }
   }
 
@@ -514,20 +515,16 @@ public final class EpochSession {
    *     have its transactional id
    */
   void endWriters(boolean attemptsLeft) {
-    endWriters(admin, attemptsLeft);
+    endWriters(transactions, attemptsLeft);
   }
 
-  private void endWriters(Admin by, boolean attemptsLeft) {
+  private void endWriters(OpenTransactions by, boolean attemptsLeft) {
     if (attemptsLeft) {
       generation++;
     }
     // A run without forerunners in this topic knows nothing of others: they may be decided.
-    OpenTransactions.endWriters(
-        by,
-        identity.id(),
-        run -> run == log.run() || !log.isNew() && run < log.run(),
-        true,
-        Set.of());
+    by.endWriters(
+        identity.id(), run -> run == log.run() || !log.isNew() && run < log.run(), true, Set.of());
   }
 
   boolean isJob() {

@@ -82,6 +82,8 @@ final class GroupProgress {
   private GroupOffsets offsets;
   private Membership member;
   private EpochSession epochs;
+  private String transactionalIdPrefix;
+  private OpenTransactions transactions;
   private Membership.Ownership ownership;
   private boolean groupIsTheTruth;
   private String sinkCluster;
@@ -170,6 +172,11 @@ final class GroupProgress {
     offsets = new GroupOffsets(admin, identity.group());
     long othersUntil = groupIsTheTruth ? othersUntil(sparkStart, query) : -1;
     topicIds = discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet());
+    transactionalIdPrefix =
+        groupIsTheTruth
+            ? query.sinkOptions().transactionalIdPrefix()
+            : SinkOptions.DEFAULT_TRANSACTIONAL_ID_PREFIX;
+    transactions = new OpenTransactions(admin, options.client(), transactionalIdPrefix);
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     if (topicIds.isEmpty()) {
       throw EosKafkaException.of(
@@ -312,14 +319,9 @@ final class GroupProgress {
 
   private SharedMember sharedMember() {
     release = members().next(options.isHandover());
-    gone = new GoneDrivers(admin, identity.sharedId(), () -> members().sharedDrivers());
+    gone = new GoneDrivers(transactions, identity.sharedId(), () -> members().sharedDrivers());
     return new SharedMember(
-        options.client(),
-        identity,
-        admin,
-        release,
-        ids -> OpenTransactions.fence(admin, ids),
-        gone::endSeen);
+        options.client(), identity, admin, release, transactions::fence, gone::endSeen);
   }
 
   /** In a shared group the group alone is the truth: whoever owns a partition next has no log. */
@@ -614,10 +616,10 @@ final class GroupProgress {
     long deadline = System.nanoTime() + STABLE_TIMEOUT.toNanos();
     while (true) {
       if (own) {
-        OpenTransactions.end(admin, identity.producers());
+        transactions.end(identity.producers());
         if (identity.isShared()) {
           // Of the time when the checkpoint had its group for itself.
-          OpenTransactions.end(admin, identity.exclusiveId());
+          transactions.end(identity.exclusiveId());
         }
       }
       if (identity.isShared()) {
@@ -1156,10 +1158,10 @@ final class GroupProgress {
 
   /** Not another driver's: it has ended ours when it started. */
   private void endBatch() {
-    Map<String, Object> soon = options.client().closingAdmin("eoskafka-driver-" + run);
-    try (Admin closing = Admin.create(soon)) {
+    ClientSettings soon = options.client().closing();
+    try (Admin closing = Admin.create(soon.admin("eoskafka-driver-" + run))) {
       if (!member.isTakenOver(new GroupMembers(closing, identity.group()))) {
-        OpenTransactions.end(closing, identity.producers());
+        new OpenTransactions(closing, soon, transactionalIdPrefix).end(identity.producers());
       }
     }
   }

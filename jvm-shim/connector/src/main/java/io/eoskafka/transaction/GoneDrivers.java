@@ -4,8 +4,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Supplier;
-import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.admin.TransactionState;
 
 /** Ends what drivers of a shared group have left that are no longer in it. */
@@ -20,7 +18,7 @@ public final class GoneDrivers {
           TransactionState.COMPLETE_COMMIT,
           TransactionState.COMPLETE_ABORT);
 
-  private final Admin admin;
+  private final OpenTransactions transactions;
   private final String sharedId;
   private final Supplier<Set<String>> present;
 
@@ -31,8 +29,9 @@ public final class GoneDrivers {
    * @param sharedId see {@link io.eoskafka.group.Identity#sharedId}
    * @param present tells the checkpoint ids of the drivers that are in the group
    */
-  public GoneDrivers(Admin admin, String sharedId, Supplier<Set<String>> present) {
-    this.admin = admin;
+  public GoneDrivers(
+      OpenTransactions transactions, String sharedId, Supplier<Set<String>> present) {
+    this.transactions = transactions;
     this.sharedId = sharedId;
     this.present = present;
   }
@@ -43,7 +42,7 @@ public final class GoneDrivers {
     if (!open.isEmpty()) {
       // Asked afterwards, so that one that has just come back is not taken for gone.
       Set<String> there = present.get();
-      fence(open.stream().filter(id -> !there.contains(driver(id))).toList());
+      transactions.fence(open.stream().filter(id -> !there.contains(driver(id))).toList());
     }
   }
 
@@ -63,24 +62,18 @@ public final class GoneDrivers {
     if (!gone.isEmpty()) {
       List<String> idle = list(OPEN_OR_IDLE);
       gone.removeAll(present.get());
-      fence(idle.stream().filter(id -> gone.contains(driver(id))).toList());
+      transactions.fence(idle.stream().filter(id -> gone.contains(driver(id))).toList());
       seen.removeAll(gone);
     }
   }
 
   private List<String> list(Set<TransactionState> states) {
-    return OpenTransactions.list(admin, TransactionalId.brokerPatternOfShared(sharedId), states)
-        .stream()
-        .map(TransactionListing::transactionalId)
+    return transactions.list(TransactionalId.brokerPatternOfShared(sharedId), states).stream()
         .filter(id -> TransactionalId.driverOf(id, sharedId).isPresent())
         .toList();
   }
 
   private String driver(String transactionalId) {
     return TransactionalId.driverOf(transactionalId, sharedId).orElseThrow();
-  }
-
-  private void fence(List<String> ids) {
-    OpenTransactions.fence(admin, ids);
   }
 }

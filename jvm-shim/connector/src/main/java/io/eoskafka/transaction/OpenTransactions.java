@@ -1,18 +1,16 @@
 package io.eoskafka.transaction;
 
+import io.eoskafka.config.ClientSettings;
 import io.eoskafka.wire.KafkaCalls;
-import java.util.Collection;
+import io.eoskafka.wire.TransactionLists;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.LongPredicate;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.FinalizedVersionRange;
-import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.TransactionDescription;
-import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.admin.TransactionState;
-import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -22,7 +20,17 @@ public final class OpenTransactions {
 
   private static final int IDS_PER_CALL = 500;
 
-  private OpenTransactions() {}
+  private final Admin admin;
+  private final TransactionLists lists;
+
+  /**
+   * @param admin of the cluster, with the same settings
+   * @param prefix of transactional ids that this user has rights on
+   */
+  public OpenTransactions(Admin admin, ClientSettings settings, String prefix) {
+    this.admin = admin;
+    this.lists = new TransactionLists(admin, settings, prefix);
+  }
 
   /**
    * Aborts every open transaction of a driver's task-scope producers and fences the producers
@@ -31,11 +39,9 @@ public final class OpenTransactions {
    *
    * @param producers see {@link io.eoskafka.group.Identity#producers}
    */
-  public static void end(Admin admin, String producers) {
+  public void end(String producers) {
     fence(
-        admin,
-        list(admin, TransactionalId.brokerPattern(producers), Set.of()).stream()
-            .map(TransactionListing::transactionalId)
+        list(TransactionalId.brokerPattern(producers), Set.of()).stream()
             .filter(id -> TransactionalId.isOf(id, producers))
             .toList());
   }
@@ -47,16 +53,12 @@ public final class OpenTransactions {
    * @param onlyOpen whether producers without an open transaction are left alone
    * @param but ids that are left alone
    */
-  public static void endWriters(
-      Admin admin, String queryId, LongPredicate runs, boolean onlyOpen, Set<String> but) {
+  public void endWriters(String queryId, LongPredicate runs, boolean onlyOpen, Set<String> but) {
     fence(
-        admin,
         list(
-                admin,
                 TransactionalId.brokerPatternOfWriters(queryId),
                 onlyOpen ? Set.of(TransactionState.ONGOING) : Set.of())
             .stream()
-            .map(TransactionListing::transactionalId)
             .filter(id -> !but.contains(id))
             .filter(
                 id -> {
@@ -67,16 +69,16 @@ public final class OpenTransactions {
   }
 
   /** The highest run of a query's writers that the brokers know, or -1. */
-  public static long highestRun(Admin admin, String queryId) {
-    return list(admin, TransactionalId.brokerPatternOfWriters(queryId), Set.of()).stream()
-        .map(listed -> TransactionalId.runOfWriter(listed.transactionalId(), queryId))
+  public long highestRun(String queryId) {
+    return list(TransactionalId.brokerPatternOfWriters(queryId), Set.of()).stream()
+        .map(id -> TransactionalId.runOfWriter(id, queryId))
         .flatMapToLong(OptionalLong::stream)
         .max()
         .orElse(-1);
   }
 
   /** Aborts the open transactions of these ids, and fences their producers. */
-  public static void fence(Admin admin, List<String> ids) {
+  public void fence(List<String> ids) {
     if (ids.isEmpty()) {
       return;
     }
@@ -104,16 +106,7 @@ public final class OpenTransactions {
         version != null && version.maxVersionLevel() >= 2);
   }
 
-  static Collection<TransactionListing> list(
-      Admin admin, String pattern, Set<TransactionState> states) {
-    ListTransactionsOptions options = new ListTransactionsOptions().filterStates(states);
-    try {
-      return KafkaCalls.get(
-          admin.listTransactions(options.filterOnTransactionalIdPattern(pattern)).all());
-    } catch (UnsupportedVersionException e) {
-      // Brokers before 4.1 have no filter by name (KIP-1152).
-      return KafkaCalls.get(
-          admin.listTransactions(new ListTransactionsOptions().filterStates(states)).all());
-    }
+  Set<String> list(String pattern, Set<TransactionState> states) {
+    return lists.list(pattern, states);
   }
 }
