@@ -101,6 +101,37 @@ def test_a_batch_write_that_would_replace_a_topic(streams: Streams) -> None:
     assert streams.values(output) == []
 
 
+# ---- files of the checkpoint
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "sources/0/0",
+        "sources/0/eoskafka-identity.json",
+        "sources/0/eoskafka-topic-ids.json",
+        "eoskafka-sink.json",
+    ],
+)
+def test_a_file_that_is_not_as_it_was_written_is_refused(job: Job, file: str) -> None:
+    job.streams.run(in_epochs(job))
+    job.send(10)
+    place = job.checkpoint / file
+    kept = place.read_bytes()
+    # Hadoop's own, of the former text.
+    place.with_name(f".{place.name}.crc").unlink(missing_ok=True)
+    # The first is what a host leaves that went down before the file was on its disk.
+    for damaged in (b"", b"null", b"[]", b"{}", kept[: len(kept) // 2]):
+        place.write_bytes(damaged)
+        error = job.streams.failure(in_epochs(job))
+        assert "[EOSKAFKA_CHECKPOINT_UNREADABLE]" in error, (damaged, error)
+        assert file in error
+    assert job.written() == [*range(10)]
+    place.write_bytes(kept)
+    job.streams.run(in_epochs(job))
+    assert job.written() == [*range(11)]
+
+
 # ---- records
 
 

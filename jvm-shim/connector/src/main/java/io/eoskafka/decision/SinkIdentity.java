@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Identity;
 import io.eoskafka.query.CheckpointFolder;
-import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -31,21 +30,10 @@ record SinkIdentity(
    * @throws EosKafkaException {@code EOSKAFKA_CHECKPOINT_UNREADABLE}
    */
   static Optional<SinkIdentity> read(CheckpointFolder checkpoint, String file) {
-    return checkpoint
-        .read(file)
-        .map(
-            text -> {
-              try {
-                return parse(text);
-              } catch (IllegalArgumentException e) {
-                throw EosKafkaException.of(
-                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", checkpoint.nameOf(file)), e);
-              }
-            });
+    return checkpoint.readJson(file, SinkIdentity::parse);
   }
 
-  private static SinkIdentity parse(String text) {
-    JsonNode node = Entry.parse(text);
+  private static SinkIdentity parse(JsonNode node) {
     Entry.number(node, "version", DecisionTopic.VERSION, DecisionTopic.VERSION);
     String id = Entry.text(node, "id");
     Entry.require(id.matches(Identity.DIGEST_PATTERN), "'" + id + "' is no id");

@@ -1,12 +1,19 @@
 package io.eoskafka.query;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.eoskafka.config.EosKafkaException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -17,6 +24,9 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 public final class CheckpointFolder {
   /** A number that fits a long. */
   private static final String BATCH = "\\d{1,18}";
+
+  private static final ObjectMapper JSON =
+      new ObjectMapper().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
 
   private final Path folder;
   private final CheckpointFileManager files;
@@ -44,6 +54,33 @@ public final class CheckpointFolder {
     } catch (Exception e) {
       throw failed(path, e);
     }
+  }
+
+  /**
+   * What a JSON file says.
+   *
+   * @param form takes the file's content apart; what it does not find there makes the file one that
+   *     is refused
+   * @throws EosKafkaException {@code EOSKAFKA_CHECKPOINT_UNREADABLE}, also for an empty file, which
+   *     a host may leave that goes down as it is written
+   */
+  public <T> Optional<T> readJson(String file, Function<JsonNode, T> form) {
+    return read(file)
+        .map(
+            text -> {
+              try {
+                return form.apply(JSON.readTree(text));
+              } catch (JsonProcessingException
+                  | IllegalArgumentException
+                  | NullPointerException e) {
+                throw unreadable(file, e);
+              }
+            });
+  }
+
+  public EosKafkaException unreadable(String file, Exception cause) {
+    return EosKafkaException.of(
+        "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", nameOf(file)), cause);
   }
 
   /** Puts a file in place, over one that was there. */

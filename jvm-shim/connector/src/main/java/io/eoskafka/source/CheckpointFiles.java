@@ -3,12 +3,11 @@ package io.eoskafka.source;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.Identity;
 import io.eoskafka.query.CheckpointFolder;
-import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
@@ -50,26 +49,18 @@ final class CheckpointFiles {
   }
 
   Optional<Identity> readIdentity() {
-    return folder
-        .read(IDENTITY)
-        .map(
-            text -> {
-              try {
-                JsonNode node = JSON.readTree(text);
-                if (node.path("version").asInt() != 1) {
-                  throw EosKafkaException.of(
-                      "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(IDENTITY)));
-                }
-                return new Identity(
-                    node.get("group").asText(),
-                    node.get("instanceId").asText(),
-                    node.get("checkpointId").asText(),
-                    node.path("shared").asBoolean());
-              } catch (IOException | NullPointerException e) {
-                throw EosKafkaException.of(
-                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(IDENTITY)), e);
-              }
-            });
+    return folder.readJson(
+        IDENTITY,
+        node -> {
+          if (node.path("version").asInt() != 1) {
+            throw new IllegalArgumentException("not of this version: " + node);
+          }
+          return new Identity(
+              Objects.requireNonNull(node.path("group").textValue()),
+              Objects.requireNonNull(node.path("instanceId").textValue()),
+              Objects.requireNonNull(node.path("checkpointId").textValue()),
+              node.path("shared").asBoolean());
+        });
   }
 
   void writeIdentity(Identity identity) {
@@ -84,25 +75,25 @@ final class CheckpointFiles {
             .toString());
   }
 
-  /** For each partition its topic's id when it was last planned. */
+  /**
+   * For each partition its topic's id when it was last planned; the file is kept with the first.
+   */
   Map<TopicPartition, String> readTopicIds() {
+    return folder.readJson(TOPIC_IDS, CheckpointFiles::topicIds).orElse(Map.of());
+  }
+
+  private static Map<TopicPartition, String> topicIds(JsonNode topics) {
     Map<TopicPartition, String> ids = new HashMap<>();
-    folder
-        .read(TOPIC_IDS)
-        .ifPresent(
-            text -> {
-              try {
-                for (Map.Entry<String, JsonNode> topic : JSON.readTree(text).properties()) {
-                  for (Map.Entry<String, JsonNode> id : topic.getValue().properties()) {
-                    int partition = Integer.parseInt(id.getKey());
-                    ids.put(new TopicPartition(topic.getKey(), partition), id.getValue().asText());
-                  }
-                }
-              } catch (IOException | NumberFormatException e) {
-                throw EosKafkaException.of(
-                    "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(TOPIC_IDS)), e);
-              }
-            });
+    for (Map.Entry<String, JsonNode> topic : topics.properties()) {
+      for (Map.Entry<String, JsonNode> id : topic.getValue().properties()) {
+        ids.put(
+            new TopicPartition(topic.getKey(), Integer.parseInt(id.getKey())),
+            Objects.requireNonNull(id.getValue().textValue()));
+      }
+    }
+    if (ids.isEmpty()) {
+      throw new IllegalArgumentException("no topics: " + topics);
+    }
     return ids;
   }
 
@@ -134,7 +125,11 @@ final class CheckpointFiles {
 
   /** Which run has started last with this checkpoint, in a shared group. */
   Optional<String> readRun() {
-    return folder.read(RUN);
+    Optional<String> text = folder.read(RUN);
+    if (text.isPresent() && text.get().isBlank()) {
+      throw folder.unreadable(RUN, null);
+    }
+    return text;
   }
 
   void writeRun(String run) {
@@ -149,8 +144,7 @@ final class CheckpointFiles {
           ? OptionalLong.empty()
           : OptionalLong.of(Long.parseLong(text.get().trim()));
     } catch (NumberFormatException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", folder.nameOf(TAKEN_OVER)), e);
+      throw folder.unreadable(TAKEN_OVER, e);
     }
   }
 
@@ -166,9 +160,7 @@ final class CheckpointFiles {
               int line = text.indexOf('\n');
               // A zero byte and a version line come before the JSON (SPARK-19517).
               if (line < 0 || !text.substring(0, line).replace("\0", "").equals("v1")) {
-                throw EosKafkaException.of(
-                    "EOSKAFKA_CHECKPOINT_UNREADABLE",
-                    Map.of("file", folder.nameOf(INITIAL_OFFSETS)));
+                throw folder.unreadable(INITIAL_OFFSETS, null);
               }
               return PartitionOffsets.parse(
                   text.substring(line + 1), folder.nameOf(INITIAL_OFFSETS));
