@@ -64,6 +64,9 @@ model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 mutations: build ## each rule taken out in turn, and its test that must then fail (resumable)
 	$(BIN)/python tests/mutations/run.py --resume
 
+corpus: build ## starts after a crash, with a former connector and with this one (resumable)
+	$(BIN)/python tests/corpus/run.py
+
 chaos: build ## half an hour of faults, and the report on them (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos
 
