@@ -138,6 +138,8 @@ class Entries:
 def _decision(parts: list[Any], own: str, last_run: int, partitions: int) -> Decision:
     run = _number(parts[0], "run", 1, last_run)
     epoch = _number(parts[0], "epoch", 0, _MAX_NUMBER)
+    if "previous" in parts[0]:
+        _number(parts[0], "previous", -1, _MAX_NUMBER)
     outputs: list[Any] = []
     for number, node in enumerate(parts):
         if (

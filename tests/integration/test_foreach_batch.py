@@ -238,6 +238,46 @@ def test_a_function_in_place_of_a_sink_does_not_write_a_decided_batch_again(
     assert keys(flow, flow.output) == batches(0, 1)
 
 
+def test_a_former_name_is_a_new_one_in_the_batch_that_another_name_has_decided(
+    streams: Streams,
+) -> None:
+    output, checkpoint = streams.topic(), streams.checkpoint()
+
+    def named(name: str) -> Function:
+        return lambda batch, _: save(streams, batch, output, writeId=name)
+
+    run_rate(streams, checkpoint, named("b"))
+    run_rate(streams, checkpoint, named("a"))
+    forget_last_batch(checkpoint)
+    with pytest.raises(Exception, match="EOSKAFKA_WRITE_RENAMED"):
+        run_rate(streams, checkpoint, named("b"))
+    run_rate(streams, checkpoint, named("a"))
+    written = streams.numbers(output)
+    assert written == [*range(len(written))]
+
+
+def test_two_writes_of_a_function_may_come_in_another_order(streams: Streams) -> None:
+    left, right = streams.topic(), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def writes(*topics: str) -> Function:
+        def write(batch: DataFrame, _: int) -> None:
+            for topic in topics:
+                save(streams, batch, topic, writeId=topic)
+            if len(topics) == 1:
+                raise RuntimeError("before the other one")
+
+        return write
+
+    run_rate(streams, checkpoint, writes(left, right))
+    with pytest.raises(Exception, match="before the other one"):
+        run_rate(streams, checkpoint, writes(left))
+    run_rate(streams, checkpoint, writes(right, left))
+    written = streams.numbers(left)
+    assert written == [*range(len(written))]
+    assert streams.numbers(right) == written
+
+
 def test_two_writes_on_two_threads_start_again(streams: Streams) -> None:
     left, right = streams.topic(), streams.topic()
     checkpoint = streams.checkpoint()

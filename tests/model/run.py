@@ -75,6 +75,8 @@ class Result:
 
 SMALL_TASK = ("FIRST=1", "SECOND=2")
 SMALL_EPOCH = ("FIRST=2", "SECOND=2")
+FOREACH = ("RUNS=2", "TIMEOUTS=0")
+LATE_FOREACH = ("RUNS=2", "TIMEOUTS=1")
 SMALL_SHARED = ("GENERATIONS=2", "ATTEMPTS=2")
 BACK_AND_FORTH = ("GENERATIONS=5", "ATTEMPTS=1", "EXPULSIONS=0")
 
@@ -87,6 +89,8 @@ WHOLE = [
     Search("task_scope", ("PARTS=1", "FIRST=1", "SECOND=3")),
     Search("epoch_scope", ("FIRST=2", "SECOND=3")),
     Search("epoch_scope", ("FIRST=2", "SECOND=2", "TIMEOUTS=2")),
+    Search("foreach_batch", FOREACH),
+    Search("foreach_batch", LATE_FOREACH),
     Search("shared_scope", SMALL_SHARED),
     Search("shared_scope", ("GENERATIONS=3", "ATTEMPTS=2", "EXPULSIONS=0")),
     Search("shared_scope", BACK_AND_FORTH),
@@ -122,6 +126,23 @@ EPOCH_RULES = {
     "NO_HEAL": "6.5: a decided transaction that was aborted is noticed",
     "HEAL_UNSEEN": "6.5: aborted is what a reader does not find, not what is not open",
 }
+FOREACH_RULES = {
+    "LOGGED_IS_DONE": "R1: what is decided is rolled forward, whatever Spark has logged",
+    "ONLY_WHAT_IS_CALLED": "R2: a start settles every name that the checkpoint knows",
+    "NO_SHARED_FENCE": "R2: a run that a later one has fenced opens no further name",
+    "FENCED_LATE": "R2: nor does it write with what it found after it was fenced",
+    "RENAMED": "R3: a decided batch is not written under a name without a decision",
+    "SIBLING_BY_NAME": "R3: siblings are two names that have both written the batch before",
+    "THIS_BATCH_ONLY": "R3: a later decision of any name says that the batch was done, too",
+    "END_BY_ID": "R4: EndTxn is for the producer id and epoch that were prepared",
+    "HEAL_UNSEEN": "R4: lost is what a reader does not find, not what is not open",
+    "SPARED_BY_ID": "R4: only the decided transactions are spared, not their ids",
+    "ANOTHER_AFTER_UNSETTLED": "R5: no other name is written after an unsettled write",
+}
+LATE_FOREACH_RULES = {
+    "AFTER_A_FAILED_REPAIR": "R5: nor after a decided write that could not be repaired",
+    "LOST_IS_PASSED_OVER": "R6: a name that has lost a batch writes no other one",
+}
 SHARED_RULES = {
     "NO_GENERATION": "4: offsets carry the group's generation",
     "LEASE_UNCHECKED": "4: a fence is given only where the partition stayed",
@@ -146,6 +167,8 @@ SEARCHES = [
         for out, rule in PARTS_RULES.items()
     ),
     *(Search("epoch_scope", SMALL_EPOCH, out, rule) for out, rule in EPOCH_RULES.items()),
+    *(Search("foreach_batch", FOREACH, out, rule) for out, rule in FOREACH_RULES.items()),
+    *(Search("foreach_batch", LATE_FOREACH, out, rule) for out, rule in LATE_FOREACH_RULES.items()),
     *(Search("shared_scope", SMALL_SHARED, out, rule) for out, rule in SHARED_RULES.items()),
     *(Search("shared_scope", BACK_AND_FORTH, out, rule) for out, rule in TERM_RULES.items()),
 ]

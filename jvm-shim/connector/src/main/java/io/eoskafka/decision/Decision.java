@@ -26,12 +26,18 @@ import org.apache.kafka.common.TopicPartition;
  *
  * @param run the number of the run that decided it
  * @param epoch the micro-batch
+ * @param previous the one that its owner had decided before, or -1
  * @param plan what Spark had planned for it
  * @param outputs of its writers, by their number; those without rows too
  * @param sources by the id of each source's identity, what the epoch has read of it
  */
 public record Decision(
-    long run, long epoch, Plan plan, List<WriterOutput> outputs, Map<String, Input> sources) {
+    long run,
+    long epoch,
+    long previous,
+    Plan plan,
+    List<WriterOutput> outputs,
+    Map<String, Input> sources) {
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -80,6 +86,7 @@ public record Decision(
       node.put("version", DecisionTopic.VERSION);
       node.put("run", run).put("epoch", epoch).put("part", part).put("parts", parts);
       if (part == 0) {
+        node.put("previous", previous);
         node.putObject("plan").put("before", plan.before).put("of", plan.of);
         ObjectNode all = node.putObject("sources");
         sources.forEach(
@@ -156,6 +163,10 @@ public record Decision(
         new Decision(
             Entry.number(first, "run", 1, DecisionTopic.MAX_NUMBER),
             Entry.number(first, "epoch", 0, DecisionTopic.MAX_NUMBER),
+            // A former version did not say it.
+            first.has("previous")
+                ? Entry.number(first, "previous", -1, DecisionTopic.MAX_NUMBER)
+                : -1,
             new Plan(Entry.text(plan, "before"), Entry.text(plan, "of")),
             outputs,
             sources));

@@ -81,7 +81,10 @@ public final class EpochBatch {
     if (before == null) {
       Map<String, Decision.Input> inputs = new HashMap<>();
       sources.forEach(source -> inputs.put(source.identityId(), source.input()));
-      decide(new Decision(scope.run(), scope.epoch(), plan, outputs, inputs), outputs, sources);
+      decide(
+          new Decision(scope.run(), scope.epoch(), session.lastDecided(), plan, outputs, inputs),
+          outputs,
+          sources);
     } else if (lost.isEmpty()) {
       decided = true;
       if (!hasSameRows(outputs) && session.isJob()) {
@@ -136,7 +139,8 @@ public final class EpochBatch {
         merged.stream().filter(output -> lost.contains(output.writer())).toList();
     // The first decision has the offsets.
     decide(
-        new Decision(scope.run(), scope.epoch(), before.plan(), merged, before.sources()),
+        new Decision(
+            scope.run(), scope.epoch(), before.previous(), before.plan(), merged, before.sources()),
         written,
         List.of());
     LOG.warn("Epoch {}: the output of writers {} is written again", scope.epoch(), lost);
@@ -199,7 +203,12 @@ public final class EpochBatch {
       List<WriterOutput> half = written.subList(0, (written.size() + 1) / 2);
       session.rollForward(
           new Decision(
-              decision.run(), decision.epoch(), decision.plan(), half, decision.sources()));
+              decision.run(),
+              decision.epoch(),
+              decision.previous(),
+              decision.plan(),
+              half,
+              decision.sources()));
       FaultPoint.HALF_ROLLED_FORWARD.reach();
     }
     Set<Integer> missing = session.rollForward(decision);

@@ -193,16 +193,16 @@ public final class EpochSession {
    * Settles what former runs of an owner have left, for a run that may not write as this owner:
    * commits what they have decided and ends everything else.
    *
-   * @return the last epoch that was decided, or -1
+   * @return the last decision, if there is one
    */
-  static long settle(EpochOwner owner, SinkOptions options) {
+  static Optional<Decision> settle(EpochOwner owner, SinkOptions options) {
     EpochSession session = connect(owner, options);
     try {
       session.resolve();
       if (session.isFormerLogged) {
         LOG.error("{}", session.incomplete().getMessage());
       }
-      return session.lastDecided();
+      return session.log.last();
     } finally {
       session.disconnect();
     }
@@ -285,7 +285,7 @@ public final class EpochSession {
       // Nothing is known of writers that the brokers list under its id: they may be decided.
       return;
     }
-    // Ids of a decision that Spark has not logged: the next start may have to ask for them again.
+    // Ids whose coordinators shall answer the next start as they do now, if it has to ask again.
     Set<String> decided = Set.of();
     if (log.last().isPresent()) {
       Decision decision = log.last().get();
@@ -311,7 +311,7 @@ public final class EpochSession {
         isFormerLogged = isLogged;
       }
     }
-    transactions.endWriters(identity.id(), run -> run < log.run(), true, decided);
+    transactions.endWriters(identity.id(), run -> run < log.run(), true, Set.of());
     if (log.isClaimed()) {
       // Attempts of the last run may yet begin. Not of all runs: ids that are initialised at each
       // start would never expire.
@@ -472,7 +472,8 @@ public final class EpochSession {
             .map(output -> lost.contains(output.writer()) ? output.withoutTransaction() : output)
             .toList();
     log.decide(
-        new Decision(log.run(), former.epoch(), former.plan(), outputs, former.sources()),
+        new Decision(
+            log.run(), former.epoch(), former.previous(), former.plan(), outputs, former.sources()),
         () -> {},
         producer -> {});
     LOG.warn("Accepted as lost: {}", former.describe(lost));

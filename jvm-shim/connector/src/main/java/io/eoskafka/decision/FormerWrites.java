@@ -61,8 +61,9 @@ public final class FormerWrites {
   /** The files of owners that were there before this run wrote anything. */
   private final List<String> files;
 
-  /** By file: the last epoch that was decided, or -1. */
-  private final Map<String, CompletableFuture<Long>> settled = new ConcurrentHashMap<>();
+  /** By file: the last decision, if there is one. */
+  private final Map<String, CompletableFuture<Optional<Decision>>> settled =
+      new ConcurrentHashMap<>();
 
   /** The files of owners that this run writes as: to settle one would fence its session. */
   private final Set<String> opened = ConcurrentHashMap.newKeySet();
@@ -154,7 +155,7 @@ public final class FormerWrites {
                   : former);
     }
     long deadline = began + TimeUnit.MILLISECONDS.toNanos(START_WAIT_MS);
-    for (Map.Entry<String, CompletableFuture<Long>> write : settled.entrySet()) {
+    for (Map.Entry<String, CompletableFuture<Optional<Decision>>> write : settled.entrySet()) {
       try {
         write.getValue().get(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
       } catch (TimeoutException e) {
@@ -176,7 +177,7 @@ public final class FormerWrites {
   }
 
   /** Empty for an owner on another cluster, and for one whose file does not say enough. */
-  private Optional<CompletableFuture<Long>> begin(
+  private Optional<CompletableFuture<Optional<Decision>>> begin(
       String file, String cluster, ClientSettings client) {
     SinkIdentity kept;
     try {
@@ -261,7 +262,7 @@ public final class FormerWrites {
     // After its file is there: see the constructor.
     requireLastRun(batch);
     if (batch <= lastPlanned && !session.isDecided(batch)) {
-      boolean isKnown = files.contains(owner.file()) && session.lastDecided() >= batch - 1;
+      boolean isKnown = batch > 0 && session.lastDecided() >= batch - 1;
       requireNoOtherName(owner, isKnown, batch);
     }
     return session.begin(batch, options);
@@ -289,7 +290,7 @@ public final class FormerWrites {
   }
 
   /** What could not be settled, the session's own start tries again. */
-  private static void waitFor(CompletableFuture<Long> settlement) {
+  private static void waitFor(CompletableFuture<Optional<Decision>> settlement) {
     try {
       if (settlement != null) {
         settlement.get();
@@ -302,39 +303,45 @@ public final class FormerWrites {
   }
 
   private boolean mayBeDecided(String file, long batch) {
-    CompletableFuture<Long> settlement = settled.get(file);
+    CompletableFuture<Optional<Decision>> settlement = settled.get(file);
     return files.contains(file)
         && batch <= lastPlanned
         && (settlement == null
             || !settlement.isDone()
             || settlement.isCompletedExceptionally()
-            || settlement.join() == batch);
+            || epoch(settlement.join()) == batch);
+  }
+
+  private static long epoch(Optional<Decision> decision) {
+    return decision.map(Decision::epoch).orElse(-1L);
   }
 
   /**
-   * @param isKnown whether a former run has written the batch before as this owner: then it is no
-   *     other write of the function under a new name, but may be one that has taken the sink's
-   *     place
+   * @param isKnown whether a former run has written the batch before as this owner: if it has as
+   *     the other one, too, they are two writes of the function, and no new name of one
    */
   private void requireNoOtherName(EpochOwner owner, boolean isKnown, long batch) {
     for (String file : files) {
+      CompletableFuture<Optional<Decision>> settlement = settled.get(file);
+      if (file.equals(owner.file()) || settlement == null) {
+        // Without a settlement it is on a cluster that this run has not been to.
+        continue;
+      }
       boolean isOtherKind = EpochOwner.SINK_FILE.equals(file) != owner.isSink();
-      if (file.equals(owner.file())
-          || isKnown && !isOtherKind
-          || written.getOrDefault(file, -1L) == batch) {
-        continue;
-      }
-      CompletableFuture<Long> other = settled.get(file);
-      if (other == null) {
-        // On a cluster that this run has not been to.
-        continue;
-      }
       String state = "has taken effect";
       try {
-        if (other.get() != batch) {
+        Optional<Decision> other = settlement.get();
+        boolean isSibling =
+            isKnown && !isOtherKind && other.map(Decision::previous).orElse(-1L) == batch - 1;
+        boolean isWritten = isSibling || written.getOrDefault(file, -1L) == batch;
+        // A later batch was decided by a run that has done this one.
+        if (epoch(other) < batch || epoch(other) == batch && isWritten) {
           continue;
         }
       } catch (ExecutionException e) {
+        if (isKnown && !isOtherKind || written.getOrDefault(file, -1L) == batch) {
+          continue;
+        }
         state = "could not be settled (" + EosKafkaException.plain(e) + ")";
       } catch (InterruptedException e) {
         throw KafkaCalls.asJava(new InterruptException(e));

@@ -259,7 +259,12 @@ class DecisionEntriesPropertyTest {
     Decision decision = written.decision();
     Decision forged =
         new Decision(
-            decision.run(), decision.epoch(), decision.plan(), outputs, decision.sources());
+            decision.run(),
+            decision.epoch(),
+            decision.previous(),
+            decision.plan(),
+            outputs,
+            decision.sources());
     Log log = log(written.log().prefix(), written.log().partitions(), written.run(), forged);
     assertThatThrownBy(() -> log.read().last(log.decisionId(), log.partitions()))
         .as(id)
@@ -427,7 +432,7 @@ class DecisionEntriesPropertyTest {
         random.nextInt(8) == 0
             ? Decision.Plan.NONE
             : new Decision.Plan(ForeignInput.digest(random), ForeignInput.digest(random));
-    return new Decision(run, epoch, plan, outputs, sources);
+    return new Decision(run, epoch, number(random, -1, epoch), plan, outputs, sources);
   }
 
   private static long rows(Random random) {

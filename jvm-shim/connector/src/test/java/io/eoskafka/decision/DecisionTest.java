@@ -30,6 +30,7 @@ class DecisionTest {
     return new Decision(
         3,
         9,
+        8,
         PLAN,
         outputs,
         Map.of("source", input(partition, Split.NONE), "other", input(partition, new Split(8, 1))));
