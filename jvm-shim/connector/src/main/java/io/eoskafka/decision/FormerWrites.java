@@ -68,6 +68,7 @@ public final class FormerWrites {
   /** The files of owners that this run writes as: to settle one would fence its session. */
   private final Set<String> opened = ConcurrentHashMap.newKeySet();
 
+  /** The files of owners that this run, as the last one, has begun to write as. */
   private final Set<String> begun = ConcurrentHashMap.newKeySet();
 
   /** The settings that settling was tried with. */
@@ -98,6 +99,8 @@ public final class FormerWrites {
     checkpoint = query.logs();
     run = query.runId().toString();
     // First: a run that does not see this claim has its own owners among the files.
+    // Some file systems rename no file onto one that is there, without a word.
+    checkpoint.folder().delete(LAST_RUN);
     checkpoint.folder().write(LAST_RUN, run);
     lastPlanned = query.lastPlanned().orElse(-1);
     files = EpochOwner.files(checkpoint);
@@ -254,13 +257,14 @@ public final class FormerWrites {
     if (ended) {
       throw runEnded(batch, owner.name());
     }
-    if (begun.add(owner.file())) {
+    if (!begun.contains(owner.file())) {
       // Before it opens a session, so that a late driver fences nobody.
       requireLastRun(batch);
     }
     EpochSession session = EpochSession.of(owner, query, options);
     // After its file is there: see the constructor.
     requireLastRun(batch);
+    begun.add(owner.file());
     if (batch <= lastPlanned && !session.isDecided(batch)) {
       boolean isKnown = batch > 0 && session.lastDecided() >= batch - 1;
       requireNoOtherName(owner, isKnown, batch);

@@ -83,6 +83,16 @@ public final class CheckpointFolder {
         "EOSKAFKA_CHECKPOINT_UNREADABLE", Map.of("file", nameOf(file)), cause);
   }
 
+  /** Removes a file, if it is there. */
+  public void delete(String file) {
+    Path path = new Path(folder, file);
+    try {
+      files.delete(path);
+    } catch (Exception e) {
+      throw failed(path, e);
+    }
+  }
+
   /** Puts a file in place, over one that was there. */
   public void write(String file, String text) {
     Path path = new Path(folder, file);

@@ -19,6 +19,9 @@ class CheckpointFolderTest {
     files.write("a", "one");
     files.write("a", "two");
     assertThat(files.read("a")).contains("two");
+    files.delete("a");
+    files.delete("a");
+    assertThat(files.read("a")).isEmpty();
   }
 
   /** Spark stops a query by an interruption and knows one that ended of it by this cause. */
