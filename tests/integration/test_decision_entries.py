@@ -156,17 +156,20 @@ def test_an_entry_that_is_no_decision_is_named(
 
 def test_an_entry_that_is_removed_as_its_error_says_stops_no_start(job: Job) -> None:
     job.streams.run(in_epochs(job))
-    partition, key, _ = last_decision(job)
+    partition, key, decision = last_decision(job)
     owner = key.split(b":")[1].decode()
-    put(job, partition, f"decision:{owner}:0".encode(), b"nobody's")
     put(job, partition, f"decision:{owner}:x:0".encode(), b"nobody's")
     job.send(10)
-    for _ in range(2):
-        error = job.streams.failure(in_epochs(job))
-        assert "[EOSKAFKA_DECISION_UNREADABLE]" in error, error
-        named = re.search(r"an entry with the key (\S+) ", error)
-        assert named, error
-        put(job, partition, named[1].encode(), None)
+    error = job.streams.failure(in_epochs(job))
+    assert "[EOSKAFKA_DECISION_UNREADABLE]" in error, error
+    named = re.search(r"an entry with the key (\S+) ", error)
+    assert named, error
+    put(job, partition, named[1].encode(), None)
+    # Without its real decision the query does not go on either.
+    put(job, partition, key, None)
+    error = job.streams.failure(in_epochs(job))
+    assert "[EOSKAFKA_DECISIONS_GONE]" in error, error
+    put(job, partition, key, json.dumps(decision).encode())
     job.streams.run(in_epochs(job))
     assert job.written() == [*range(11)]
 
