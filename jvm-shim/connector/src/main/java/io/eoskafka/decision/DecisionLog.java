@@ -155,6 +155,8 @@ final class DecisionLog implements AutoCloseable {
             .put("decisionId", decisionId)
             .toString();
     producer.send(record(partition, "run:" + queryId, value));
+    // Kafka's client may end a transaction without a record that was sent just before its commit.
+    producer.flush();
     producer.commit();
     claimed = true;
   }
@@ -257,6 +259,7 @@ final class DecisionLog implements AutoCloseable {
           }
           decision.outputs().forEach(output -> removeMarker(decision.epoch(), output));
         });
+    producer.flush();
     producer.commit();
   }
 
