@@ -23,6 +23,7 @@ FINISHED = "finished"
 
 # Spark's error conditions, in the order in which an error names them: the outermost comes first.
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_PLACE = re.compile(r"\S*/\S*")
 
 # JSON values only.
 Outcome = dict[str, Any]
@@ -41,7 +42,7 @@ def end_of(error: BaseException | str | None) -> str:
     conditions = [name for name in _CONDITION.findall(text) if name != "STREAM_FAILED"]
     if conditions:
         return str(conditions[-1])
-    return re.sub(r"\d+", "N", text.partition("\n")[0])[-80:]
+    return re.sub(r"\d+", "N", _PLACE.sub("", text.partition("\n")[0]))[-80:].strip()
 
 
 def of_output(
