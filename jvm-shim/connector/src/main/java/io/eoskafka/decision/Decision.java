@@ -41,9 +41,6 @@ public record Decision(
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** Where a writer without rows has its presence record. */
-  private static final int NO_RECORD = -1;
-
   /** A record must stay far below the broker's limit of 1 MB: a writer's entry takes 150 bytes. */
   private static final int OUTPUTS_PER_PART = 2_000;
 
@@ -186,24 +183,23 @@ public record Decision(
   }
 
   private static WriterOutput decode(JsonNode node) {
-    boolean hasTransaction = node.has("id");
-    PreparedTransaction transaction =
-        hasTransaction
-            ? new PreparedTransaction(
-                Entry.text(node, "id"),
-                Entry.number(node, "producerId", 0, Long.MAX_VALUE),
-                (short) Entry.number(node, "producerEpoch", 0, Short.MAX_VALUE),
-                Entry.flag(node, "version2"))
-            : null;
+    int writer = (int) Entry.number(node, "writer", 0, Integer.MAX_VALUE);
+    long rows = Entry.number(node, "rows", 0, Long.MAX_VALUE);
+    long digest = Entry.number(node, "digest", Long.MIN_VALUE, Long.MAX_VALUE);
+    if (!node.has("id")) {
+      return WriterOutput.withoutTransaction(writer, rows, digest);
+    }
     return new WriterOutput(
-        (int) Entry.number(node, "writer", 0, Integer.MAX_VALUE),
-        transaction,
-        hasTransaction
-            ? (int) Entry.number(node, "markerPartition", 0, Integer.MAX_VALUE)
-            : NO_RECORD,
-        hasTransaction ? Entry.number(node, "markerOffset", 0, Long.MAX_VALUE - 1) : NO_RECORD,
-        Entry.number(node, "rows", 0, Long.MAX_VALUE),
-        Entry.number(node, "digest", Long.MIN_VALUE, Long.MAX_VALUE));
+        writer,
+        new PreparedTransaction(
+            Entry.text(node, "id"),
+            Entry.number(node, "producerId", 0, Long.MAX_VALUE),
+            (short) Entry.number(node, "producerEpoch", 0, Short.MAX_VALUE),
+            Entry.flag(node, "version2")),
+        (int) Entry.number(node, "markerPartition", 0, Integer.MAX_VALUE),
+        Entry.number(node, "markerOffset", 0, Long.MAX_VALUE - 1),
+        rows,
+        digest);
   }
 
   private static Map<TopicPartition, Long> offsets(JsonNode topics) {

@@ -59,6 +59,10 @@ public final class EpochSession {
   private final SinkOptions options;
   private final Admin admin;
   private final SinkIdentity identity;
+
+  /** Whether the checkpoint has this identity already. */
+  private final boolean isKept;
+
   private final DecisionTopic topic;
   private final OpenTransactions transactions;
   private final DecisionLog log;
@@ -102,6 +106,7 @@ public final class EpochSession {
             topic.partitions(),
             options.transactionalIdPrefix(),
             owner.writeId());
+    isKept = kept.equals(Optional.of(identity));
     timeoutCheckMs = topic.timeoutCheckMs();
     outputs = new OutputTopics(admin);
     transactionTimeoutMs = chooseTimeout(topic.maxTransactionTimeoutMs());
@@ -177,7 +182,7 @@ public final class EpochSession {
     EpochSession opened = connect(owner, options);
     try {
       opened.log.claimRun();
-      if (!owner.kept().equals(Optional.of(opened.identity))) {
+      if (!opened.isKept) {
         // After the topic's first entry, which this file promises.
         owner.keep(opened.identity);
       }
@@ -386,8 +391,7 @@ public final class EpochSession {
     }
     if (unsettled || log.hasEnded()) {
       // Its transactional ids may be those of transactions that are decided on.
-      throw EosKafkaException.of(
-          "EOSKAFKA_RUN_ENDED", Map.of("epoch", epoch, "owner", owner.name()));
+      throw runEnded(epoch, owner.name());
     }
     givenUp = false;
     boolean again = isDecided(epoch);
@@ -424,6 +428,11 @@ public final class EpochSession {
     return new EpochBatch(this, scope, plan, again ? former : null, lost);
   }
 
+  /** A run may not write an epoch because of what became of a write of this owner. */
+  static EosKafkaException runEnded(long epoch, String owner) {
+    return EosKafkaException.of("EOSKAFKA_RUN_ENDED", Map.of("epoch", epoch, "owner", owner));
+  }
+
   /** An epoch is undecided and stays so. */
   synchronized void giveUp() {
     givenUp = true;
@@ -438,8 +447,7 @@ public final class EpochSession {
    */
   synchronized void willDecide(long epoch) {
     if (closed) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_RUN_ENDED", Map.of("epoch", epoch, "owner", owner.name()));
+      throw runEnded(epoch, owner.name());
     }
     unsettled = true;
   }
@@ -469,7 +477,12 @@ public final class EpochSession {
     }
     List<WriterOutput> outputs =
         former.outputs().stream()
-            .map(output -> lost.contains(output.writer()) ? output.withoutTransaction() : output)
+            .map(
+                output ->
+                    lost.contains(output.writer())
+                        ? WriterOutput.withoutTransaction(
+                            output.writer(), output.rows(), output.digest())
+                        : output)
             .toList();
     log.decide(
         new Decision(

@@ -6,6 +6,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.query.Checkpoint;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.wire.KafkaCalls;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -50,7 +51,7 @@ public final class FormerWrites {
   private static final long START_WAIT_MS = 5_000;
 
   /** By run. */
-  private static final Map<UUID, FormerWrites> RUNS = new ConcurrentHashMap<>();
+  private static final Map<UUID, FormerWrites> RUNS = new HashMap<>();
 
   private final Checkpoint checkpoint;
   private final String run;
@@ -128,7 +129,9 @@ public final class FormerWrites {
 
   private void end() {
     ended = true;
-    RUNS.remove(UUID.fromString(run));
+    synchronized (RUNS) {
+      RUNS.remove(UUID.fromString(run));
+    }
     threads.shutdownNow();
     // The queue's are dropped, and somebody may wait for them.
     settled.values().forEach(each -> each.completeExceptionally(new CancellationException()));
@@ -231,13 +234,9 @@ public final class FormerWrites {
   private void requireNoneStuck(EpochOwner owner, long batch) {
     for (Map.Entry<String, String> other : stuck.entrySet()) {
       if (!other.getKey().equals(owner.file())) {
-        throw runEnded(batch, other.getValue());
+        throw EpochSession.runEnded(batch, other.getValue());
       }
     }
-  }
-
-  private static EosKafkaException runEnded(long batch, String owner) {
-    return EosKafkaException.of("EOSKAFKA_RUN_ENDED", Map.of("epoch", batch, "owner", owner));
   }
 
   /**
@@ -255,7 +254,7 @@ public final class FormerWrites {
               return settlement;
             }));
     if (ended) {
-      throw runEnded(batch, owner.name());
+      throw EpochSession.runEnded(batch, owner.name());
     }
     if (!begun.contains(owner.file())) {
       // Before it opens a session, so that a late driver fences nobody.

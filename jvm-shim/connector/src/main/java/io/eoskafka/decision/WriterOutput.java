@@ -22,9 +22,12 @@ public record WriterOutput(
     long digest)
     implements Serializable {
 
-  /** The same rows, of which none is in a transaction. */
-  WriterOutput withoutTransaction() {
-    return new WriterOutput(writer, null, -1, -1, rows, digest);
+  /** Where a writer without a transaction has its presence record. */
+  private static final int NOWHERE = -1;
+
+  /** Of a writer whose rows are in no transaction. */
+  public static WriterOutput withoutTransaction(int writer, long rows, long digest) {
+    return new WriterOutput(writer, null, NOWHERE, NOWHERE, rows, digest);
   }
 
   /** Whether another run of the writer has made the same rows. */

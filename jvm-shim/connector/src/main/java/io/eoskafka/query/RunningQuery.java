@@ -66,24 +66,19 @@ public final class RunningQuery {
     return context == null ? -1 : context.batchId();
   }
 
-  /** The query of this thread, which must be one's. */
+  /** The query whose thread this is, or has created: source and sink are called on no other. */
   public static RunningQuery ofThisThread() {
-    return onThisThread()
-        .orElseThrow(
-            () ->
-                EosKafkaException.of(
-                    "EOSKAFKA_SCOPE_BROKEN",
-                    Map.of("detail", "no streaming query runs on this thread")));
-  }
-
-  /** The query whose thread this is, if it is one's: also inside {@code foreachBatch}. */
-  public static Optional<RunningQuery> onThisThread() {
     SparkSession session = (SparkSession) SparkSession.active();
     shared = session.sharedState();
     String queryId = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
     return Optional.ofNullable(queryId)
         .map(id -> session.sharedState().activeStreamingQueries().get(UUID.fromString(id)))
-        .map(query -> new RunningQuery(query, session));
+        .map(query -> new RunningQuery(query, session))
+        .orElseThrow(
+            () ->
+                EosKafkaException.of(
+                    "EOSKAFKA_SCOPE_BROKEN",
+                    Map.of("detail", "no streaming query runs on this thread")));
   }
 
   /**

@@ -67,7 +67,7 @@ public final class WriterTransaction {
   /** Everything has arrived; from here on the transaction is the driver's. */
   public WriterOutput prepare() {
     if (producer == null) {
-      return new WriterOutput(writer, null, -1, -1, digest.rows(), digest.sum());
+      return WriterOutput.withoutTransaction(writer, digest.rows(), digest.sum());
     }
     FaultPoint.BEFORE_FLUSH.reach();
     int partition = scope.markerPartition(writer);
