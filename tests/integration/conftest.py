@@ -77,6 +77,22 @@ def application(shared_application: Application, keep_logs: list[Path]) -> Itera
         yield lent
 
 
+@pytest.fixture(scope="module")
+def shared_local_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """Its driver is its executor; of one module; use `local_application`."""
+    with Application(tmp_path_factory.mktemp("application"), "local[2]") as application:
+        yield application
+
+
+@pytest.fixture
+def local_application(
+    shared_local_application: Application, keep_logs: list[Path]
+) -> Iterator[Application]:
+    """Shared, with nothing armed."""
+    with shared_local_application.lent(keep_logs) as lent:
+        yield lent
+
+
 @pytest.fixture(scope="session")
 def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the shared session keeps its files; its INFO log is `spark.log`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kafka.admin import (
     ResourcePatternFilter,
     ResourceType,
 )
+from pyspark.sql import DataFrame
 from streams import USER, Streams, kv
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -82,6 +84,19 @@ def open_to_all(streams: Streams) -> None:
     )
 
 
+def assert_copied(
+    streams: Streams, given: Sequence[ACL], rows: DataFrame, output: str, options: dict[str, str]
+) -> None:
+    """The query runs with these rights alone, and has copied twenty records."""
+    try:
+        streams.admin.create_acls(given)
+        close_to_all(streams)
+        streams.run(streams.sink(rows, output, streams.checkpoint(), options))
+    finally:
+        open_to_all(streams)
+    assert streams.numbers(output) == list(range(20))
+
+
 @pytest.mark.parametrize("scope", ["task", "epoch"])
 def test_the_lists_are_enough_for_their_scope(guarded: Streams, scope: str) -> None:
     topic, output = guarded.topic(records=20), guarded.topic()
@@ -107,13 +122,7 @@ def test_the_lists_are_enough_for_their_scope(guarded: Streams, scope: str) -> N
         "transactionalIdPrefix": prefix,
         "decisionTopic": decisions,
     }
-    try:
-        guarded.admin.create_acls(given)
-        close_to_all(guarded)
-        guarded.run(guarded.sink(rows, output, guarded.checkpoint(), options))
-    finally:
-        open_to_all(guarded)
-    assert guarded.numbers(output) == list(range(20))
+    assert_copied(guarded, given, rows, output, options)
 
 
 def test_rights_on_less_than_the_prefix_are_enough_for_what_they_cover(guarded: Streams) -> None:
@@ -128,10 +137,4 @@ def test_rights_on_less_than_the_prefix_are_enough_for_what_they_cover(guarded: 
     )
     rows = kv(guarded.source(topic, {"groupIdPrefix": prefix}))
     options = {"transactionScope": "task", "transactionalIdPrefix": prefix}
-    try:
-        guarded.admin.create_acls(given)
-        close_to_all(guarded)
-        guarded.run(guarded.sink(rows, output, guarded.checkpoint(), options))
-    finally:
-        open_to_all(guarded)
-    assert guarded.numbers(output) == list(range(20))
+    assert_copied(guarded, given, rows, output, options)

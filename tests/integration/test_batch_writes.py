@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Application, Flow, Point, StartApplication
+from harness import Application, Flow, Point, StartApplication, forget_last_batch
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import DataFrame, functions
 from streams import Streams, kv
@@ -26,9 +26,7 @@ def rows(streams: Streams, count: int = ROWS, start: int = 0) -> DataFrame:
 
 
 def save(frame: DataFrame, streams: Streams, topic: str, mode: str = "append", **more: str) -> None:
-    frame.write.format("eoskafka").mode(mode).options(
-        **{"kafka.bootstrap.servers": streams.servers, "topic": topic, **more}
-    ).save()
+    streams.save(frame, topic, more, mode)
 
 
 def assert_nothing_is_open(admin: KafkaAdminClient, prefix: str) -> None:
@@ -228,11 +226,8 @@ def test_two_named_writes_of_each_batch_take_effect_once(streams: Streams) -> No
         )
 
     run()
-    # The last batch runs again, as after a crash before Spark has logged it.
     last = max(calls)
-    for file in (checkpoint / "commits").iterdir():
-        if file.name.strip(".").removesuffix(".crc") == str(last):
-            file.unlink()
+    forget_last_batch(checkpoint)
     streams.send(topic, ROWS)
     run()
     assert calls.count(last) == 2

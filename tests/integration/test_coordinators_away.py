@@ -47,24 +47,9 @@ def flow(brokers: LocalCluster, tmp_path: Path, keep_logs: list[Path]) -> Iterat
             broker.start()
 
 
-@pytest.fixture(scope="module")
-def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    """Its driver is its executor; use `application`."""
-    with Application(tmp_path_factory.mktemp("application"), "local[2]") as application:
-        yield application
-
-
 @pytest.fixture
-def application(shared_application: Application, keep_logs: list[Path]) -> Iterator[Application]:
-    """Shared, with nothing armed."""
-    with shared_application.lent(keep_logs) as lent:
-        yield lent
-
-
-def decision_id(flow: Flow) -> str:
-    """Of the producer that decides."""
-    (name,) = (name for name in flow.transactional_ids() if name.endswith("-decisions"))
-    return name
+def application(local_application: Application) -> Application:
+    return local_application
 
 
 def leave_open(flow: Flow, start_application: StartApplication) -> str:
@@ -73,7 +58,7 @@ def leave_open(flow: Flow, start_application: StartApplication) -> str:
     first = start_application("local[2]")
     flow.reach(first, "before-decision", "kill", **STATELESS)
     first.kill()
-    of_decisions = partition_of(decision_id(flow), LOG_PARTITIONS)
+    of_decisions = partition_of(flow.decision_id(), LOG_PARTITIONS)
     return next(
         name
         for name in flow.open_transactions()
@@ -133,7 +118,7 @@ def test_a_start_waits_for_the_coordinator_of_what_a_killed_driver_left(
     brokers: LocalCluster,
 ) -> None:
     left = leave_open(flow, start_application)
-    decisions = decision_id(flow)
+    decisions = flow.decision_id()
     before = producer_epoch(flow.servers, decisions)
     away = take_coordinator_away(brokers, left)
     servers = others(brokers, away)

@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
+from harness import forget_last_batch
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import DataFrame, functions
@@ -63,12 +63,6 @@ def put(job: Job, partition: int, key: bytes, value: bytes | None) -> None:
         producer.send(topic_of(job), key=key, value=value, partition=partition).get(30)
 
 
-def unlog(checkpoint: Path, batch: int) -> None:
-    """The batch runs again, as after a crash before Spark has logged it."""
-    for name in (f"{batch}", f".{batch}.crc"):
-        (checkpoint / "commits" / name).unlink(missing_ok=True)
-
-
 @contextmanager
 def open_transaction(job: Job, name: str) -> Iterator[tuple[int, int]]:
     """Somebody's open transaction with a record for the output; its producer's id and epoch."""
@@ -92,7 +86,7 @@ def test_a_decision_that_names_somebody_elses_transaction_commits_nothing(
     job.streams.run(in_epochs(job))
     partition, key, decision = last_decision(job)
     foreign = name.format(output=job.output, owner=key.split(b":")[1].decode())
-    unlog(job.checkpoint, 0)
+    forget_last_batch(job.checkpoint)
     with open_transaction(job, f"{foreign}-{job.output}") as (producer_id, epoch):
         forged = json.loads(json.dumps(decision))
         forged["outputs"][0] |= {

@@ -49,24 +49,9 @@ def flow(faulty: FaultyCluster, tmp_path: Path) -> Flow:
     return Flow(faulty.bootstrap_servers, tmp_path / "checkpoint", replicas=3)
 
 
-@pytest.fixture(scope="module")
-def shared_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    """Its driver is its executor; use `application`."""
-    with Application(tmp_path_factory.mktemp("application"), "local[2]") as application:
-        yield application
-
-
 @pytest.fixture
-def application(shared_application: Application, keep_logs: list[Path]) -> Iterator[Application]:
-    """Shared, with nothing armed."""
-    with shared_application.lent(keep_logs) as lent:
-        yield lent
-
-
-def decision_id(flow: Flow) -> str:
-    """Of the producer that decides."""
-    (name,) = (name for name in flow.transactional_ids() if name.endswith("-decisions"))
-    return name
+def application(local_application: Application) -> Application:
+    return local_application
 
 
 @SLOW
@@ -76,7 +61,7 @@ def test_the_coordinator_dies(
 ) -> None:
     flow.produce(RECORDS)
     query = flow.reach(application, point, "stop", **STATELESS)
-    name = decision_id(flow) if point == "before-decision" else flow.open_transactions()[0]
+    name = flow.decision_id() if point == "before-decision" else flow.open_transactions()[0]
     faulty.brokers[faulty.transaction_coordinator(name)].kill()
     application.resume()
     query.wait_done()
@@ -90,7 +75,7 @@ def test_the_answer_to_the_end_of_a_transaction_is_lost(
 ) -> None:
     flow.produce(RECORDS)
     query = flow.reach(application, point, "stop", **STATELESS)
-    name = decision_id(flow) if point == "before-decision" else flow.open_transactions()[0]
+    name = flow.decision_id() if point == "before-decision" else flow.open_transactions()[0]
     proxy = faulty.proxies[faulty.transaction_coordinator(name)]
     lost = proxy.drop_reply(Api.END_TXN)
     application.resume()

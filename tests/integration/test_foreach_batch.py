@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from eoskafka.audit import read_committed
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, StartApplication
+from harness import Application, Flow, StartApplication, forget_last_batch
 from harness.functions import OTHER, Function
 from harness.javac import compile_to_jar
 from harness.transforms import Frames
@@ -197,12 +197,7 @@ def rate(streams: Streams) -> DataFrame:
 
 
 def run_rate(streams: Streams, checkpoint: Path, write: Function) -> None:
-    streams.run(
-        rate(streams)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-    )
+    run_rows(streams, rate(streams), checkpoint, write)
 
 
 def test_a_sink_in_place_of_a_function_does_not_write_a_decided_batch_again(
@@ -376,25 +371,20 @@ def resolve(flow: Flow, *more: str) -> tuple[int, str]:
 
 
 def run(streams: Streams, topic: str, checkpoint: Path, write: Function) -> None:
+    run_rows(streams, kv(streams.source(topic, {"maxOffsetsPerTrigger": 8})), checkpoint, write)
+
+
+def run_rows(streams: Streams, rows: DataFrame, checkpoint: Path, write: Function) -> None:
+    """Hand each batch that is there now to a function."""
     streams.run(
-        kv(streams.source(topic, {"maxOffsetsPerTrigger": 8}))
-        .writeStream.foreachBatch(write)
+        rows.writeStream.foreachBatch(write)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
     )
 
 
 def save(streams: Streams, frame: DataFrame, topic: str, **more: str) -> None:
-    frame.write.format("eoskafka").mode("append").options(
-        **{"kafka.bootstrap.servers": streams.servers, "topic": topic, **more}
-    ).save()
-
-
-def forget_last_batch(checkpoint: Path) -> None:
-    """The last batch runs again, as after a crash before Spark has logged it."""
-    logged = [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
-    for name in (f"{max(logged)}", f".{max(logged)}.crc"):
-        (checkpoint / "commits" / name).unlink(missing_ok=True)
+    streams.save(frame, topic, more)
 
 
 def in_pool(work: Callable[[], None]) -> None:

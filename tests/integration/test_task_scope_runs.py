@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, StartApplication, compile_to_jar, until, until_ended
+from harness import (
+    Application,
+    Flow,
+    StartApplication,
+    compile_to_jar,
+    forget,
+    forget_last_batch,
+    last_batches,
+    until,
+    until_ended,
+)
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 RECORDS = 1_000
@@ -47,7 +57,7 @@ def test_a_batch_whose_commit_log_entry_is_gone_takes_effect_once(
 ) -> None:
     flow.produce(RECORDS)
     flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
-    forget(last_batches(flow.checkpoint / "commits")[-1:])
+    forget_last_batch(flow.checkpoint)
     flow.produce(RECORDS)
     flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
     flow.assert_exactly_once()
@@ -269,18 +279,6 @@ def refused_beside(flow: Flow, other: Flow, application: Application) -> str:
     assert first.stop().error is None
     flow.assert_exactly_once()
     return error
-
-
-def last_batches(log: Path) -> list[Path]:
-    """The batch files of one of Spark's logs, in order."""
-    return sorted((f for f in log.iterdir() if f.name.isdigit()), key=lambda f: int(f.name))
-
-
-def forget(batches: list[Path]) -> None:
-    """Delete batch files, and their checksums, which Hadoop keeps beside them."""
-    for batch in batches:
-        batch.unlink()
-        (batch.parent / f".{batch.name}.crc").unlink(missing_ok=True)
 
 
 @pytest.mark.slow

@@ -5,10 +5,13 @@
 | `application.py` | `Application`: a Spark application, its processes, its streaming queries  |
 | `job.py`         | the program that an application runs; it does what it is told on stdin    |
 | `transforms.py`  | what a query does between source and sink, by name                        |
+| `functions.py`   | functions of `foreachBatch`, by name                                      |
+| `logs.py`        | Spark's logs in a checkpoint, of which the last batch can be forgotten    |
 | `faults.py`      | `Faults`: arms the connector's fault points                               |
 | `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
 | `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
 | `standalone.py`  | `Standalone`: a master with workers, and jobs submitted to it             |
+| `connect.py`     | a server of Spark Connect, and `connect_client.py`, a program that uses it |
 | `delta.py`       | Delta's jars                                                              |
 | `maven.py`       | jars that only tests need                                                 |
 | `old_kafka.py`   | a broker from before KIP-447                                              |
@@ -21,6 +24,7 @@ from harness.application import Application, Query, StartApplication
 from harness.faults import Action, Faults, Point
 from harness.flow import Flow, hidden
 from harness.javac import compile_to_jar
+from harness.logs import forget, forget_last_batch, last_batches
 from harness.waiting import until, until_ended
 
 __all__ = [
@@ -32,7 +36,10 @@ __all__ = [
     "Query",
     "StartApplication",
     "compile_to_jar",
+    "forget",
+    "forget_last_batch",
     "hidden",
+    "last_batches",
     "until",
     "until_ended",
 ]

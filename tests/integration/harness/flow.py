@@ -272,6 +272,11 @@ class Flow:
             if wanted is None or state in wanted
         )
 
+    def decision_id(self) -> str:
+        """The id of the producer that decides this query's epochs."""
+        (name,) = (name for name in self.transactional_ids() if name.endswith("-decisions"))
+        return name
+
     def transactions(self) -> dict[int, dict[str, str]]:
         """The ids of this query's producers and their states, by the broker that lists them."""
         with self.admin(self.sink_servers) as admin:
