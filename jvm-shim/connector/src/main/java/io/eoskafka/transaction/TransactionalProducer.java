@@ -327,11 +327,18 @@ public final class TransactionalProducer {
   }
 
   /**
+   * Commits, after all records have arrived. The client itself does not make sure of that: its
+   * sender thread looks whether records are unsent before it takes its next request, so a send and
+   * a commit that both come in between let it end the transaction without the record. As the first
+   * one that is an error (INVALID_TXN_STATE), and later the record is lost without any (seen on
+   * kafka-clients 4.3.1 with transaction version 2, which registers no partition beforehand).
+   *
    * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN} where the broker gave no clear answer
    */
   public void commit() {
-    ending = true;
     try {
+      producer.flush();
+      ending = true;
       producer.commitTransaction();
     } catch (TimeoutException e) {
       throw unknown(e);
