@@ -52,14 +52,19 @@ final class CheckpointFiles {
     return folder.readJson(
         IDENTITY,
         node -> {
-          if (node.path("version").asInt() != 1) {
+          JsonNode version = node.path("version");
+          JsonNode shared = node.path("shared");
+          if (!version.isInt() || version.asInt() != 1) {
             throw new IllegalArgumentException("not of this version: " + node);
+          }
+          if (!shared.isBoolean() && !shared.isMissingNode()) {
+            throw new IllegalArgumentException("neither shared nor not: " + node);
           }
           return new Identity(
               Objects.requireNonNull(node.path("group").textValue()),
               Objects.requireNonNull(node.path("instanceId").textValue()),
               Objects.requireNonNull(node.path("checkpointId").textValue()),
-              node.path("shared").asBoolean());
+              shared.asBoolean());
         });
   }
 
@@ -85,9 +90,12 @@ final class CheckpointFiles {
   private static Map<TopicPartition, String> topicIds(JsonNode topics) {
     Map<TopicPartition, String> ids = new HashMap<>();
     for (Map.Entry<String, JsonNode> topic : topics.properties()) {
+      if (!topic.getValue().isObject()) {
+        throw new IllegalArgumentException("no partitions: " + topics);
+      }
       for (Map.Entry<String, JsonNode> id : topic.getValue().properties()) {
         ids.put(
-            new TopicPartition(topic.getKey(), Integer.parseInt(id.getKey())),
+            new TopicPartition(topic.getKey(), PartitionOffsets.number(id.getKey())),
             Objects.requireNonNull(id.getValue().textValue()));
       }
     }

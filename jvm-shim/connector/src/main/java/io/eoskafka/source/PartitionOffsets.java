@@ -114,10 +114,7 @@ final class PartitionOffsets extends Offset {
               || !partition.getValue().isIntegralNumber()) {
             throw new IllegalArgumentException("no offsets: " + json);
           }
-          int number = Integer.parseInt(partition.getKey());
-          if (number < 0 || !partition.getKey().equals(Integer.toString(number))) {
-            throw new IllegalArgumentException("no offsets: " + json);
-          }
+          int number = number(partition.getKey());
           offsets.put(new TopicPartition(topic.getKey(), number), partition.getValue().asLong());
         }
       }
@@ -125,6 +122,20 @@ final class PartitionOffsets extends Offset {
       throw new IllegalArgumentException(e);
     }
     return offsets;
+  }
+
+  /**
+   * A partition's number as it is written in JSON: in no second form, or two members would mean one
+   * partition.
+   *
+   * @throws IllegalArgumentException if it is none
+   */
+  static int number(String text) {
+    int number = Integer.parseInt(text);
+    if (number < 0 || !text.equals(Integer.toString(number))) {
+      throw new IllegalArgumentException("no partition: " + text);
+    }
+    return number;
   }
 
   /**
