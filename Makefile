@@ -52,7 +52,7 @@ bench: build ## every benchmark (three hours), and the tables and plots made fro
 	$(BENCH) epoch $(INTO)/epoch.json
 	$(BIN)/python docs/make_benchmarks.py
 
-fuzz: build ## a million inputs for each reader of what others could have written (half an hour)
+fuzz: build ## a million inputs for each reader of what others could have written (20 minutes)
 	mkdir -p build
 	$(MVN) -pl connector test -Dgroups=reader -Deoskafka.tries=1000000 \
 		-Deoskafka.corpus=$(CURDIR)/build/fuzz-corpus.jsonl
