@@ -245,6 +245,10 @@ def _check_sink(options: Mapping[str, str]) -> None:
     for name in ("transactionalIdPrefix", "decisionTopic"):
         if name in options and not options[name].strip():
             raise _invalid(name, options[name], "what is not empty")
+    # The transactional ids of batch jobs have -job after the prefix, and are recognized by it.
+    prefix = options.get("transactionalIdPrefix", "")
+    if prefix.endswith("-job"):
+        raise _invalid("transactionalIdPrefix", prefix, "a prefix that does not end in -job")
     if "commitIntervalMs" in options and options.get("transactionScope", "").lower() == "epoch":
         raise _invalid(
             "commitIntervalMs",

@@ -75,6 +75,10 @@ public record SinkOptions(
     if (prefix.isBlank()) {
       throw values.invalid("transactionalIdPrefix", "what is not empty");
     }
+    // The transactional ids of batch jobs have -job after the prefix, and are recognized by it.
+    if (prefix.endsWith("-job")) {
+      throw values.invalid("transactionalIdPrefix", "a prefix that does not end in -job");
+    }
     String decisionTopic = options.getOrDefault("decisionTopic", DEFAULT_DECISION_TOPIC);
     if (decisionTopic.isBlank()) {
       throw values.invalid("decisionTopic", "what is not empty");

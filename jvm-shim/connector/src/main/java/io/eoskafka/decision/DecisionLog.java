@@ -155,8 +155,6 @@ final class DecisionLog implements AutoCloseable {
             .put("decisionId", decisionId)
             .toString();
     producer.send(record(partition, "run:" + queryId, value));
-    // Kafka's client may end a transaction without a record that was sent just before its commit.
-    producer.flush();
     producer.commit();
     claimed = true;
   }
@@ -259,7 +257,6 @@ final class DecisionLog implements AutoCloseable {
           }
           decision.outputs().forEach(output -> removeMarker(decision.epoch(), output));
         });
-    producer.flush();
     producer.commit();
   }
 
