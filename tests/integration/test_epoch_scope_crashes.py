@@ -195,12 +195,13 @@ def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_ep
 def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
-    # The second one has chosen the batch to run again before it fences the first one.
+    # The second one has chosen the batch to run again, and has not yet put its id into the
+    # checkpoint, which would stop the first one's next epoch.
     first = start_application("local[2]")
     flow.produce(RECORDS)
     running = flow.reach(first, "before-decision", "stop", interval="200 milliseconds", **STATEFUL)
     second = start_application("local[2]")
-    query = flow.reach(second, "before-run", "stop", **STATEFUL)
+    query = flow.reach(second, "before-last-run", "stop", **STATEFUL)
     first.resume()
     running.wait_batches(2)
     second.resume()

@@ -17,6 +17,7 @@ Point = Literal[
     "after-refusal",
     "after-offsets",
     "after-commit",
+    "before-last-run",
     "before-join",
     "after-join",
     "before-run",

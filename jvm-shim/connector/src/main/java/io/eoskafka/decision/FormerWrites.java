@@ -3,6 +3,7 @@ package io.eoskafka.decision;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.query.Checkpoint;
 import io.eoskafka.query.RunningQuery;
 import io.eoskafka.wire.KafkaCalls;
@@ -99,6 +100,7 @@ public final class FormerWrites {
   private FormerWrites(RunningQuery query) {
     checkpoint = query.logs();
     run = query.runId().toString();
+    FaultPoint.BEFORE_LAST_RUN.reach();
     // First: a run that does not see this claim has its own owners among the files.
     // Some file systems rename no file onto one that is there, without a word.
     checkpoint.folder().delete(LAST_RUN);

@@ -27,6 +27,9 @@ public enum FaultPoint {
   AFTER_OFFSETS("after-offsets"),
   AFTER_COMMIT("after-commit"),
 
+  /** On the driver: Spark has chosen its batch, and the run's id is not in the checkpoint. */
+  BEFORE_LAST_RUN("before-last-run"),
+
   /** On the driver: a start has looked for epoch scope, and not joined its group. */
   BEFORE_JOIN("before-join"),
 
