@@ -6,8 +6,8 @@
         job.py --servers broker:9092 --input payments --output payments-clean \\
         --group payments --checkpoint hdfs:///checkpoints/payments
 
-The job runs until it is stopped, or with `--once` until it has processed all input. SIGTERM stops it
-in order: it ends its transactions and leaves the group. After a kill, submit it again, and it
+The job runs until it is stopped, or with `--once` until it has processed all input. SIGTERM stops
+it in order: it ends its transactions and leaves the group. After a kill, submit it again, and it
 continues where it was.
 """
 
