@@ -1,6 +1,6 @@
 #!/bin/sh
-# Rights of a query in epoch scope (state, shuffles, batch writes), besides those of task scope.
-# Set these, and run it as a user who may alter ACLs.
+# Grants the rights that a query in epoch scope (state, shuffles, batch writes) needs besides those in
+# acls-task-scope.sh. Set the variables below, and run the script as a user who may alter ACLs.
 set -eu
 : "${SERVERS:=broker:9092}" "${PRINCIPAL:=User:payments-job}"
 : "${DECISION_TOPIC:=__eoskafka_decisions}"
@@ -9,6 +9,6 @@ acl() {
   kafka-acls.sh --bootstrap-server "$SERVERS" --add --allow-principal "$PRINCIPAL" "$@"
 }
 
-# Create only for the first query of a cluster; or make the topic yourself.
+# Only the first query of a cluster needs Create, and none does if you create the topic yourself.
 acl --operation Create --operation Describe --operation DescribeConfigs --operation Read --operation Write --topic "$DECISION_TOPIC"
 acl --operation DescribeConfigs --cluster

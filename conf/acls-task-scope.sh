@@ -1,6 +1,6 @@
 #!/bin/sh
-# Rights of a query in task scope: one that reads and writes the same records in one task.
-# Set these, and run it as a user who may alter ACLs.
+# Grants the rights that a query in task scope needs: a query in which one task reads and writes the same
+# records. Set the variables below, and run the script as a user who may alter ACLs.
 set -eu
 : "${SERVERS:=broker:9092}" "${PRINCIPAL:=User:payments-job}"
 : "${INPUT:=payments}" "${OUTPUT:=payments-clean}"
@@ -12,6 +12,6 @@ acl() {
 
 acl --operation Read --topic "$INPUT"
 acl --operation Write --topic "$OUTPUT"
-# The group's name begins with groupIdPrefix, or is kafka.group.id.
+# The group's name is kafka.group.id; without that option it begins with groupIdPrefix.
 acl --operation Read --group "$GROUP" --resource-pattern-type prefixed
 acl --operation Write --operation Describe --transactional-id "$TRANSACTIONAL_ID_PREFIX" --resource-pattern-type prefixed

@@ -1,4 +1,4 @@
-"""A pipeline as a job for spark-submit: payments in, the same in capitals out.
+"""A pipeline as a job for spark-submit: it reads payments and writes them in capitals.
 
     spark-submit --master spark://master:7077 \\
         --jars "$(eoskafka jar-path)" --py-files eoskafka-0.1.0-py3-none-any.whl \\
@@ -6,8 +6,9 @@
         job.py --servers broker:9092 --input payments --output payments-clean \\
         --group payments --checkpoint hdfs:///checkpoints/payments
 
-It runs until it is told to end (SIGTERM: transactions are ended, its place in the group is free),
-or with `--once` until the input is used up. Killed, it goes on when it is submitted again.
+The job runs until it is stopped, or with `--once` until it has processed all input. SIGTERM stops
+it in order: it ends its transactions and leaves the group. After a kill, submit it again, and it
+continues where it was.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ def main() -> None:
     parser.add_argument("--input", required=True, help="the topic to read")
     parser.add_argument("--output", required=True, help="the topic to write")
     parser.add_argument(
-        "--group", help="kafka.group.id; by default made from the checkpoint's path"
+        "--group", help="kafka.group.id; by default a name made from the checkpoint's path"
     )
-    parser.add_argument("--checkpoint", required=True, help="a folder that every driver sees")
-    parser.add_argument("--once", action="store_true", help="end when the input is used up")
+    parser.add_argument("--checkpoint", required=True, help="a folder that every driver can reach")
+    parser.add_argument("--once", action="store_true", help="stop when all input is processed")
     given = parser.parse_args()
 
     spark = eoskafka.configure(SparkSession.builder.appName("payments")).getOrCreate()

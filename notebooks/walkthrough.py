@@ -1,16 +1,16 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Exactly once, seen
+# MAGIC # See exactly-once at work
 # MAGIC
-# MAGIC A first pipeline, a crash in the middle of it, state, Delta tables, and what operators look at.
-# MAGIC After each step an independent reader counts what came out: a `read_committed` consumer that
-# MAGIC shares no code with the connector in Spark's JVM.
+# MAGIC This notebook shows a first pipeline, a crash in the middle of a pipeline, state, Delta tables, and
+# MAGIC the commands for operators. After each step an independent reader counts the output: a
+# MAGIC `read_committed` consumer that shares no code with the connector in Spark's JVM.
 # MAGIC
-# MAGIC On a machine of yours: `pip install 'eoskafka[local,verify,delta,bench]'`, a JDK 17, and nothing
-# MAGIC else: without `EOSKAFKA_SERVERS` the notebook starts a Kafka broker of its own.
+# MAGIC On your own machine you need `pip install 'eoskafka[local,verify,delta,bench]'`, a JDK 17, and
+# MAGIC nothing else. If `EOSKAFKA_SERVERS` is not set, the notebook starts a Kafka broker of its own.
 # MAGIC
-# MAGIC On Databricks: set `SERVERS` below to brokers without a log-in, on compute that has the connector
-# MAGIC (see docs/databricks.md; not tried there by us).
+# MAGIC On Databricks, use compute that has the connector, and set `SERVERS` below to brokers that need no
+# MAGIC log-in. This has not been tested there; see docs/databricks.md.
 
 # COMMAND ----------
 
@@ -40,10 +40,10 @@ WORK = Path(tempfile.mkdtemp(prefix="eoskafka-walkthrough-"))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## A session
+# MAGIC ## A Spark session
 # MAGIC
 # MAGIC `eoskafka.configure` adds the connector to a session that is about to be built, and Delta Lake
-# MAGIC with it. `local[2,4]`: two cores, and four attempts for a task that fails, as on a cluster.
+# MAGIC with it. `local[2,4]` means two cores, and up to four attempts for each task, as on a cluster.
 
 # COMMAND ----------
 
@@ -53,12 +53,12 @@ if not SERVERS:
 
     brokers = LocalCluster(data_dir=WORK / "brokers")
     brokers.start()
-    # Where a cell fails, too.
+    # This also runs if a cell fails.
     atexit.register(brokers.purge)
     SERVERS = brokers.bootstrap_servers
 
 if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
-    # Python workers are other processes: they need this one's packages.
+    # Python workers are processes of their own, and need the packages of this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master("local[2,4]")
@@ -73,7 +73,7 @@ if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Some payments to work with: a key each, in four partitions.
+# MAGIC The next cell writes some payments to work with. Each has a key, and they are in four partitions.
 
 # COMMAND ----------
 
@@ -93,7 +93,7 @@ producer.close()
 
 
 def eos(*arguments):
-    """Run a command of eoskafka and show what it says; one that finds something wrong ends here."""
+    """Run a command of eoskafka and print its output; fail if the command reports a problem."""
     command = [sys.executable, "-m", "eoskafka", *arguments, "--bootstrap-servers", SERVERS]
     plain = {**os.environ, "FORCE_COLOR": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
@@ -106,8 +106,8 @@ def eos(*arguments):
 # MAGIC %md
 # MAGIC ## The first pipeline
 # MAGIC
-# MAGIC `format("eoskafka")` takes the options of Spark's own `format("kafka")`. `Source` and `Sink` are
-# MAGIC the same options with types, checked before Spark starts.
+# MAGIC `format("eoskafka")` takes the options of Spark's own `format("kafka")`. `Source` and `Sink` offer
+# MAGIC the same options with types, and check them before Spark starts.
 
 # COMMAND ----------
 
@@ -132,9 +132,9 @@ plots.progress(first.recentProgress)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Is each payment there once? The values have changed, the order within a key must not have. An
-# MAGIC account has many payments, so the number of the payment tells them apart: what should have come
-# MAGIC out is written as a table by a batch query, and compared.
+# MAGIC Does the output contain each payment exactly once? An account has many payments, so a key does not
+# MAGIC identify one; the number in the value does. A batch query writes the expected output as a table,
+# MAGIC and `eoskafka verify` compares the topic with it.
 
 # COMMAND ----------
 
@@ -152,9 +152,9 @@ eos(
 # MAGIC %md
 # MAGIC ## A crash in the middle
 # MAGIC
-# MAGIC The function below ends its Python process after it has handed back thousands of rows, which are
-# MAGIC at the brokers by then. Spark runs the task again. With an at-least-once sink those rows are there
-# MAGIC twice.
+# MAGIC The function below kills its Python process after it has returned thousands of rows, which have
+# MAGIC reached the brokers by then. Spark runs the task again. An at-least-once sink would duplicate these
+# MAGIC rows.
 
 # COMMAND ----------
 
@@ -164,7 +164,7 @@ def crashing_once(batches):
     for number, batch in enumerate(batches):
         yield pd.DataFrame({"key": batch["key"], "value": batch["value"]})
         if number == 2 and task.attemptNumber() == 0 and task.partitionId() == 0:
-            # Time for what was handed back to be sent.
+            # Give the producer time to send the rows that were returned.
             time.sleep(1)
             os._exit(9)
 
@@ -187,9 +187,9 @@ sum(int(p.sink.metrics.get("transactionsAborted", 0)) for p in crashed.recentPro
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC So many transactions were aborted. Their records are in the topic for ever, and a
-# MAGIC `read_committed` consumer never sees them. Who reads without it sees them: **consumers of the
-# MAGIC output must set `isolation.level=read_committed`**.
+# MAGIC This is the number of aborted transactions. Their records stay in the topic until retention deletes
+# MAGIC them, but a `read_committed` consumer never sees them. A `read_uncommitted` consumer does, and this is
+# MAGIC Kafka's default. So **consumers of the output must set `isolation.level=read_committed`**.
 
 # COMMAND ----------
 
@@ -221,9 +221,9 @@ figure.tight_layout()
 # MAGIC %md
 # MAGIC ## State
 # MAGIC
-# MAGIC An aggregation shuffles: reading and writing happen in different tasks. The connector sees it in
-# MAGIC the plan and works in epoch scope, one decision for all writers of a batch and its offsets.
-# MAGIC Nothing has to be set.
+# MAGIC An aggregation shuffles, so different tasks read and write. The connector sees this in the plan and
+# MAGIC works in epoch scope: one decision covers all writers of a batch and its offsets. You need not set
+# MAGIC anything.
 
 # COMMAND ----------
 
@@ -250,8 +250,9 @@ scopes, sum(last.values())
 # MAGIC %md
 # MAGIC ## Delta
 # MAGIC
-# MAGIC Kafka to Delta is exactly once by Delta's own log; the source commits its offsets to the group as
-# MAGIC well, so lag tools see the job. Delta to Kafka is exactly once by the connector.
+# MAGIC From Kafka to Delta, Delta's own log makes the result exactly-once. The source commits its offsets to
+# MAGIC the group too, so that tools that show lag see the job. From Delta to Kafka, the connector makes the
+# MAGIC result exactly-once.
 
 # COMMAND ----------
 
@@ -281,8 +282,8 @@ eos("verify", "--output", FROM_DELTA, "--by", "digest", "--expected", table)
 # MAGIC %md
 # MAGIC ## Operations
 # MAGIC
-# MAGIC Where the query stands, which transactions there are, and whether anything is in its way. The
-# MAGIC group's name is made from the checkpoint's path where `kafka.group.id` does not give one.
+# MAGIC These commands show how far each query has come and which transactions are open. If
+# MAGIC `kafka.group.id` is not set, the connector makes the group's name from the checkpoint's path.
 
 # COMMAND ----------
 
@@ -292,7 +293,7 @@ eos("txn", "list")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC That is all. `eoskafka --help` lists the commands, README.md the options.
+# MAGIC This is the end of the walk-through. `eoskafka --help` lists the commands, and README.md the options.
 
 # COMMAND ----------
 
