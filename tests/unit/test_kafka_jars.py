@@ -40,14 +40,3 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert jars.cache_dir() == Path("/xdg/eoskafka")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert jars.cache_dir() == Path.home() / ".cache" / "eoskafka"
-
-
-def test_without_maven_and_ivy_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EOSKAFKA_CACHE", str(tmp_path))
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(jars, "find_spec", lambda name: None)
-    with pytest.raises(ClusterError, match=r"install Maven .* or pip install 'eoskafka\[local\]'"):
-        jars.kafka_jars()
-    assert list(tmp_path.iterdir()) == []

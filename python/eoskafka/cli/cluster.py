@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
-from eoskafka.cluster import LocalCluster
+from eoskafka.cluster import LocalCluster, jars
 from eoskafka.errors import ClusterNotFoundError
 
 app = typer.Typer(
@@ -40,6 +40,9 @@ def start(
 ) -> None:
     """Start a cluster, or start a stopped one again with its data. Prints its addresses."""
     cluster = LocalCluster(brokers=int(brokers.value), data_dir=data_dir)
+    if not jars.are_here():
+        messages.print(f"downloading Kafka {jars.KAFKA_VERSION} (44 MB, once) ...")
+        jars.kafka_jars()
     messages.print(f"starting {brokers.value} broker(s) in {cluster.data_dir} ...", markup=False)
     cluster.start()
     _show(cluster, output)

@@ -16,7 +16,7 @@ from typing import Protocol
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from eoskafka import jar_path
-from eoskafka.cluster import LocalCluster
+from eoskafka.cluster import LocalCluster, jars
 from eoskafka.demo import proof, records
 from eoskafka.demo.interruption import Interruption
 from eoskafka.demo.killer import Kill, Killer, plan
@@ -101,6 +101,9 @@ def run(settings: Settings, watcher: Watcher) -> Outcome:
 def _run_in(
     folder: Path, lines: list[Line], seed: int, watcher: Watcher, interruption: Interruption
 ) -> Outcome:
+    if not jars.are_here():
+        watcher.phase("downloading Kafka (44 MB, once)")
+        jars.kafka_jars()
     watcher.phase("starting a broker")
     with _cluster(folder / "kafka") as bootstrap_servers:
         began = time.monotonic()
