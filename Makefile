@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all fuzz model mutations corpus chaos handover migration registration \
+.PHONY: help build demo test test-oldest test-all release fuzz model mutations corpus chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs
 
 PYTHON ?= python3
@@ -9,6 +9,9 @@ BIN := .venv/bin
 VENV := .venv/.installed
 RESULTS := reports/bench
 BENCH := $(BIN)/eoskafka bench
+# The lower end of the range in pyproject.toml, and the tests of what asks brokers from Python.
+OLDEST := 3.0.0
+ASKING := audit_reader doctor local_cluster offsets transactions upgrade verify
 FEW := --peers built-in
 INTO := --format json > /dev/null --output $(RESULTS)
 MVN := mvn -B --no-transfer-progress -Dstyle.color=never -f jvm-shim/pom.xml
@@ -32,6 +35,12 @@ test: build ## JVM unit tests, unit and integration tests, a short campaign of f
 	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
 	$(BIN)/python -c "from eoskafka.bench.peers import peer_jars; peer_jars()"
 	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/integration tests/faults -m "not slow"
+
+test-oldest: build ## the commands' tests with the oldest kafka-python that is allowed
+	$(BIN)/pip install --quiet --no-deps --target build/kafka-python-$(OLDEST) --upgrade \
+		kafka-python==$(OLDEST)
+	PYTHONPATH=$(CURDIR)/build/kafka-python-$(OLDEST) $(BIN)/pytest -m "not slow" tests/unit \
+		$(addprefix tests/integration/test_,$(addsuffix .py,$(ASKING)))
 
 test-all: build ## all tests, slow ones included, and the mutations
 	$(MVN) -pl connector test
@@ -91,6 +100,9 @@ soak: build ## ten thousand epochs, and what they leave behind (resumable)
 
 real-time-soak: build ## an hour in real-time mode, and what it does to memory and latency
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.real_time_soak
+
+release: build ## dist/: wheel, sdist and Maven bundle, checked as users install them
+	$(BIN)/python release/make.py
 
 check: $(VENV) ## format, lint and types
 	$(BIN)/ruff format --check .

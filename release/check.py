@@ -1,0 +1,127 @@
+"""The checks of what is in `dist/`: installed as users install it, and not from this checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from eoskafka import __version__
+
+_DEMO_RECORDS = 20_000
+
+
+class Machine:
+    """A machine with Python and Java and without Maven, as far as a folder can be one.
+
+    It has a virtual environment, an empty cache of Kafka's jars, and a command `mvn` that fails.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "venv" / "bin"
+        venv.create(folder / "venv", with_pip=True)
+        refusing = folder / "path" / "mvn"
+        refusing.parent.mkdir()
+        refusing.write_text("#!/bin/sh\necho 'there is no Maven here' >&2\nexit 127\n")
+        refusing.chmod(0o755)
+        own = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "SPARK_HOME"}
+        own |= {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"}
+        self._environment = {key: value for key, value in os.environ.items() if key not in own}
+        path = [str(self.bin), str(refusing.parent), self._environment.get("PATH", "")]
+        self._environment["PATH"] = os.pathsep.join(path)
+        self._environment["EOSKAFKA_CACHE"] = str(folder / "cache")
+
+    def run(self, *command: str | Path) -> str:
+        """Run a command of the environment outside the checkout and return its output."""
+        first, *rest = map(str, command)
+        print("  $", first, *rest, file=sys.stderr)
+        done = subprocess.run(
+            [str(self.bin / first), *rest],
+            cwd=self.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+
+def metadata(dist: Path) -> None:
+    """The wheel and the sdist are such as the package index takes."""
+    files = [*dist.glob("*.whl"), *dist.glob("*.tar.gz")]
+    assert len(files) == 2, files
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, files)]
+    subprocess.run(command, stdout=sys.stderr, check=True)
+
+
+def wheel(dist: Path, folder: Path) -> Machine:
+    """The wheel in an empty environment: the command, the jar, and the demo with its proof."""
+    machine = Machine(folder)
+    (file,) = dist.glob("*.whl")
+    machine.run("pip", "install", "--quiet", f"{file}[local,verify]")
+    _require_jar(machine, dist)
+    output = machine.run(*("eoskafka", "demo", "--records", str(_DEMO_RECORDS), "--format", "json"))
+    outcome = json.loads(output)
+    assert outcome["exactly_once"], outcome
+    print(f"  {outcome['verdict']}", file=sys.stderr)
+    return machine
+
+
+def sdist(dist: Path, folder: Path) -> None:
+    """The sdist in an empty environment, which must need no Maven and give the same jar."""
+    machine = Machine(folder)
+    (file,) = dist.glob("*.tar.gz")
+    machine.run("pip", "install", "--quiet", file)
+    _require_jar(machine, dist)
+
+
+def packages(repository: Path, machine: Machine) -> None:
+    """`--packages` from the bundle, with spark-submit and an empty Ivy cache."""
+    data = machine.folder / "kafka"
+    started = machine.run("eoskafka", "cluster", "start", "--data-dir", data, "--format", "json")
+    try:
+        servers = json.loads(started)["bootstrap_servers"]
+        machine.run("python", "-c", _TOPICS, servers)
+        ivy = machine.folder / "ivy"
+        machine.run(
+            *("spark-submit", "--master", "local[2]"),
+            *("--packages", f"io.eoskafka:eoskafka:{__version__}"),
+            *("--repositories", repository.as_uri()),
+            *("--conf", f"spark.jars.ivy={ivy}", "--conf", "spark.ui.enabled=false"),
+            *("--conf", "spark.plugins=io.eoskafka.EosKafkaPlugin"),
+            *(Path(__file__).with_name("pipeline.py"), servers, machine.folder / "checkpoint"),
+        )
+    finally:
+        machine.run("eoskafka", "cluster", "purge", "--data-dir", data)
+    resolved = sorted(jar.name for jar in (ivy / "jars").iterdir())
+    # Anything else would come into Spark's class path beside what is there.
+    assert resolved == [f"io.eoskafka_eoskafka-{__version__}.jar"], resolved
+
+
+_TOPICS = """
+import sys
+from kafka.admin import KafkaAdminClient, NewTopic
+admin = KafkaAdminClient(bootstrap_servers=sys.argv[1])
+admin.create_topics([NewTopic("in", 4, 1), NewTopic("out", 4, 1)])
+admin.close()
+"""
+
+
+def _require_jar(machine: Machine, dist: Path) -> None:
+    assert machine.run("eoskafka", "--version") == __version__
+    installed = Path(machine.run("eoskafka", "jar-path"))
+    assert machine.folder in installed.parents, installed
+    (published,) = dist.glob(f"maven/**/eoskafka-{__version__}.jar")
+    assert installed.read_bytes() == published.read_bytes(), "the wheel has another jar"
+
+
+def empty(folder: Path) -> Path:
+    """A folder with nothing in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
