@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -195,6 +197,45 @@ def test_an_unreachable_broker_is_an_error_in_bounded_time(streams: Streams, sid
     assert time.monotonic() - start < 20
     assert "EOSKAFKA_UNREACHABLE" in error
     assert "127.0.0.1:1" in error
+
+
+# ---- what whoever runs Spark disallows
+
+DISALLOWED = "spark.sql.kafka.disallowedOptions"
+
+
+@pytest.fixture
+def application_disallows(streams: Streams) -> Iterator[None]:
+    """The application was started with a list, and its session has tried to empty it."""
+    conf = streams.spark._jvm.org.apache.spark.SparkEnv.get().conf()  # type: ignore[union-attr]
+    conf.set(DISALLOWED, "sasl.jaas.config, Client.Rack")
+    # Since Spark 4.3 a session cannot even try.
+    with suppress(PySparkException):
+        streams.spark.conf.set(DISALLOWED, "")
+    yield
+    conf.remove(DISALLOWED)
+    with suppress(PySparkException):
+        streams.spark.conf.unset(DISALLOWED)
+
+
+def test_settings_of_kafkas_client_that_spark_disallows_are_refused(
+    streams: Streams, application_disallows: None
+) -> None:
+    topic, output = streams.topic(records=4), streams.topic()
+    for error in (
+        refusal(streams, {"subscribe": topic, "kafka.client.rack": "a"}),
+        refusal(streams, {"subscribe": topic}, {"KAFKA.sasl.jaas.config": "x"}),
+    ):
+        assert "[EOSKAFKA_OPTION_DISALLOWED]" in error
+        assert DISALLOWED in error
+    with pytest.raises(PySparkException, match=r"kafka\.client\.rack is not allowed"):
+        streams.batch(topic, {"kafka.client.rack": "a"}).count()
+    rows = streams.spark.range(2).selectExpr("cast(id as string) value")
+    with pytest.raises(PySparkException, match=r"kafka\.client\.rack is not allowed"):
+        streams.save(rows, output, {"kafka.client.rack": "a"})
+    assert streams.values(output) == []
+    streams.run(streams.sink(kv(streams.source(topic, {"kafka.client.id": "x"})), output))
+    assert streams.numbers(output) == [0, 1, 2, 3]
 
 
 # ---- where to start

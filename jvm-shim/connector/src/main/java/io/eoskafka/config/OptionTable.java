@@ -32,6 +32,7 @@ public final class OptionTable {
    * @param names the option names a user gave, in any case
    */
   static void check(String side, Set<String> names) {
+    DisallowedOptions.check(names);
     for (String given : names) {
       String name = lower(given);
       if (SPARK_OWN.contains(name) || name.startsWith("asyncprogresstracking")) {
