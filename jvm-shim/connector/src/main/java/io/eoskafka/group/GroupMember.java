@@ -20,10 +20,10 @@ import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -71,7 +71,9 @@ public final class GroupMember implements Membership {
         client.exclusiveMember(
             identity.instanceId() + "-driver", identity.group(), identity.instanceId());
     // Eager: partitions are given up before a join is sent, which tells us that one is under way.
-    config.put(ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG, List.of(RangeAssignor.class));
+    config.put(
+        ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
+        List.of(DriverAssignors.Exclusive.class));
     consumer = new KafkaConsumer<>(config);
   }
 
@@ -95,12 +97,12 @@ public final class GroupMember implements Membership {
         topics = Set.copyOf(wanted);
       }
       long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
-      consumer.poll(Duration.ZERO);
+      pollOnce(Duration.ZERO);
       while (!assigned || consumer.groupMetadata().generationId() < 0) {
         if (System.nanoTime() > deadline) {
           throw MemberConsumer.joinTimeout(identity, JOIN_TIMEOUT);
         }
-        consumer.poll(JOIN_LOOK);
+        pollOnce(JOIN_LOOK);
       }
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
@@ -124,6 +126,28 @@ public final class GroupMember implements Membership {
               fence, known.stream().collect(Collectors.toMap(p -> p, p -> generation)), generation);
     }
     return ownership;
+  }
+
+  /**
+   * The broker refuses a join beside a member that has not got our assignor. At a start this is a
+   * former version's driver, which runs or has crashed: its place is removed, since a static place
+   * is taken over with a common assignor only. A driver that has been a member has lost its
+   * session.
+   */
+  private void pollOnce(Duration timeout) {
+    try {
+      consumer.poll(timeout);
+    } catch (InconsistentGroupProtocolException e) {
+      if (ownership == null) {
+        refuseForeignMembers();
+        LOG.info("A former version's place in group {} is removed", identity.group());
+        members.remove(identity.instanceId());
+      } else if (members.isTakenOver(ownership.fence())) {
+        throw fenced(e);
+      } else {
+        members.refuse(member -> true);
+      }
+    }
   }
 
   /** A batch too short for a takeover since the last {@link #poll} costs no request. */

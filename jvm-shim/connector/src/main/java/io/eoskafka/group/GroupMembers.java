@@ -22,9 +22,13 @@ import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Who is in a group. */
 public final class GroupMembers {
+  private static final Logger LOG = LoggerFactory.getLogger(GroupMembers.class);
+
   private static final Pattern SHARED =
       Pattern.compile("eoskafka-(" + Identity.DIGEST_PATTERN + ")-shared-(\\d{1,18})(-handover)?");
 
@@ -61,6 +65,23 @@ public final class GroupMembers {
               throw EosKafkaException.of(
                   "EOSKAFKA_FOREIGN_MEMBER", Map.of("group", group, "member", describe(member)));
             });
+  }
+
+  /**
+   * Names the members that are no drivers of a shared group. With the consumer protocol brokers
+   * cannot be kept from letting them in, and their offsets replace ours.
+   */
+  void warnOfStrangers() {
+    list().stream()
+        .filter(member -> !isShared(member))
+        .forEach(
+            member ->
+                LOG.warn(
+                    "Group {} has a member that is no driver of it: {}. Partitions that it is"
+                        + " assigned stand still, and offsets that it commits replace this query's."
+                        + " Stop it, and allow only this query's user to read the group",
+                    group,
+                    describe(member)));
   }
 
   /**
@@ -189,7 +210,14 @@ public final class GroupMembers {
     return former.isPresent();
   }
 
-  private void remove(String instanceId) {
+  /** Whether nobody without this instance id is in the group. */
+  boolean isAlone(String instanceId) {
+    return list().stream()
+        .allMatch(member -> member.groupInstanceId().equals(Optional.of(instanceId)));
+  }
+
+  /** Ends the membership of whoever has this instance id. */
+  void remove(String instanceId) {
     MemberToRemove member = new MemberToRemove(instanceId);
     try {
       KafkaCalls.get(

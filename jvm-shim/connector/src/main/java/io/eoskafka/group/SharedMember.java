@@ -31,6 +31,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.WakeupException;
@@ -60,6 +61,10 @@ public final class SharedMember implements Membership {
 
   /** How long running transactions may hold up a partition that is to be given up. */
   static final Duration REVOCATION_WAIT = Duration.ofSeconds(60);
+
+  private static final String ASSIGNORS = ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG;
+  private static final List<Class<?>> WITH_FORMER =
+      List.of(DriverAssignors.Shared.class, CooperativeStickyAssignor.class);
 
   private static final long RETRY_MS = 200;
   private static final Duration POLL = Duration.ofMillis(100);
@@ -93,7 +98,11 @@ public final class SharedMember implements Membership {
   private final Consumer<List<String>> fenceProducers;
   private final Runnable endGone;
   private final GroupMembers members;
-  private final KafkaConsumer<byte[], byte[]> consumer;
+  private final Map<String, Object> config;
+
+  /** Another one takes its place before the first join, beside drivers of a former version. */
+  private volatile KafkaConsumer<byte[], byte[]> consumer;
+
   private final Thread thread;
   private final LinkedBlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
   private final ScheduledExecutorService afterwards;
@@ -130,14 +139,12 @@ public final class SharedMember implements Membership {
     this.fenceProducers = fenceProducers;
     this.endGone = endGone;
     this.members = new GroupMembers(admin, identity.group());
-    Map<String, Object> config =
+    config =
         client.sharedMember(release.clientId(identity), identity.group(), identity.instanceId());
     clientId = (String) config.get(ConsumerConfig.CLIENT_ID_CONFIG);
     isStatic = config.containsKey(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG);
     if (isStatic) {
-      config.put(
-          ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
-          List.of(CooperativeStickyAssignor.class));
+      config.put(ASSIGNORS, List.of(DriverAssignors.Shared.class));
     }
     consumer = new KafkaConsumer<>(config);
     thread = daemon(this::run, "eoskafka-member-" + identity.group());
@@ -358,11 +365,40 @@ public final class SharedMember implements Membership {
   }
 
   /**
+   * The broker refuses a join beside a member that has not got our assignor: a driver of a former
+   * version. Where this is only this driver's own former place it is removed; beside others this
+   * driver offers Kafka's assignor too, until they have left and it is started again.
+   */
+  private void joinBesideFormerVersion(InconsistentGroupProtocolException refused) {
+    members.refuse(member -> !GroupMembers.isShared(member));
+    if (fence != null || config.get(ASSIGNORS).equals(WITH_FORMER)) {
+      throw refused;
+    }
+    if (members.isAlone(identity.instanceId())) {
+      LOG.info("A former version's place in group {} is removed", identity.group());
+      members.remove(identity.instanceId());
+      isResumed = false;
+      return;
+    }
+    LOG.warn(
+        "Group {} has drivers of a former version of eoskafka: other applications' consumers can"
+            + " join it until those have ended and this driver was started again",
+        identity.group());
+    config.put(ASSIGNORS, WITH_FORMER);
+    consumer.close(CloseOptions.timeout(Duration.ZERO));
+    consumer = new KafkaConsumer<>(config);
+    synchronized (this) {
+      consumer.subscribe(topics, new Changes());
+    }
+  }
+
+  /**
    * A former owner's open transactions would hold up whoever reads the output until this driver's
    * next batch.
    */
   private void lookAfterGone() {
     try {
+      members.warnOfStrangers();
       endGone.run();
     } catch (RuntimeException e) {
       LOG.warn("What gone drivers of group {} have left is for later", identity.group(), e);
@@ -452,6 +488,8 @@ public final class SharedMember implements Membership {
           consumer.poll(POLL);
         } catch (WakeupException e) {
           // An order has come.
+        } catch (InconsistentGroupProtocolException e) {
+          joinBesideFormerVersion(e);
         }
         takeFence();
       }
