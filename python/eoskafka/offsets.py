@@ -617,7 +617,8 @@ def adopt(
         take_over: also offsets of another query in task scope, whose checkpoint is lost. That query
             is refused from then on.
         at: where to go on, as in `startingOffsets`: for partitions whose offsets are gone from the
-            group. Those that it does not name stay as they are.
+            group, or were replaced there by somebody else after the query had run. Those that it
+            does not name stay as they are.
         client: further settings of kafka-python's clients.
         dry_run: change nothing.
 
@@ -772,6 +773,9 @@ def _adopted(
         return found
     _refuse_alive(standing)
     _refuse_unadoptable(place, foreign, have, take_over)
+    if batch and not batch.log_is_ahead:
+        unstamped = {p: o for p, o in news.items() if p in foreign and p not in named}
+        _refuse_overwritten(place, owner, batch, unstamped)
     if not dry_run:
         # Of a batch that no log has yet: with state the query is refused, which does not fit to it.
         epoch = batch.number + 1 if batch else -1
@@ -786,6 +790,36 @@ def _adopted(
         if batch and batch.log_is_ahead:
             place.write_taken_over(batch.until)
     return found
+
+
+def _refuse_overwritten(
+    place: Checkpoint, owner: Identity, batch: Batch, unstamped: Mapping[TopicPartition, int]
+) -> None:
+    """Refuse offsets that have replaced those of a query which has run, unless they say the same.
+
+    Whoever joins the group for a moment commits offsets of what it has read itself.
+    """
+    for partition, offset in sorted(unstamped.items()):
+        end = batch.end.get(partition)
+        if end is None or (offset == end and batch.committed and not owner.shared):
+            continue
+        where = (
+            f"batch {batch.number} of {place.location} ends at offset {end} of "
+            f"{_names([partition])}"
+            + ("" if batch.committed else ", and whether it took effect is not known")
+        )
+        look = (
+            "Another driver of the group may have gone further, so look at the output"
+            if owner.shared
+            else f"Its last batch ends at {offset_json(batch.end)}; look at the output, since a "
+            "batch that was not finished, a long one and real-time mode may have stopped elsewhere"
+        )
+        raise OffsetsError(
+            f"{where}. Group '{owner.group}' has offset {offset} there, which another application "
+            "has committed or a tool has set in place of the query's own: records could be skipped "
+            f"or written twice. Nothing was changed. {look}. Then say with --at where each "
+            "partition goes on: the first offset that has not taken effect"
+        )
 
 
 def _gone(place: Checkpoint, group: str, gone: Sequence[TopicPartition]) -> str:

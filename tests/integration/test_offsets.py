@@ -342,9 +342,35 @@ def test_a_query_goes_on_where_another_application_has_stopped(streams: Streams)
 def test_offsets_that_a_tool_has_set_are_given_to_their_query(job: Job) -> None:
     job.streams.set_offsets(job.group, job.input, {0: (1, ""), 1: (5, "")})
     assert "EOSKAFKA_OFFSET_WITHOUT_STAMP" in job.streams.failure(job.writer())
-    assert job.adopted().situation is Situation.ADOPTED
+    assert job.adopted(at=json.dumps({job.input: {"0": 1}})).situation is Situation.ADOPTED
     job.run()
     assert job.written() == sorted([*range(12), 2, 4, 6, 8])
+
+
+@pytest.mark.parametrize("overwritten", [6, 4])
+def test_offsets_that_replace_a_querys_own_are_not_taken_unless_it_is_said(
+    job: Job, overwritten: int
+) -> None:
+    job.streams.set_offsets(job.group, job.input, {0: (overwritten, ""), 1: (5, "")})
+    error = job.streams.failure(job.writer())
+    assert "EOSKAFKA_OFFSET_WITHOUT_STAMP" in error
+    assert "--at" in error
+    before = job.streams.committed(job.group, job.input)
+    with pytest.raises(OffsetsError, match=rf"ends at offset 5 of {job.input}-0") as refused:
+        job.adopted()
+    assert job.streams.committed(job.group, job.input) == before
+    told = json.dumps({job.input: {"0": 5, "1": 5}}, separators=(",", ":"))
+    assert told in str(refused.value)
+    assert job.adopted(at=told).situation is Situation.ADOPTED
+    job.run()
+    assert job.written() == [*range(12)]
+
+
+def test_the_end_of_a_batch_that_was_not_finished_is_not_taken_either(job: Job) -> None:
+    (job.checkpoint / "commits" / "0").unlink()
+    job.streams.set_offsets(job.group, job.input, {0: (5, ""), 1: (5, "")})
+    with pytest.raises(OffsetsError, match="whether it took effect is not known"):
+        job.adopted()
 
 
 def test_a_query_whose_offsets_are_gone_goes_on_where_it_is_told(job: Job) -> None:

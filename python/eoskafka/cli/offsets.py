@@ -230,7 +230,10 @@ def adopt(
         typer.Option("--take-over", help="Also those of another query whose checkpoint is lost."),
     ] = False,
     at: Annotated[
-        str, typer.Option(help='Where to go on, where offsets are gone: {"topic":{"0":23}}.')
+        str,
+        typer.Option(
+            help='Where to go on, if offsets are gone or were replaced: {"topic":{"0":23}}.'
+        ),
     ] = "",
     client: Client = None,
     config: ConfigFile = None,
@@ -240,7 +243,7 @@ def adopt(
     """Check a checkpoint before its query moves here; give it the offsets of its group.
 
     Offsets that another application committed, or a tool has set, are taken for the query's from
-    then on. A checkpoint of the built-in connector is only looked at. Ends with 1 if the query
+    then on; if they have replaced those of a query that has run, only with --at. A checkpoint of the built-in connector is only looked at. Ends with 1 if the query
     could not go on, with 3 if the brokers do not answer.
     """
     with reaching():

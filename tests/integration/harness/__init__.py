@@ -13,6 +13,7 @@
 | `standalone.py`  | `Standalone`: a master with workers, and jobs submitted to it             |
 | `connect.py`     | a server of Spark Connect, and `connect_client.py`, a program that uses it |
 | `delta.py`       | Delta's jars                                                              |
+| `strangers.py`   | consumers of other applications, in `clients/`                           |
 | `maven.py`       | jars that only tests need                                                 |
 | `old_kafka.py`   | a broker from before KIP-447                                              |
 | `waiting.py`     | `until`, `until_ended`: wait on a condition, on a transaction's end       |
