@@ -143,7 +143,7 @@ public record EpochOwner(
     return isJob() ? 0 : checkpoint.lastPlanned().orElse(-1);
   }
 
-  /** The last epoch that Spark knows as done, or -1. */
+  /** The last epoch that Spark does not run again, or -1. */
   long done() {
     return isJob() ? -1 : checkpoint.lastDone().orElse(-1);
   }

@@ -24,9 +24,21 @@ public record Checkpoint(String location, Configuration hadoop) {
     return log("offsets").lastBatch();
   }
 
-  /** The last batch that Spark has logged as done. */
+  /**
+   * The last batch that Spark does not run again. It looks at the last numbers of its two logs
+   * only: the last batch that it has planned is done if it is the last one in the log of done
+   * batches too, and every batch before it is done, whatever files are missing.
+   */
   public OptionalLong lastDone() {
-    return log("commits").lastBatch();
+    // First: a driver that still runs may plan and log batches between the two looks.
+    OptionalLong logged = log("commits").lastBatch();
+    OptionalLong planned = lastPlanned();
+    if (planned.isEmpty() || planned.equals(logged)) {
+      return planned;
+    }
+    return planned.getAsLong() == 0
+        ? OptionalLong.empty()
+        : OptionalLong.of(planned.getAsLong() - 1);
   }
 
   /** The oldest batch whose plan Spark has kept; it purges those before it. */

@@ -235,7 +235,7 @@ public final class RunningQuery {
     return logs().lastPlanned();
   }
 
-  /** The last batch that Spark has logged as done. */
+  /** The last batch that Spark does not run again. */
   public OptionalLong lastDone() {
     return logs().lastDone();
   }

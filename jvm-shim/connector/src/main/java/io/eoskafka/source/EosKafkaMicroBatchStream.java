@@ -125,6 +125,9 @@ public final class EosKafkaMicroBatchStream
   /** Whether this run has planned a batch of its own, not one that a former run had logged. */
   private boolean ownBatch;
 
+  /** Whether the planned batch stands in Spark's log as others have planned it. */
+  private boolean isOfOthers;
+
   /**
    * @param sourcePath {@code <checkpoint>/sources/<index>}
    */
@@ -453,10 +456,13 @@ public final class EosKafkaMicroBatchStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    PartitionOffsets planEnd = (PartitionOffsets) end;
     if (!ownBatch) {
-      requireFormerSink(((PartitionOffsets) end).isOurs());
+      requireFormerSink(planEnd.isOurs());
     }
-    return plan((PartitionOffsets) start, ((PartitionOffsets) end).offsets());
+    InputPartition[] partitions = plan((PartitionOffsets) start, planEnd.offsets());
+    isOfOthers = progress.groupIsTheTruth() && !planEnd.isOurs();
+    return partitions;
   }
 
   private InputPartition[] plan(PartitionOffsets sparkStart, Map<TopicPartition, Long> planEnds) {
@@ -727,6 +733,7 @@ public final class EosKafkaMicroBatchStream
       }
       owners.put(work.slot(), commit);
     }
+    takeOver(epoch);
     progress.batchCommitted(reached);
     if (options.isShared()) {
       owners.keySet().removeAll(progress.shared().end());
@@ -775,6 +782,13 @@ public final class EosKafkaMicroBatchStream
   @Override
   public void epochCommitted(long epoch) {
     progress.epochCommitted(input().ends(), epoch, !ownBatch);
+    takeOver(epoch);
+  }
+
+  private void takeOver(long batch) {
+    if (isOfOthers) {
+      progress.takeOver(batch);
+    }
   }
 
   private Stream<SlotRange> ranges() {

@@ -262,13 +262,31 @@ final class GroupProgress {
     if (sparkStart == null || sparkStart.isOurs()) {
       return -1;
     }
-    long planned = query.lastPlanned().orElse(-1);
-    long until = query.lastDone().orElse(-1) < planned ? planned - 1 : planned;
-    if (files.readTakenOver().equals(OptionalLong.of(until))) {
+    long until = query.lastDone().orElse(-1);
+    if (isTakenOver(query)) {
       return -1;
     }
     LOG.info("Spark's log is not this connector's up to batch {}, and says where to go on", until);
     return until;
+  }
+
+  /**
+   * Whether a run of this connector with its sink has gone on from the last batch of others in
+   * Spark's log; also if that batch is still open, and this connector has run it.
+   */
+  private boolean isTakenOver(RunningQuery query) {
+    OptionalLong taken = files.readTakenOver();
+    return taken.isPresent()
+        && (taken.equals(query.lastDone()) || taken.equals(query.lastPlanned()));
+  }
+
+  /**
+   * A batch that others had planned and not finished has been run here. Called before Spark logs it
+   * as done: the log keeps the text of others, which says nothing of what the batch has left, nor
+   * of what the next one commits.
+   */
+  void takeOver(long batch) {
+    files.writeTakenOver(batch);
   }
 
   /** Whether a topic is there that the checkpoint knows, and not one that was created again. */
@@ -785,7 +803,7 @@ final class GroupProgress {
       TopicPartition partition, long committed, PartitionOffsets sparkStart) {
     if (!groupIsTheTruth
         && sparkStart != null
-        && sparkStart.isOurs()
+        && (sparkStart.isOurs() || isTakenOver(RunningQuery.ofThisThread()))
         && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
       throw EosKafkaException.of(
           "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));

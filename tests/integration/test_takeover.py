@@ -1,0 +1,174 @@
+"""A checkpoint of the built-in connector whose last batch is open: the first batch is run here.
+
+Spark's log of that batch stays the built-in connector's text. From the moment that Spark logs the
+batch as done, the group has the truth all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eoskafka import offsets
+from eoskafka.bench.peers import peer_jars
+from harness import Application, Flow, Point, StartApplication
+from pyspark.sql import DataFrame
+from streams import Streams, kv
+
+RECORDS = 200
+JARS = {"spark.jars": ",".join(map(str, peer_jars()))}
+# A task that cannot commit on the way stops to read after half of it.
+SHORT = {"kafka.transaction.timeout.ms": 4_000}
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+def open_a_batch(application: Application, flow: Flow, number: int, **how: Any) -> None:
+    """Let the built-in connector run batches up to this one, of which it writes nothing."""
+    source = {
+        "origin": "kafka",
+        "form": "kafka",
+        "kafka.bootstrap.servers": flow.servers,
+        "subscribe": flow.input,
+        "startingOffsets": "earliest",
+    }
+    for _ in range(number):
+        flow.produce(RECORDS)
+        flow.start(application, **source, **how).wait_done()
+    flow.produce(RECORDS)
+    query = flow.start(application, **source, **how, sink={"topic": "no/topic"})
+    assert query.wait_end().error
+    assert (flow.checkpoint / "offsets" / str(number)).exists()
+    assert not (flow.checkpoint / "commits" / str(number)).exists()
+
+
+def cases() -> Iterator[Any]:
+    """One of each scope, and more in a long run."""
+    points: dict[str, tuple[Point, ...]] = {
+        "exclaim": ("after-commit", "before-log"),
+        "exclaim_in_pandas": ("after-commit",),
+        "repartitioned": ("before-decision", "after-decision", "before-log"),
+    }
+    # In task scope the test of a batch that ends early is the short one.
+    short = {("repartitioned", "after-decision", 1, 1)}
+    for transform, reached in points.items():
+        for point in reached:
+            for opened in (0, 1):
+                for after in (0, 1, 2):
+                    case = (transform, point, opened, after)
+                    marks = () if case in short else (pytest.mark.slow,)
+                    yield pytest.param(
+                        *case, marks=marks, id=f"{transform}-{point}-batch {opened}+{after}"
+                    )
+
+
+@pytest.mark.parametrize(("transform", "point", "opened", "after"), [*cases()])
+def test_a_driver_killed_soon_after_it_took_an_open_batch_over_is_started_again(
+    start_application: StartApplication,
+    flow: Flow,
+    transform: str,
+    point: Point,
+    opened: int,
+    after: int,
+) -> None:
+    first = start_application("local[2]", JARS)
+    open_a_batch(first, flow, opened, transform=transform)
+    flow.produce(RECORDS)
+
+    def arm(left: int) -> None:
+        """The driver stops so often before it logs a batch, and dies in the next one."""
+        first.faults.arm(*(("before-log", "stop") if left else (point, "kill")))
+
+    arm(after)
+    flow.start(first, transform=transform, interval="0 seconds")
+    for left in reversed(range(after)):
+        first.faults.wait_taken("before-log")
+        flow.produce(RECORDS)
+        arm(left)
+        first.resume()
+    first.faults.wait_taken(point)
+    first.kill()
+    flow.produce(RECORDS)
+    second = start_application("local[2]", JARS)
+    flow.start(second, transform=transform).wait_done()
+    flow.assert_exactly_once()
+
+
+def slowly(rows: DataFrame) -> DataFrame:
+    """Takes seconds, through Python."""
+
+    def each(frames: Iterator[Any]) -> Iterator[Any]:
+        for frame in frames:
+            time.sleep(0.3)
+            yield frame.assign(value=frame["value"].str.strip())
+
+    # Long ones: what fits between the JVM and Python is read at once.
+    wide = rows.selectExpr("key", "cast(value AS string) || repeat(' ', 300000) AS value")
+    return wide.mapInPandas(each, "key binary, value string")
+
+
+@pytest.fixture
+def few_at_once(streams: Streams) -> Iterator[None]:
+    """Python gets twenty rows at a time."""
+    streams.spark.conf.set(ARROW_ROWS, 20)
+    yield
+    streams.spark.conf.unset(ARROW_ROWS)
+
+
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("opened", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_what_an_open_batch_has_left_when_it_ended_early_is_read_by_the_next_run(
+    streams: Streams, opened: int
+) -> None:
+    job = streams.job()
+    sent = 0
+    for number in range(opened + 1):
+        job.send(*range(sent, sent := sent + 600))
+        streams.form = "kafka"
+        writer = streams.sink(
+            slowly(streams.source(job.input)),
+            "no/topic" if number == opened else job.output,
+            job.checkpoint,
+        )
+        if number == opened:
+            streams.failure(writer)
+        else:
+            streams.run(writer)
+    streams.form = "eoskafka"
+
+    def once() -> None:
+        """One batch, and no look for another one."""
+        streams.run(job.writer(slowly).options(**SHORT).trigger(once=True))
+
+    once()
+    assert (job.checkpoint / "commits" / str(opened)).exists()
+    assert sum(job.offsets().values()) < sent, "the batch did not end early"
+    streams.run(job.writer(kv))
+    assert job.written() == [*range(sent)]
+
+
+def test_an_open_batch_that_was_run_and_is_not_logged_is_taken_over(streams: Streams) -> None:
+    job = streams.job(records=10)
+    streams.form = "kafka"
+    copied = partial(streams.copy, job.input, job.output, job.checkpoint)
+    copied()
+    job.send(*range(10, 20))
+    streams.failure(streams.sink(kv(streams.source(job.input)), "no/topic", job.checkpoint))
+    streams.form = "eoskafka"
+    streams.run(job.writer().trigger(once=True))
+    # As if the driver had died between its own mark and Spark's log.
+    remove(job.checkpoint / "commits" / "1")
+    found = offsets.adopt(streams.servers, str(job.checkpoint), dry_run=True)
+    assert found.situation is offsets.Situation.READY
+    job.send(*range(20, 30))
+    job.run()
+    assert job.written() == [*range(30)]
+
+
+def remove(file: Path) -> None:
+    """A file and what Hadoop has kept beside it."""
+    file.unlink()
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
