@@ -242,9 +242,10 @@ def adopt(
 ) -> None:
     """Check a checkpoint before its query moves here; give it the offsets of its group.
 
-    Offsets that another application committed, or a tool has set, are taken for the query's from
-    then on; if they have replaced those of a query that has run, only with --at. A checkpoint of the built-in connector is only looked at. Ends with 1 if the query
-    could not go on, with 3 if the brokers do not answer.
+    Offsets that another application committed, or that a tool has set, become the query's; if
+    they have replaced those of a query that has run, only with --at. A checkpoint of the built-in
+    connector is only inspected. The exit code is 1 if the query could not continue, and 3 if the
+    brokers do not answer.
     """
     with reaching():
         found = offsets.adopt(
