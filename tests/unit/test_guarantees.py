@@ -26,7 +26,7 @@ def rows() -> list[str]:
 
 
 @cache
-def tests() -> frozenset[tuple[str, str]]:
+def every_test() -> frozenset[tuple[str, str]]:
     """Each test by its file's name and its own."""
     return frozenset(
         (file.name, node.name)
@@ -51,7 +51,7 @@ def test_the_page_has_the_test_of_every_mutation() -> None:
 def test_a_rule_names_code_and_tests_that_exist(row: str) -> None:
     _, _, code, seen, proof, _ = row.split("|")
     assert TEST.search(proof)
-    assert set(TEST.findall(proof)) <= tests()
+    assert set(TEST.findall(proof)) <= every_test()
     assert CODE.search(code)
     for name, method in CODE.findall(code):
         (file,) = JAVA.rglob(f"{name}.java")
