@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from eoskafka import offsets
 from eoskafka.bench.peers import peer_jars
-from harness import Application, Flow, Point, StartApplication
+from harness import Application, Flow, Point, StartApplication, until
 from pyspark.sql import DataFrame
-from streams import Streams, kv
+from streams import QUERY_S, Streams, kv
 
 RECORDS = 200
 JARS = {"spark.jars": ",".join(map(str, peer_jars()))}
@@ -164,7 +164,9 @@ def test_an_open_batch_that_was_run_and_is_not_logged_is_taken_over(streams: Str
     found = offsets.adopt(streams.servers, str(job.checkpoint), dry_run=True)
     assert found.situation is offsets.Situation.READY
     job.send(*range(20, 30))
-    job.run()
+    query = streams.start(job.writer())
+    until(lambda: not query.isActive, "its end", QUERY_S)
+    assert query.exception() is None
     assert job.written() == [*range(30)]
 
 

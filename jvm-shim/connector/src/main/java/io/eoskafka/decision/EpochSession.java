@@ -511,6 +511,14 @@ public final class EpochSession {
         .map(decision -> decision.sources().get(identityId));
   }
 
+  /** Where the last epoch that was decided has ended a partition, or null if it did not read it. */
+  public Long lastEnd(String identityId, TopicPartition partition) {
+    return log.last()
+        .map(decision -> decision.sources().get(identityId))
+        .map(input -> input.ends().get(partition))
+        .orElse(null);
+  }
+
   /** The writers of a former run's decision whose transactions were aborted. */
   Set<Integer> lost() {
     return lost;

@@ -573,10 +573,6 @@ final class GroupProgress {
     }
     try {
       Map<TopicPartition, OffsetAndMetadata> stable = stableOffsets(gained.keySet(), upheaval);
-      if (groupIsTheTruth && epochs == null) {
-        // A former driver may have come to epoch scope while this one was on its way here.
-        settleEpochs(RunningQuery.ofThisThread(), stable.values());
-      }
       take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity.group());
@@ -690,6 +686,9 @@ final class GroupProgress {
           !topicIds.get(partition).equals(keptIds.getOrDefault(partition, topicIds.get(partition)));
       if (committed != null && !isOfFormer) {
         requireNothingLeft(partition, committed.offset(), sparkStart);
+        if (groupIsTheTruth && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
+          requireNotBehindLog(partition, committed.offset(), logged.get(partition));
+        }
       }
       StartingPoint.Source source;
       if (committed == null && !isRecreatedSince && unresolved.contains(partition)) {
@@ -807,6 +806,26 @@ final class GroupProgress {
         && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
       throw EosKafkaException.of(
           "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
+    }
+  }
+
+  /**
+   * An epoch commits what Spark logs. The group is behind the log only where records that an epoch
+   * was to read were gone, and then the decision says so.
+   */
+  private void requireNotBehindLog(TopicPartition partition, long committed, Long logged) {
+    if (logged == null || committed >= logged || decidedStart(partition) != null) {
+      return;
+    }
+    Long decided = epochs == null ? null : epochs.lastEnd(identity.producers(), partition);
+    if (decided == null ? options.failOnDataLoss() : decided != committed) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_GROUP_BEHIND_LOG",
+          Map.of(
+              "group", identity.group(),
+              "partition", partition,
+              "offset", committed,
+              "logged", logged));
     }
   }
 
