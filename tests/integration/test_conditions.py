@@ -467,7 +467,7 @@ def test_no_batch_begins_once_the_drivers_jvm_ends(streams: Streams) -> None:
     """As its shutdown hook leaves it: this JVM is needed by other tests."""
     jvm: Any = streams.spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    flag = loader.loadClass("io.eoskafka.query.RunningQuery").getDeclaredField("isEnding")
+    flag = loader.loadClass("io.eoskafka.spark.RunningQuery").getDeclaredField("isEnding")
     flag.setAccessible(True)
     topic, output = streams.topic(records=4), streams.topic()
     try:

@@ -2,8 +2,8 @@ package io.eoskafka;
 
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.source.EosKafkaScan;
+import io.eoskafka.spark.Rows;
 import org.apache.spark.rdd.RDD;
-import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.sources.BaseRelation;
@@ -37,8 +37,7 @@ final class BatchView extends BaseRelation implements TableScan {
 
   @Override
   public RDD<Row> buildScan() {
-    Dataset<Row> rows =
-        context.sparkSession().read().format(EosKafkaProvider.NAME).options(options).load();
-    return ((org.apache.spark.sql.classic.Dataset<Row>) rows).rdd();
+    return Rows.asUsersSee(
+        context.sparkSession().read().format(EosKafkaProvider.NAME).options(options).load());
   }
 }

@@ -1,8 +1,8 @@
 package io.eoskafka;
 
 import io.eoskafka.decision.EpochSession;
-import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.RestingConsumers;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.TaskTransaction;
 import java.time.Duration;

@@ -4,6 +4,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.sink.BatchWrite;
 import io.eoskafka.source.EosKafkaScan;
+import io.eoskafka.spark.SparkCheck;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -38,7 +39,7 @@ public final class EosKafkaProvider
   @Override
   public Table getTable(
       StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    Runtime.check();
+    SparkCheck.check();
     return new EosKafkaTable(schema, properties);
   }
 
@@ -46,7 +47,7 @@ public final class EosKafkaProvider
   @Override
   public BaseRelation createRelation(
       SQLContext context, scala.collection.immutable.Map<String, String> options) {
-    Runtime.check();
+    SparkCheck.check();
     return new BatchView(context, options);
   }
 
@@ -57,7 +58,7 @@ public final class EosKafkaProvider
       SaveMode mode,
       scala.collection.immutable.Map<String, String> options,
       Dataset<Row> rows) {
-    Runtime.check();
+    SparkCheck.check();
     BatchWrite.run(
         rows,
         mode,

@@ -2,8 +2,8 @@ package io.eoskafka.decision;
 
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.group.Identity;
-import io.eoskafka.query.Checkpoint;
-import io.eoskafka.query.RunningQuery;
+import io.eoskafka.spark.Checkpoint;
+import io.eoskafka.spark.RunningQuery;
 import java.util.List;
 import java.util.Optional;
 

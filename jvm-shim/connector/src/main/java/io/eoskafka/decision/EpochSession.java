@@ -4,7 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.faults.FaultPoint;
-import io.eoskafka.query.RunningQuery;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalId;

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
-import io.eoskafka.query.Checkpoint;
+import io.eoskafka.spark.Checkpoint;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;

@@ -9,7 +9,8 @@ import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.decision.WriterScope;
-import io.eoskafka.query.RunningQuery;
+import io.eoskafka.spark.Rows;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.WriterTransaction;
 import java.util.Iterator;
 import java.util.List;
@@ -121,9 +122,7 @@ public final class BatchWrite {
     boolean done = false;
     try {
       List<ReportMessage> reports =
-          rows.queryExecution()
-              .toRdd()
-              .toJavaRDD()
+          Rows.asOperatorsHave(rows)
               .mapPartitionsWithIndex(new WriteTask(batch.scope(), columns), true)
               .collect();
       batch.commit(

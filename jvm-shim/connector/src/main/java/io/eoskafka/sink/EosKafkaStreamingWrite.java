@@ -8,9 +8,11 @@ import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
-import io.eoskafka.query.RunningQuery;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.source.RealTime;
+import io.eoskafka.source.SlotReaderFactory;
+import io.eoskafka.spark.BatchPlan;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.TaskReport;
 import io.eoskafka.transaction.TransactionCounts;
@@ -38,7 +40,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   private final SinkOptions options;
   private final OutputColumns columns;
   private final SinkMetrics metrics;
-  private BatchPlan plan;
+  private BatchPlan<EosKafkaMicroBatchStream> plan;
   private List<EosKafkaMicroBatchStream> sources = List.of();
 
   /** Null in task scope. */
@@ -53,7 +55,9 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
     RunningQuery query = RunningQuery.ofThisThread();
-    plan = BatchPlan.ofRunningBatch(SparkContext.getOrCreate(), info.numPartitions());
+    plan =
+        BatchPlan.ofRunningBatch(
+            EosKafkaMicroBatchStream.class, SparkContext.getOrCreate(), info.numPartitions());
     sources = new ArrayList<>(plan.sources());
     Optional<String> unread = addUnread(query);
     Optional<String> reason =
@@ -85,8 +89,8 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       return inEpochScope(query);
     }
     String token = UUID.randomUUID() + "/" + plan.epoch();
-    for (BatchPlan.ScanOfBatch scan : plan.scans()) {
-      scan.readers()
+    for (BatchPlan.ScanOfBatch<EosKafkaMicroBatchStream> scan : plan.scans()) {
+      ((SlotReaderFactory) scan.readers())
           .runInTaskScope(
               scan.source()
                   .taskScope(

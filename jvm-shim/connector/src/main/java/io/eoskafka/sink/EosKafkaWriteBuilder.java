@@ -2,21 +2,19 @@ package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import io.eoskafka.spark.StreamWriteBuilder;
 import java.util.Map;
 import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
 /**
  * The sink as Spark plans it. In update mode an update is a record like any other, and in complete
  * mode each batch adds all of its rows: a topic is not truncated.
  */
-public final class EosKafkaWriteBuilder
-    implements WriteBuilder, SupportsTruncate, SupportsStreamingUpdateAsAppend {
+public final class EosKafkaWriteBuilder implements StreamWriteBuilder {
   private final SinkOptions options;
   private final StructType schema;
   private final SinkMetrics metrics;

@@ -1,6 +1,6 @@
 package io.eoskafka.sink;
 
-import io.eoskafka.query.SumMetric;
+import io.eoskafka.spark.SumMetric;
 import io.eoskafka.transaction.TransactionCounts;
 import java.util.List;
 import java.util.Map;

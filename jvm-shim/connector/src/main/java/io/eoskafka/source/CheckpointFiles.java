@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.group.Identity;
-import io.eoskafka.query.CheckpointFolder;
+import io.eoskafka.spark.CheckpointFolder;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;

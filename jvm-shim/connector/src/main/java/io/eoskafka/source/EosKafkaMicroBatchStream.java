@@ -9,7 +9,7 @@ import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.EpochSource;
 import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.faults.FaultPoint;
-import io.eoskafka.query.RunningQuery;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;

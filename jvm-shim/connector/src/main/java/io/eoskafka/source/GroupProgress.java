@@ -15,7 +15,7 @@ import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Identity;
 import io.eoskafka.group.Membership;
 import io.eoskafka.group.SharedMember;
-import io.eoskafka.query.RunningQuery;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.transaction.GoneDrivers;

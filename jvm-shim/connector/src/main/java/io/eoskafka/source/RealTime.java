@@ -2,7 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
-import io.eoskafka.query.RunningQuery;
+import io.eoskafka.spark.RunningQuery;
 import java.util.Map;
 
 /** What real-time mode cannot have. */

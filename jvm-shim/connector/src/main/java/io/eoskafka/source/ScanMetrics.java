@@ -1,6 +1,6 @@
 package io.eoskafka.source;
 
-import io.eoskafka.query.SumMetric;
+import io.eoskafka.spark.SumMetric;
 import java.util.List;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;

@@ -2,7 +2,7 @@ package io.eoskafka.decision;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.eoskafka.query.Checkpoint;
+import io.eoskafka.spark.Checkpoint;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

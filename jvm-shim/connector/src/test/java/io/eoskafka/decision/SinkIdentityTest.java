@@ -3,7 +3,7 @@ package io.eoskafka.decision;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.eoskafka.query.CheckpointFolder;
+import io.eoskafka.spark.CheckpointFolder;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,4 +1,4 @@
-package io.eoskafka.query;
+package io.eoskafka.spark;
 
 import java.util.Optional;
 import java.util.Set;

@@ -1,9 +1,6 @@
-package io.eoskafka.sink;
+package io.eoskafka.spark;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.query.SumMetric;
-import io.eoskafka.source.EosKafkaMicroBatchStream;
-import io.eoskafka.source.SlotReaderFactory;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
@@ -18,7 +15,7 @@ import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.CollectMetricsExec;
@@ -38,7 +35,6 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec;
-import org.apache.spark.sql.execution.datasources.v2.SupportsCustomDriverMetrics;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
 import org.apache.spark.sql.execution.exchange.Exchange;
@@ -46,6 +42,8 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec;
 import org.apache.spark.sql.execution.joins.CartesianProductExec;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.metric.SQLMetrics;
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
@@ -53,10 +51,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.math.BigInt;
 
 /**
- * The look at a batch's physical plan that decides its scope; every use of Spark's plan classes is
- * here. Task scope holds where one task reads and writes the same records: anything in the writing
- * stage that this class does not know to be safe makes it epoch scope.
+ * The look at a batch's physical plan that decides its scope. Task scope holds where one task reads
+ * and writes the same records: anything in the writing stage that this class does not know to be
+ * safe makes it epoch scope.
  *
+ * @param <S> the class of the connector's sources
  * @param epoch the micro-batch
  * @param scans every scan of a source of ours; one source may have several
  * @param notTaskScope why task scope does not hold, or empty: then each scan is in the writing
@@ -67,14 +66,14 @@ import scala.math.BigInt;
  * @param isStateful whether it keeps state from batch to batch
  * @param write where the batch's metrics are shown
  */
-record BatchPlan(
+public record BatchPlan<S extends MicroBatchStream>(
     long epoch,
-    List<ScanOfBatch> scans,
+    List<ScanOfBatch<S>> scans,
     Optional<String> notTaskScope,
     Optional<String> notSynchronous,
     boolean putsSlotsTogether,
     boolean isStateful,
-    SupportsCustomDriverMetrics write) {
+    SparkPlan write) {
 
   /**
    * Operators that hand each row on, with all rows made of it, before they ask for another one. A
@@ -112,14 +111,16 @@ record BatchPlan(
   /**
    * @param readers what will make the batch's readers, not serialized yet
    */
-  record ScanOfBatch(EosKafkaMicroBatchStream source, SlotReaderFactory readers) {}
+  public record ScanOfBatch<S>(S source, PartitionReaderFactory readers) {}
 
   /**
    * Called on the query's thread, between planning and the start of the writing stage.
    *
+   * @param type the class of the connector's sources
    * @param tasks of the writing stage
    */
-  static BatchPlan ofRunningBatch(SparkContext spark, int tasks) {
+  public static <S extends MicroBatchStream> BatchPlan<S> ofRunningBatch(
+      Class<S> type, SparkContext spark, int tasks) {
     String execution = spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
     String epoch = spark.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY());
     QueryExecution query =
@@ -132,41 +133,52 @@ record BatchPlan(
       throw broken("the plan has " + writes.size() + " writes: " + query.executedPlan());
     }
     SparkPlan stage = ((WriteToDataSourceV2Exec) writes.get(0)).query();
-    List<ScanOfBatch> scans = new ArrayList<>();
+    List<ScanOfBatch<S>> scans = new ArrayList<>();
     for (DataSourceV2ScanExecBase scan : scans(stage)) {
-      if (streamOf(scan) instanceof EosKafkaMicroBatchStream source) {
-        scans.add(new ScanOfBatch(source, (SlotReaderFactory) scan.readerFactory()));
+      if (type.isInstance(streamOf(scan))) {
+        scans.add(new ScanOfBatch<>(type.cast(streamOf(scan)), scan.readerFactory()));
       }
     }
-    return new BatchPlan(
+    return new BatchPlan<>(
         Long.parseLong(epoch),
         scans,
-        whyNotTaskScope(stage, tasks),
+        whyNotTaskScope(type, stage, tasks),
         whyNotSynchronous(stage),
         !collect(stage, CoalesceExec.class).isEmpty(),
         !collect(stage, StatefulOperator.class).isEmpty(),
-        (WriteToDataSourceV2Exec) writes.get(0));
+        writes.get(0));
   }
 
   /** Shows metrics of the write, by name, in Spark's SQL view. */
-  void report(Map<String, Long> metrics) {
-    write.postDriverMetrics(
-        metrics.entrySet().stream()
-            .map(metric -> new SumMetric.Value(metric.getKey(), metric.getValue()))
-            .toArray(CustomTaskMetric[]::new));
+  public void report(Map<String, Long> metrics) {
+    scala.collection.immutable.Map<String, SQLMetric> shown = write.metrics();
+    List<SQLMetric> changed = new ArrayList<>();
+    metrics.forEach(
+        (name, value) -> {
+          if (shown.contains(name)) {
+            SQLMetric metric = shown.apply(name);
+            metric.set(value);
+            changed.add(metric);
+          }
+        });
+    SparkContext spark = write.sparkContext();
+    SQLMetrics.postDriverMetricUpdates(
+        spark,
+        spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY()),
+        CollectionConverters.asScala(changed).toSeq());
   }
 
   /** Its sources of ours, each once. */
-  List<EosKafkaMicroBatchStream> sources() {
-    Set<EosKafkaMicroBatchStream> sources = Collections.newSetFromMap(new IdentityHashMap<>());
+  public List<S> sources() {
+    Set<S> sources = Collections.newSetFromMap(new IdentityHashMap<>());
     scans.forEach(scan -> sources.add(scan.source()));
     return List.copyOf(sources);
   }
 
-  private static Optional<String> whyNotTaskScope(SparkPlan stage, int tasks) {
+  private static Optional<String> whyNotTaskScope(Class<?> type, SparkPlan stage, int tasks) {
     try {
       List<DataSourceV2ScanExecBase> scans = new ArrayList<>();
-      walk(stage, false, scans);
+      walk(type, stage, false, scans);
       if (scans.isEmpty()) {
         throw unfit("its plan reads no topic");
       }
@@ -212,12 +224,12 @@ record BatchPlan(
    * @param isGenerated whether Spark has made one function of the operator and its neighbours
    */
   private static void walk(
-      SparkPlan node, boolean isGenerated, List<DataSourceV2ScanExecBase> scans) {
+      Class<?> type, SparkPlan node, boolean isGenerated, List<DataSourceV2ScanExecBase> scans) {
     if (node instanceof StatefulOperator) {
       throw unfit("it keeps state (" + node.nodeName() + ")");
     }
     if (node instanceof DataSourceV2ScanExecBase scan && streamOf(scan) != null) {
-      if (!(streamOf(scan) instanceof EosKafkaMicroBatchStream)) {
+      if (!type.isInstance(streamOf(scan))) {
         throw unfit("it reads from another source (" + scan.scan().description() + ")");
       }
       scans.add(scan);
@@ -243,7 +255,7 @@ record BatchPlan(
     }
     boolean childIsGenerated =
         node instanceof WholeStageCodegenExec || isGenerated && !(node instanceof InputAdapter);
-    children.forEach(child -> walk(child, childIsGenerated, scans));
+    children.forEach(child -> walk(type, child, childIsGenerated, scans));
     if (!isGenerated && isJoinOfNothing(node) && hasNews(node)) {
       throw unfit("it leaves its records unread, since no row passes its join with a static table");
     }

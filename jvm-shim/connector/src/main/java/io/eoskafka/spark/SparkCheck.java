@@ -1,4 +1,4 @@
-package io.eoskafka;
+package io.eoskafka.spark;
 
 import io.eoskafka.config.EosKafkaException;
 import java.io.IOException;
@@ -10,24 +10,24 @@ import org.apache.spark.package$;
 import scala.util.Properties$;
 
 /** Whether this Spark is one the jar was built for. */
-final class Runtime {
+public final class SparkCheck {
   private static final Properties BUILD = new Properties();
 
   static {
-    try (InputStream in = Runtime.class.getResourceAsStream("/io/eoskafka/build.properties")) {
+    try (InputStream in = SparkCheck.class.getResourceAsStream("/io/eoskafka/build.properties")) {
       BUILD.load(in);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
   }
 
-  private Runtime() {}
+  private SparkCheck() {}
 
   /**
    * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK}: the connector stands on Spark's
    *     internal plan classes, which move between minor versions
    */
-  static void check() {
+  public static void check() {
     String spark = package$.MODULE$.SPARK_VERSION();
     String scala = Properties$.MODULE$.versionNumberString();
     if (!minor(spark).equals(minor(BUILD.getProperty("spark")))

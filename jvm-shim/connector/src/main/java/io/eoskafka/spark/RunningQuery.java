@@ -1,4 +1,4 @@
-package io.eoskafka.query;
+package io.eoskafka.spark;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;

@@ -1,4 +1,4 @@
-package io.eoskafka.query;
+package io.eoskafka.spark;
 
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;

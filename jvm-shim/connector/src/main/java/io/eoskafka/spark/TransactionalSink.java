@@ -1,4 +1,4 @@
-package io.eoskafka.query;
+package io.eoskafka.spark;
 
 /** Marks the sink that commits source offsets with its output, so that the group is the truth. */
 public interface TransactionalSink {}

@@ -1,4 +1,4 @@
-package io.eoskafka.query;
+package io.eoskafka.spark;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

@@ -1,0 +1,26 @@
+package io.eoskafka.spark;
+
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+
+/** The rows of a batch query as an RDD. */
+public final class Rows {
+  private Rows() {}
+
+  /** As users see them. */
+  public static RDD<Row> asUsersSee(Dataset<Row> rows) {
+    return classic(rows).rdd();
+  }
+
+  /** As Spark's operators have them. */
+  public static JavaRDD<InternalRow> asOperatorsHave(Dataset<Row> rows) {
+    return classic(rows).queryExecution().toRdd().toJavaRDD();
+  }
+
+  private static org.apache.spark.sql.classic.Dataset<Row> classic(Dataset<Row> rows) {
+    return (org.apache.spark.sql.classic.Dataset<Row>) rows;
+  }
+}

@@ -1,0 +1,7 @@
+package io.eoskafka.spark;
+
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
+
+/** A sink that every output mode of a streaming query may have. */
+public interface StreamWriteBuilder extends SupportsTruncate, SupportsStreamingUpdateAsAppend {}
