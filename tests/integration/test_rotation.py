@@ -1,7 +1,7 @@
 """Several transactions in one task: each holds the offsets of just the records that it was made of.
 
 Shown in the broker's log segments, transaction by transaction, for each operator that the connector
-takes for synchronous (`BatchPlan.SYNCHRONOUS`), in generated code and out of it, in micro-batches
+takes for synchronous (`Operators.SYNCHRONOUS`), in generated code and out of it, in micro-batches
 and in real-time mode. Where another one is in the plan, a task has one transaction.
 """
 
@@ -267,6 +267,28 @@ def test_a_task_with_an_operator_of_a_plug_in_commits_once(
     committed = transactions(cluster.data_dir, flow.output, flow.group, flow.input)
     # None has offsets of records that are in a later one.
     assert [len(transaction.values) for transaction in committed] == [each] * flow.partitions
+
+
+def test_an_operator_that_is_not_known_is_in_epoch_scope(
+    start_application: StartApplication, flow: Flow, tmp_path: Path
+) -> None:
+    """A plug-in's own operator over column batches: the connector cannot tell what it does."""
+    extension = {
+        "spark.jars": str(compile_to_jar(tmp_path)),
+        "spark.sql.extensions": "testing.HoldsRowsBack",
+        "spark.testing.operator": "made up",
+    }
+    application = start_application("local[2]", extension)
+    flow.produce(1_000)
+    error = flow.start(application, sink={"transactionScope": "task"}).wait_end().error
+    assert error is not None
+    assert "[EOSKAFKA_SCOPE_REFUSED]" in error
+    assert "it has an operator that is not known to be fit for task scope (MadeUpColumns)" in error
+    assert flow.outputs() == []
+    flow.start(application).wait_done()
+    flow.assert_exactly_once()
+    # Its offsets are in a decision, which tasks in task scope have none of.
+    assert flow.decision_id()
 
 
 def test_a_batch_that_takes_long_commits_before_its_transaction_times_out(

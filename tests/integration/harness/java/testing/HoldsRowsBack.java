@@ -20,7 +20,7 @@ import scala.runtime.BoxedUnit;
 /**
  * For {@code spark.sql.extensions}: an operator that holds rows back before a stream's sink. By
  * {@code spark.testing.operator} column batches of thousands, as plug-ins for accelerators have
- * them, or a sort, which Spark itself refuses for streams.
+ * them, a sort, which Spark itself refuses for streams, or an operator of the plug-in's own.
  */
 public final class HoldsRowsBack extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
@@ -57,9 +57,11 @@ public final class HoldsRowsBack extends AbstractFunction1<SparkSessionExtension
       }
       SparkPlan rows = write.query();
       SparkPlan held =
-          operator.equals("sort")
-              ? new SortExec(byValue(rows), false, rows, 0)
-              : new ColumnarToRowExec(new RowToColumnarExec(rows));
+          switch (operator) {
+            case "sort" -> new SortExec(byValue(rows), false, rows, 0);
+            case "columns" -> new ColumnarToRowExec(new RowToColumnarExec(rows));
+            default -> new ColumnarToRowExec(new MadeUpColumns(new RowToColumnarExec(rows)));
+          };
       return write.withNewChildren(sequence(held));
     }
 

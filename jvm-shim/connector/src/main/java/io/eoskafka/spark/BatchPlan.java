@@ -18,13 +18,9 @@ import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.CoalesceExec;
-import org.apache.spark.sql.execution.CollectMetricsExec;
-import org.apache.spark.sql.execution.ExpandExec;
-import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.GenerateExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
-import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -44,7 +40,6 @@ import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec;
 import org.apache.spark.sql.execution.joins.CartesianProductExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
-import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import scala.jdk.javaapi.CollectionConverters;
@@ -75,28 +70,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     boolean isStateful,
     SparkPlan write) {
 
-  /**
-   * Operators that hand each row on, with all rows made of it, before they ask for another one. A
-   * join's other side is a static table, read before. Each of them has a test
-   * (tests/integration/test_rotation.py); any other one may hold rows back.
-   */
-  private static final Set<Class<? extends SparkPlan>> SYNCHRONOUS =
-      Set.of(
-          BroadcastHashJoinExec.class,
-          CoalesceExec.class,
-          CollectMetricsExec.class,
-          EventTimeWatermarkExec.class,
-          ExpandExec.class,
-          FilterExec.class,
-          GenerateExec.class,
-          InputAdapter.class,
-          LocalTableScanExec.class,
-          MicroBatchScanExec.class,
-          ProjectExec.class,
-          RealTimeStreamScanExec.class,
-          UnionExec.class,
-          WholeStageCodegenExec.class);
-
+  private static final Operators OPERATORS = Operators.of(SparkVersion.running());
   private static final BigInt NOTHING = BigInt.apply(0);
 
   /** Why a plan is not one for task scope. */
@@ -255,7 +229,14 @@ public record BatchPlan<S extends MicroBatchStream>(
     }
     boolean childIsGenerated =
         node instanceof WholeStageCodegenExec || isGenerated && !(node instanceof InputAdapter);
+    // First: what is below an operator may have a reason that says more.
     children.forEach(child -> walk(type, child, childIsGenerated, scans));
+    if (!OPERATORS.isFit(node)) {
+      throw unfit(
+          "it has an operator that is not known to be fit for task scope ("
+              + node.nodeName()
+              + ")");
+    }
     if (!isGenerated && isJoinOfNothing(node) && hasNews(node)) {
       throw unfit("it leaves its records unread, since no row passes its join with a static table");
     }
@@ -328,7 +309,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     boolean isForeign =
         node instanceof GenerateExec generate
             && !generate.generator().getClass().getPackage().equals(Explode.class.getPackage());
-    if (isForeign || !isWrapper && !SYNCHRONOUS.contains(node.getClass())) {
+    if (isForeign || !isWrapper && !OPERATORS.isSynchronous(node)) {
       return Optional.of(node.nodeName());
     }
     return children(node).stream().flatMap(child -> whyNotSynchronous(child).stream()).findFirst();

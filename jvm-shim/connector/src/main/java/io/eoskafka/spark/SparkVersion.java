@@ -1,0 +1,50 @@
+package io.eoskafka.spark;
+
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.package$;
+
+/**
+ * A version of Spark. Platforms add a text of their own to it, such as {@code 4.1.1-amzn-0} or
+ * {@code 4.0.1.dev}.
+ *
+ * @param text as Spark says it
+ */
+record SparkVersion(int major, int minor, String text) implements Comparable<SparkVersion> {
+  /** The oldest and the newest minor version that the tests run on. */
+  static final SparkVersion OLDEST = of("4.0");
+
+  static final SparkVersion NEWEST = of("4.3");
+
+  private static final Pattern FORM = Pattern.compile("(\\d{1,4})\\.(\\d{1,4})(?:[^\\d].*)?");
+
+  /** A text without two numbers is version 0.0, which is older than every other one. */
+  static SparkVersion of(String text) {
+    Matcher matcher = FORM.matcher(text.strip());
+    return matcher.matches()
+        ? new SparkVersion(
+            Integer.parseInt(matcher.group(1)), Integer.parseInt(matcher.group(2)), text)
+        : new SparkVersion(0, 0, text);
+  }
+
+  static SparkVersion running() {
+    return of(package$.MODULE$.SPARK_VERSION());
+  }
+
+  boolean isAtLeast(int major, int minor) {
+    return this.major > major || this.major == major && this.minor >= minor;
+  }
+
+  /** By major and minor version. */
+  @Override
+  public int compareTo(SparkVersion other) {
+    return major != other.major
+        ? Integer.compare(major, other.major)
+        : Integer.compare(minor, other.minor);
+  }
+
+  /** Major and minor version, such as 4.1. */
+  String line() {
+    return major + "." + minor;
+  }
+}
