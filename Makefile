@@ -59,7 +59,7 @@ bench: build ## every benchmark (three hours), and the tables and plots made fro
 	$(BENCH) interval $(INTO)/interval.json
 	$(BENCH) scale $(INTO)/scale.json
 	$(BENCH) epoch $(INTO)/epoch.json
-	$(BIN)/python docs/make_benchmarks.py
+	$(BIN)/python docs/make.py
 
 fuzz: build ## a million inputs for each reader of what others could have written (20 minutes)
 	mkdir -p build
@@ -104,15 +104,15 @@ real-time-soak: build ## an hour in real-time mode, and what it does to memory a
 release: build ## dist/: wheel, sdist and Maven bundle, checked as users install them
 	$(BIN)/python release/make.py
 
-check: $(VENV) ## format, lint and types
+check: $(VENV) ## format, lint, types, and that no generated page is stale
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict python/eoskafka
+	$(BIN)/python docs/make.py --check
 	$(MVN) -q spotless:check
 
-docs: $(VENV) ## the pages that are made from tables
-	$(BIN)/python docs/make_errors.py
-	$(BIN)/python docs/make_benchmarks.py
+docs: $(VENV) ## the pages and tables that are generated
+	$(BIN)/python docs/make.py
 
 clean: ## remove what was built (not .venv)
 	rm -rf build dist python/*.egg-info python/eoskafka/jars jvm-shim/target jvm-shim/*/target

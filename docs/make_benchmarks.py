@@ -1,26 +1,22 @@
-"""Writes the benchmarks' tables and plots from `reports/bench`: `make docs`, and `make bench`."""
+"""The benchmarks' tables and plots, from `reports/bench`: `make docs`, and `make bench`."""
 
 from __future__ import annotations
 
 import json
-import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "reports" / "bench"
-# A part of each between two comments is replaced.
-PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
-
 _BUILT_IN = ("built-in", "built-in, eoskafka's settings")
 _REAL_TIME = "eoskafka, real-time"
 _LATENCIES = ("latency", "latency-20k", "latency-2p")
-# Of the rounds of one peer, for the README.
+# Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
-_PART = "<!-- {name}: made by make docs -->"
+_HEAD = ["| | eoskafka | peer, its defaults | peer, eoskafka's settings |", "|---|---|---|---|"]
 
 
 def has(name: str) -> bool:
@@ -37,7 +33,48 @@ def result(name: str) -> dict[str, Any]:
 
 
 def summary() -> str:
-    """For the README: what matters to most users."""
+    """For the README: four rows."""
+    peers, latency = result("throughput")["peers"], result("latency")["peers"]
+    streams = _twice("Kafka Streams")
+    cpu = {
+        label: f"{_number(peers[label]['cpu_s_per_million'], 2)} s"
+        for label in ("eoskafka", *_BUILT_IN)
+    }
+    lines = [
+        *_HEAD,
+        f"| Rows per second; peer: built-in connector | {_number(peers['eoskafka']['rows_per_s'])} | "
+        + _cells(_number(peers[label]["rows_per_s"]) for label in _BUILT_IN),
+        f"| CPU time for a million records; peer: built-in connector | {cpu['eoskafka']} | "
+        + _cells(cpu[label] for label in _BUILT_IN),
+        *(
+            f"| p99 latency, {mode}; peer: {peer} | {_number(latency[ours]['p99_ms'])} ms | "
+            + _cells(f"{_number(latency[label]['p99_ms'])} ms" for label in labels)
+            for mode, peer, ours, labels in (
+                ("micro-batches", "built-in connector", "eoskafka", _BUILT_IN),
+                ("real-time mode", "Kafka Streams `exactly_once_v2`", _REAL_TIME, streams),
+            )
+        ),
+    ]
+    return "\n".join([*lines, "", _where()])
+
+
+def _cells(values: Iterable[str]) -> str:
+    return " | ".join(values) + " |"
+
+
+def _where() -> str:
+    """The machine and the versions of the figures."""
+    found = result("throughput")
+    machine, versions = found["machine"], found["versions"]
+    return (
+        f"Measured on {machine['cores']} cores, which the broker shares, with Spark "
+        f"{machine['spark']}, Kafka {versions['broker']} and Java {machine['java'].split('.')[0]}. "
+        "The figures are medians, and the output of every run was counted and was right."
+    )
+
+
+def overview() -> str:
+    """For docs/benchmarks.md: what matters to most users."""
     rows = [
         ("4 M records of 100 B, rows/s", "throughput", _BUILT_IN),
         ("the same, Kafka Streams `exactly_once_v2`", "throughput", _twice("Kafka Streams")),
@@ -104,14 +141,7 @@ def summary() -> str:
                 )
                 + " |"
             )
-    where = result("throughput")
-    machine, versions = where["machine"], where["versions"]
-    lines += [
-        "",
-        f"{machine['cores']} cores with the broker on them; Spark {machine['spark']}, Kafka "
-        f"{versions['broker']}, Java {machine['java'].split('.')[0]}; medians. Every output was "
-        "counted, and right.",
-    ]
+    lines += ["", _where()]
     return "\n".join(lines)
 
 
@@ -296,28 +326,9 @@ def _text(value: float | None) -> str:
     return f"{value:,.0f}" if value is not None else ""
 
 
-def filled(page: str) -> str:
-    """A page with its part replaced."""
-    for name, part in (("summary", summary), ("details", details)):
-        begin, end = _PART.format(name=name), _PART.format(name=f"end of {name}")
-        if begin in page:
-            pattern = re.escape(begin) + ".*" + re.escape(end)
-            new = f"{begin}\n\n{part()}\n\n{end}"
-            page = re.sub(pattern, lambda _, text=new: text, page, flags=re.DOTALL)
-    return page
-
-
-def main() -> None:
-    """Write the pages and the plots; nothing where `make bench` has not run yet."""
-    if not RESULTS.is_dir():
-        return
+def draw_plots() -> None:
+    """A plot beside each result that has one."""
     from eoskafka.bench.plots import draw
 
-    for page in PAGES:
-        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name in filter(has, ("throughput", *_LATENCIES, "interval", "scale")):
         draw(result(name), RESULTS / f"{name}.png")
-
-
-if __name__ == "__main__":
-    main()

@@ -56,7 +56,3 @@ def _escaped(message: str) -> str:
     """Placeholders as emphasis, and nothing that Markdown would take for its own."""
     escaped = re.sub(r"([*_`\\])", r"\\\1", message)
     return re.sub(r"<([a-zA-Z]+)>", r"*\1*", escaped)
-
-
-if __name__ == "__main__":
-    TARGET.write_text(text(), encoding="utf-8")

@@ -359,7 +359,7 @@ class _Side:
 class Source(_Side):
     """A source of topics, for a stream or a batch query.
 
-    What is None is left to the connector's default; the README's table says what each one means.
+    What is None is left to the connector's default; docs/options.md describes each option.
 
     Attributes:
         bootstrap_servers: `host:port,...`.

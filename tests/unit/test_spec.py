@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-import runpy
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -265,15 +266,55 @@ def test_every_condition_has_a_class_of_the_tree(name: str) -> None:
     assert issubclass(getattr(errors, conditions()[name]["error"]), errors.EosKafkaError)
 
 
-def test_the_page_of_errors_is_made_from_the_table() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "make_errors.py"))
-    assert made["TARGET"].read_text(encoding="utf-8") == made["text"](), "run make docs"
-    assert all(f"`{name}`" in made["text"]() for name in conditions())
+def test_no_generated_page_is_stale() -> None:
+    command = [sys.executable, str(ROOT / "docs" / "make.py"), "--check"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
 
 
-def test_the_tables_of_benchmarks_are_made_from_the_results() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "make_benchmarks.py"))
-    for page in made["PAGES"]:
-        text = page.read_text(encoding="utf-8")
-        assert "made by make docs" in text
-        assert made["filled"](text) == text, "run make docs"
+def test_the_page_of_errors_has_every_condition() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    assert [name for name in conditions() if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("option", options(), ids=lambda option: option["name"])
+def test_an_available_option_has_a_description_for_its_page(option: dict[str, str]) -> None:
+    described = {"scope", "default", "description", "example"}
+    assert described & option.keys() == (described if option["status"] == "available" else set())
+    if option["status"] == "available":
+        assert re.match(r"[A-Z].*\.$", option["description"]), option["description"]
+        assert re.search(r"[^.]$", option["scope"])
+
+
+DEFAULT = re.compile(
+    r'values\.choice\(\s*"([^"]+)",\s*"([^"]+)"'
+    r'|values\.bool\("([^"]+)", (true|false)\)'
+    r'|options\.getOrDefault\("([^"]+)", "([^"]*)"\)'
+    r'|values\.duration\("([^"]+)", "([^"]+)"\)'
+    r'|values\.(?:positive|notNegative)\("([^"]+)"\)\.orElse\(([1-9][0-9_]*)\)'
+)
+
+
+def test_the_defaults_in_the_table_are_those_in_java() -> None:
+    table = {option["name"]: option.get("default") for option in options()}
+    found = {
+        name: value.replace("_", "") if value[:1].isdigit() else value
+        for file in JAVA
+        if file.parent.name == "config"
+        for groups in DEFAULT.findall(file.read_text(encoding="utf-8"))
+        for name, value in zip(groups[::2], groups[1::2], strict=True)
+        if name
+    }
+    assert len(found) > 12
+    assert {name: table[name] for name in found} == found
+
+
+def test_the_compatibility_table_is_of_what_is_built() -> None:
+    page = json.loads((ROOT / "docs" / "compatibility.json").read_text(encoding="utf-8"))
+    pom = (ROOT / "jvm-shim" / "pom.xml").read_text(encoding="utf-8")
+    spark = re.search(r"<spark\.version>(\d+\.\d+)", pom)
+    brokers = re.search(r"<kafka\.version>(\d+\.\d+)", pom)
+    assert spark is not None
+    assert brokers is not None
+    assert spark.group(1) in {each["versions"] for each in page["spark"]}
+    assert page["brokers"]["tested"] == brokers.group(1)

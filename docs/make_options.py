@@ -1,0 +1,118 @@
+"""Makes options.md from the table of options: `make docs`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from eoskafka import Sink, Source, _spec
+from eoskafka.options import _KINDS, _option
+
+TARGET = Path(__file__).with_name("options.md")
+
+_HEAD = """\
+# Options
+
+Made from `python/eoskafka/spec/options.json` by `make docs`; do not edit.
+
+This page lists every option of `format("eoskafka")`. Names are not case-sensitive. A misspelt name, or an
+option of the source on a sink (or the other way round), is an error before anything is read or written.
+[builtin.md](builtin.md) says where an option differs from the same option of `format("kafka")`.
+
+Every other option that begins with `kafka.` is passed to the Kafka client:
+`.option("kafka.security.protocol", "SASL_SSL")`.
+
+In Python the options have types, and are checked before Spark starts:
+
+```python
+from eoskafka import Sink, Source
+
+payments = Source(bootstrap_servers="broker:9092", subscribe="payments", slots=4)
+clean = Sink(bootstrap_servers="broker:9092", topic="payments-clean")
+clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
+```
+
+## What to set for which query
+
+| what you have | what to set |
+|---|---|
+| a query without state, from topic to topic on one cluster | nothing: it is in [task scope](operations.md#task-scope-and-epoch-scope) |
+| state, joins of streams, shuffles, other sources, another cluster | nothing: it is in epoch scope. A batch must be decided within the brokers' `transaction.max.timeout.ms` |
+| records that are already in the topic | `startingOffsets=earliest`, before the first run |
+| a backlog, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
+| output within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
+| a plan that must stay in task scope | `transactionScope=task`; a batch in epoch scope is then an error |
+| fewer partitions than cores | `minPartitions`, which makes it epoch scope, or more partitions |
+| several drivers, or a new version without a gap | `ownership=shared` and `kafka.group.id`, in task scope |
+| rows that name their topics | `registerTopics`, so that a misspelt topic is refused |
+| a batch job that may run again | `writeId` |
+| several teams on one cluster | a `transactionalIdPrefix`, `groupIdPrefix` and `decisionTopic` for each team |
+"""
+
+_TAKES = {
+    "text": "text",
+    "topics": "topic names with commas between them",
+    "offsets": "`earliest`, `latest` or JSON with offsets",
+    "timestamps": "JSON with times in milliseconds since 1970",
+    "partitions": "JSON with partition numbers",
+}
+_CHAPTERS = {
+    ("source", "sink"): "Source and sink",
+    ("source",): "Source",
+    ("sink",): "Sink",
+}
+
+
+def text() -> str:
+    """The whole page."""
+    table = _spec.read("options.json")["options"]
+    parts = [_HEAD]
+    for sides, title in _CHAPTERS.items():
+        parts.append(f"\n## {title}\n")
+        parts += [_section(o) for o in _available(table) if tuple(o["sides"]) == sides]
+    parts.append(
+        "\n## Refused options\n\nThe connector refuses these options, because it sets them itself or "
+        "because they would break the guarantee.\n\n| option | side | instead |\n|---|---|---|\n"
+    )
+    parts += [
+        f"| `{o['name']}` | {' and '.join(o['sides'])} | {o['instead']} |\n"
+        for o in table
+        if o["status"] == "refused"
+    ]
+    return "".join(parts)
+
+
+def _available(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [option for option in table if option["status"] == "available"]
+
+
+def _section(option: dict[str, Any]) -> str:
+    name, default = option["name"], option["default"]
+    fields = [
+        f"{of.__name__}({field.name}=...)"
+        for side, of in (("source", Source), ("sink", Sink))
+        for field in dataclasses.fields(of)
+        if side in option["sides"] and field.name != "kafka" and _option(field.name) == name
+    ]
+    rows = [
+        ("Counts for", option["scope"]),
+        ("Values", _values(option["takes"])),
+        ("Default", f"`{default}`" if " " not in default and default != "required" else default),
+        ("Example", f"`{_example(name, option['example'])}`"),
+    ]
+    if fields:
+        rows.append(("In Python", ", ".join(f"`{each}`" for each in fields)))
+    lines = "".join(f"- {label}: {value}\n" for label, value in rows)
+    return f"\n### `{name}`\n\n{option['description']}\n\n{lines}"
+
+
+def _values(takes: str | list[str]) -> str:
+    if isinstance(takes, list):
+        return ", ".join(f"`{value}`" for value in takes)
+    return _TAKES.get(takes) or _KINDS[takes][1].replace('{"topic":[0,1]}', '`{"topic":[0,1]}`')
+
+
+def _example(name: str, value: str) -> str:
+    quote = "'" if '"' in value else '"'
+    return f'.option("{name}", {quote}{value}{quote})'
