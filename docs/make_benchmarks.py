@@ -68,7 +68,7 @@ def _where() -> str:
     machine, versions = found["machine"], found["versions"]
     return (
         f"Measured on {machine['cores']} cores, which the broker shares, with Spark "
-        f"{machine['spark']}, Kafka {versions['broker']} and Java {machine['java'].split('.')[0]}. "
+        f"{machine['spark']}, Kafka {versions['broker']} and Java {machine['java'].split('.')[0]}.\n"
         "The figures are medians, and the output of every run was counted and was right."
     )
 

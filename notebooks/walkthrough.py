@@ -293,7 +293,7 @@ eos("txn", "list")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC This is the end of the walk-through. `eoskafka --help` lists the commands, and README.md the options.
+# MAGIC This is the end of the walk-through. `eoskafka --help` lists the commands, and docs/options.md describes the options.
 
 # COMMAND ----------
 

@@ -53,6 +53,7 @@ def test_python_in_a_page_runs(page: Path, streams: Streams, tmp_path: Path) -> 
     try:
         for block in blocks(page):
             code = block.replace("broker:9092", streams.servers).replace("port=9095", "port=0")
+            code = code.replace("/tmp/checkpoints/", "/checkpoints/")
             code = code.replace("/checkpoints/", f"{tmp_path}/checkpoints/")
             code = code.replace("127.0.0.1:9092", streams.servers)
             # A report comes with a batch's end.
