@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-oldest test-all release fuzz model mutations corpus chaos handover migration registration \
-	start-time bench soak real-time-chaos real-time-soak check clean docs
+	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -113,6 +113,9 @@ check: $(VENV) ## format, lint, types, and that no generated page is stale
 
 docs: $(VENV) ## the pages and tables that are generated
 	$(BIN)/python docs/make.py
+
+surface: $(VENV) ## the list of what is public, after an intended change of it
+	$(BIN)/python tests/unit/test_public_surface.py
 
 clean: ## remove what was built (not .venv)
 	rm -rf build dist python/*.egg-info python/eoskafka/jars jvm-shim/target jvm-shim/*/target
