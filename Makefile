@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-oldest test-all release fuzz model mutations corpus chaos handover migration registration \
+.PHONY: help build demo test test-oldest test-all release fuzz model mutations matrix corpus chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -72,6 +72,10 @@ model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 
 mutations: build ## each rule taken out in turn, and its test that must then fail (resumable)
 	$(BIN)/python tests/mutations/run.py --resume
+
+matrix: build ## the crash tests on each Spark version, and docs/compatibility.md (two hours, resumable)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m matrix.run
+	$(BIN)/python docs/make.py
 
 corpus: build ## starts after a crash, with a former connector and with this one (resumable)
 	$(BIN)/python tests/corpus/run.py

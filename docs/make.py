@@ -19,7 +19,8 @@ import make_options
 ROOT = Path(__file__).parent.parent
 
 WHOLE: dict[Path, Callable[[], str]] = {
-    module.TARGET: module.text for module in (make_cli, make_errors, make_options)
+    module.TARGET: module.text
+    for module in (make_cli, make_compatibility, make_errors, make_options)
 }
 # What stands between two comments of a page is replaced.
 PARTS: dict[str, Callable[[], str]] = {

@@ -1,4 +1,4 @@
-"""The compatibility table, from `compatibility.json`."""
+"""The compatibility tables, from `compatibility.json`, which `make matrix` adds its results to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).with_name("compatibility.json")
+TARGET = Path(__file__).with_name("compatibility.md")
+
+_HEAD = """\
+# Compatibility
+
+Made from `docs/compatibility.json` by `make docs`; do not edit. `make matrix` runs the tests below on each
+Spark version and writes their results into that file.
+
+A cell says how many tests have passed on that version. Most of them kill executors or drivers while
+transactions are open; each one counts the output with a reader that shares no code with the connector, and
+fails on a lost or a duplicated record. Tests that rows are counted in without a process of their own are not
+among the records.
+"""
 
 
 def supported() -> dict[str, Any]:
@@ -27,3 +40,71 @@ def table() -> str:
     return "\n".join(
         ["| Spark | Scala | Java | Python | Kafka brokers | |", "|---|---|---|---|---|---|", *rows]
     )
+
+
+def text() -> str:
+    """The whole page."""
+    found = supported()
+    results = found.get("results", {})
+    versions = sorted(results, key=lambda version: [int(part) for part in version.split(".")])
+    features = list(dict.fromkeys(name for version in versions for name in results[version]))
+    missing = found.get("not_available", {})
+    lines = [_HEAD, "## Supported versions", "", table(), "", "## Results", ""]
+    if versions:
+        lines += [
+            "| | " + " | ".join(f"Spark {version}" for version in versions) + " |",
+            "|---" * (len(versions) + 1) + "|",
+        ]
+        lines += [
+            f"| {feature} | "
+            + " | ".join(
+                _cell(results[version].get(feature), missing.get(feature, {}), version)
+                for version in versions
+            )
+            + " |"
+            for feature in features
+        ]
+    for title, part in (("Failed", _failed), ("Not run", _skipped)):
+        if rows := [row for version in versions for row in part(version, results[version])]:
+            lines += ["", f"## {title}", "", *rows]
+    if versions:
+        lines += ["", "## Where these results are from", "", *_origins(versions, results)]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(result: dict[str, Any] | None, missing: dict[str, str], version: str) -> str:
+    if result is None:
+        reason = missing.get(".".join(version.split(".")[:2]))
+        return f"not available: {reason}" if reason else "not run"
+    parts = [f"{result['passed']} tests"]
+    parts += [f"{result[what]:,} {what}" for what in ("kills", "records") if result[what]]
+    if result["failed"]:
+        parts.append(f"**{len(result['failed'])} failed**")
+    return ", ".join(parts)
+
+
+def _failed(version: str, cells: dict[str, Any]) -> list[str]:
+    return [
+        f"- Spark {version}, {feature}: `{name}`"
+        for feature, result in cells.items()
+        for name in result["failed"]
+    ]
+
+
+def _skipped(version: str, cells: dict[str, Any]) -> list[str]:
+    return [
+        f"- Spark {version}, {feature}: `{name}`: {reason}"
+        for feature, result in cells.items()
+        for name, reason in result["skipped"].items()
+    ]
+
+
+def _origins(versions: list[str], results: dict[str, Any]) -> list[str]:
+    lines = ["| | commit | date | Java | Python |", "|---|---|---|---|---|"]
+    for version in versions:
+        for feature, result in results[version].items():
+            lines.append(
+                f"| Spark {version}, {feature} | {result['commit']} | {result['date']} | "
+                f"{result['java']} | {result['python']} |"
+            )
+    return lines

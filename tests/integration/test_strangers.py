@@ -177,7 +177,8 @@ def test_a_driver_takes_the_place_of_a_former_version_that_runs(
         query = flow.start(application, ownership=ownership, **OFTEN)
         flow.produce(RECORDS)
         flow.wait_committed()
-        assert former.wait_refused() == "InconsistentGroupProtocolException"
+        refused = "InconsistentGroupProtocolException"
+        until(lambda: former.wait_refused() == refused, refused, 30)
         work_for(query, flow, 0)
         end(flow, query)
 

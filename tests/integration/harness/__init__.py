@@ -16,6 +16,7 @@
 | `strangers.py`   | consumers of other applications, in `clients/`                           |
 | `maven.py`       | jars that only tests need                                                 |
 | `old_kafka.py`   | a broker from before KIP-447                                              |
+| `tally.py`       | counts kills and records for reports                                      |
 | `waiting.py`     | `until`, `until_ended`: wait on a condition, on a transaction's end       |
 """
 

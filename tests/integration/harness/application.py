@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from eoskafka.demo import processes
 from eoskafka.demo.processes import Process
 
+from harness import tally
 from harness.faults import Faults
 from harness.waiting import until
 
@@ -275,6 +276,7 @@ class Application:
 
     def _kill(self, victims: list[Process]) -> None:
         processes.send(victims, signal.SIGKILL)
+        tally.add("kills", len(victims))
         for victim in victims:
             if victim.id.pid == (self._child.pid if self._child else None):
                 assert self._child is not None

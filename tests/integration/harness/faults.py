@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Literal
 
+from harness import tally
 from harness.waiting import until
 
 Point = Literal[
@@ -63,7 +64,10 @@ class Faults:
         One that stops there has stopped: a signal to go on that came before would be lost.
         """
         pid = until(lambda: self.taken(point), f"a task at {point}", timeout_s)
-        if (self.folder / f"{point}{_TAKEN}{pid}").read_text(encoding="utf-8") == "stop":
+        action = (self.folder / f"{point}{_TAKEN}{pid}").read_text(encoding="utf-8")
+        if action == "kill":
+            tally.add("kills", 1)
+        elif action == "stop":
             until(lambda: _is_stopped(pid), f"the stop of {pid}", timeout_s)
         return pid
 

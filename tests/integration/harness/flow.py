@@ -13,6 +13,7 @@ from eoskafka.groups import COORDINATOR_COMES
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 
+from harness import tally
 from harness.application import Application, Query
 from harness.faults import Action, Point
 from harness.waiting import until, until_ended
@@ -319,3 +320,4 @@ class Flow:
             [f"{report.faults}", *(str(finding) for finding in report.findings)]
         )
         assert self.committed() == self.ends()
+        tally.add("records", len(inputs))

@@ -11,12 +11,12 @@ import org.apache.spark.package$;
  * @param text as Spark says it
  */
 record SparkVersion(int major, int minor, String text) implements Comparable<SparkVersion> {
+  private static final Pattern FORM = Pattern.compile("(\\d{1,4})\\.(\\d{1,4})(?:[^\\d].*)?");
+
   /** The oldest and the newest minor version that the tests run on. */
   static final SparkVersion OLDEST = of("4.0");
 
   static final SparkVersion NEWEST = of("4.3");
-
-  private static final Pattern FORM = Pattern.compile("(\\d{1,4})\\.(\\d{1,4})(?:[^\\d].*)?");
 
   /** A text without two numbers is version 0.0, which is older than every other one. */
   static SparkVersion of(String text) {

@@ -1,0 +1,310 @@
+"""Runs the crash tests on each Spark version, for docs/compatibility.md: `make matrix`.
+
+`python -m matrix.run [VERSION ...] [--feature NAME] [--short]`: without a VERSION, all of
+them run. Each version is installed into an environment of its own, `build/matrix/<version>`, with
+the pandas, pyarrow and delta-spark that fit it, and has this checkout's connector. A cell is a
+feature on a version: a group of tests, most of which kill processes, and all of which count what
+came out with a reader that shares no code with the connector. Results go into
+`docs/compatibility.json`, cell by cell; a cell that is there with the same sources of the connector
+and of its tests is not run again unless `--again` is given.
+
+`--short` runs a few tests of each feature on the oldest and the newest version, and writes nothing:
+CI does it.
+
+Exit code 0: every test of every cell has passed. 1: one has not. 2: usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from eoskafka._jar import ensure_built, sources_digest
+from harness import tally
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "build" / "matrix"
+RESULTS = ROOT / "docs" / "compatibility.json"
+TESTS = ROOT / "tests" / "integration"
+DIGEST_CHARS = 12
+# Of one cell.
+TIMEOUT_S = 3_600
+
+# The newest release of each line, and those that managed platforms have.
+LINES = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
+PLATFORMS = ("4.0.1", "4.1.1")
+# CI runs the tests on the main version anyway.
+SHORT = (LINES[0], LINES[-1])
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of the table.
+
+    Attributes:
+        name: as the page has it.
+        files: whose tests run, apart from slow ones.
+        short: tests of these files that the short form runs.
+        not_on: by the line of a Spark version, why it does not have the feature.
+        on_platforms: whether it also runs on the versions of managed platforms.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    short: tuple[str, ...] = ()
+    not_on: tuple[tuple[str, str], ...] = ()
+    on_platforms: bool = False
+
+
+FEATURES = (
+    Feature(
+        "task scope",
+        ("test_task_scope_crashes", "test_task_scope_runs"),
+        (
+            "test_task_scope_crashes.py::"
+            "test_driver_and_executors_killed_with_a_transaction_open_do_not_block_the_restart",
+        ),
+        on_platforms=True,
+    ),
+    Feature(
+        "epoch scope",
+        ("test_epoch_scope_crashes", "test_epoch_scope"),
+        (
+            "test_epoch_scope_crashes.py::"
+            "test_an_executor_killed_at_any_point_before_it_has_reported[after-flush]",
+        ),
+        on_platforms=True,
+    ),
+    Feature("batch writes", ("test_batch_writes",)),
+    Feature(
+        "`foreachBatch`",
+        ("test_foreach_batch",),
+        (
+            "test_foreach_batch.py::"
+            "test_a_thread_of_a_pool_writes_the_batch_that_runs_and_not_the_one_that_created_it",
+        ),
+    ),
+    Feature(
+        "takeover from the built-in connector",
+        ("test_takeover", "test_both_sources"),
+        ("test_takeover.py::test_an_open_batch_that_was_run_and_is_not_logged_is_taken_over",),
+    ),
+    Feature(
+        "real-time mode",
+        ("test_real_time", "test_real_time_crashes"),
+        ("test_real_time.py::test_the_last_records_do_not_wait_for_the_next_ones",),
+        not_on=(("4.0", "Spark 4.0 has no real-time mode"),),
+    ),
+    Feature("plans and their scope", ("test_rotation", "test_scope_refusals"), on_platforms=True),
+    Feature("shared groups", ("test_shared_ownership",)),
+    Feature(
+        "Delta",
+        ("test_delta",),
+        not_on=(("4.3", "no delta-spark is there for Spark 4.3"),),
+    ),
+)
+
+
+def line_of(version: str) -> str:
+    """Major and minor version."""
+    return ".".join(version.split(".")[:2])
+
+
+def python_of(version: str, console: Console) -> Path:
+    """The interpreter of an environment with this Spark, made if it is not there."""
+    folder = FOLDER / version
+    python = folder / "bin" / "python"
+    stamp = folder / ".installed"
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return python
+    console.print(f"[dim]installing Spark {version}[/]")
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    packages = ["-e", f"{ROOT}[test]", f"pyspark=={version}"]
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
+    stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A feature on a version."""
+
+    version: str
+    feature: Feature
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is nothing to run."""
+        return dict(self.feature.not_on).get(line_of(self.version))
+
+    def sources(self) -> str:
+        """A digest of the connector and of this cell's tests."""
+        digest = hashlib.sha256(sources_digest().encode())
+        for name in self.feature.files:
+            digest.update((TESTS / f"{name}.py").read_bytes())
+        return digest.hexdigest()[:DIGEST_CHARS]
+
+    def run(self, python: Path, short: bool) -> dict[str, Any]:
+        """Run its tests, and say what came of them."""
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        report, counts = FOLDER / "report.xml", FOLDER / "tally"
+        report.unlink(missing_ok=True)
+        counts.write_text("", encoding="utf-8")
+        chosen = (
+            [str(TESTS / test) for test in self.feature.short]
+            if short
+            else [str(TESTS / f"{name}.py") for name in self.feature.files]
+        )
+        began = time.monotonic()
+        done = subprocess.run(
+            [
+                *(str(python), "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider"),
+                *(f"--junitxml={report}", *chosen),
+            ],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYSPARK_PYTHON": str(python),
+                "PYSPARK_DRIVER_PYTHON": str(python),
+                tally.VARIABLE: str(counts),
+            },
+            check=False,
+            timeout=TIMEOUT_S,
+            capture_output=True,
+            text=True,
+        )
+        if not report.is_file():
+            raise SystemExit(
+                f"pytest has left no report: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+            )
+        return {
+            **outcomes(ET.parse(report).iter("testcase")),
+            **{what: tally.totals(counts).get(what, 0) for what in ("kills", "records")},
+            "seconds": round(time.monotonic() - began),
+            "date": datetime.now(timezone.utc).date().isoformat(),
+            "commit": commit(),
+            "sources": self.sources(),
+            "java": java_version(),
+            "python": platform.python_version(),
+        }
+
+
+def outcomes(cases: Any) -> dict[str, Any]:
+    """How many tests have passed, and which have failed or were skipped, with the reason."""
+    passed = 0
+    failed: list[str] = []
+    skipped: dict[str, str] = {}
+    for case in cases:
+        name = str(case.get("name"))
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(name)
+        elif (skip := case.find("skipped")) is not None:
+            skipped[name] = str(skip.get("message"))
+        else:
+            passed += 1
+    return {"passed": passed, "failed": sorted(set(failed)), "skipped": skipped}
+
+
+def commit() -> str:
+    """This checkout's, with a note if files have changed since."""
+    head = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "--", "jvm-shim", "python", "tests"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    return f"{head} and changes" if changed else head
+
+
+def java_version() -> str:
+    """Major version of the Java that Spark runs on."""
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r'version "(\d+)', said)
+    return found[1] if found else "?"
+
+
+def cells(versions: Sequence[str], features: Sequence[str]) -> list[Cell]:
+    """Those that were asked for."""
+    return [
+        Cell(version, feature)
+        for version in versions
+        for feature in FEATURES
+        if (not features or feature.name in features)
+        and (version not in PLATFORMS or feature.on_platforms)
+    ]
+
+
+def load() -> dict[str, Any]:
+    """The results so far."""
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def save(part: str, row: str, column: str, value: Any) -> None:
+    """Put one value in the place of the former one."""
+    everything = load()
+    everything.setdefault(part, {}).setdefault(row, {})[column] = value
+    RESULTS.write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("version", nargs="*", metavar="VERSION", help="of Spark, such as 4.0.5")
+    parser.add_argument("--feature", action="append", default=[], help="only this one")
+    parser.add_argument("--short", action="store_true", help="a few tests, for CI")
+    parser.add_argument("--again", action="store_true", help="also what has a result")
+    given = parser.parse_args()
+    console = Console()
+    ensure_built()
+    versions = given.version or (SHORT if given.short else LINES + PLATFORMS)
+    known = load().get("results", {})
+    good = True
+    for cell in cells(versions, given.feature):
+        name = f"Spark {cell.version}, {cell.feature.name}"
+        former = known.get(cell.version, {}).get(cell.feature.name, {})
+        if cell.reason:
+            if not given.short:
+                save("not_available", cell.feature.name, line_of(cell.version), cell.reason)
+            continue
+        if given.short and not cell.feature.short:
+            continue
+        if not given.short and not given.again and former.get("sources") == cell.sources():
+            console.print(f"[dim]{name}: there already[/]")
+            good &= not former["failed"]
+            continue
+        result = cell.run(python_of(cell.version, console), given.short)
+        verdict = ", ".join(result["failed"]) or "all passed"
+        console.print(f"{name}: {result['passed']} tests, {result['seconds']} s: {verdict}")
+        good &= not result["failed"]
+        if not given.short:
+            save("results", cell.version, cell.feature.name, result)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
