@@ -46,7 +46,6 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
-import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -55,14 +54,11 @@ import org.slf4j.LoggerFactory;
  * The driver's side of a source: translates between Spark's offsets and batches and the group's.
  * Where the two differ, {@link GroupProgress} has the truth.
  *
- * <p>Spark calls it from the query's thread only.
+ * <p>Spark calls it from the query's thread only. Its methods for real-time mode are those of
+ * {@link RealTimeMicroBatchStream}.
  */
-public final class EosKafkaMicroBatchStream
-    implements MicroBatchStream,
-        SupportsTriggerAvailableNow,
-        SupportsRealTimeMode,
-        ReportsSourceMetrics,
-        EpochSource {
+public class EosKafkaMicroBatchStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, EpochSource {
 
   private static final Logger LOG = LoggerFactory.getLogger(EosKafkaMicroBatchStream.class);
 
@@ -250,7 +246,6 @@ public final class EosKafkaMicroBatchStream
   /**
    * @throws EosKafkaException {@code EOSKAFKA_REAL_TIME_REFUSED}
    */
-  @Override
   public void prepareForRealTimeMode() {
     RealTime.requireAllowed(options);
     RealTime.requireLastBatchDone();
@@ -430,7 +425,6 @@ public final class EosKafkaMicroBatchStream
   }
 
   /** All partitions, in real-time mode: time ends their reading. */
-  @Override
   public InputPartition[] planInputPartitions(Offset start) {
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     Map<TopicPartition, Long> ends = new HashMap<>();
@@ -441,7 +435,6 @@ public final class EosKafkaMicroBatchStream
   /**
    * @param parts of the slots' readers
    */
-  @Override
   public Offset mergeOffsets(PartitionOffset[] parts) {
     Map<TopicPartition, Long> ends = new HashMap<>();
     ranges().forEach(range -> ends.put(range.topicPartition(), range.epochStart()));

@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.spark.SparkVersion;
 import java.util.Map;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -53,6 +54,8 @@ public final class EosKafkaScan implements Scan, ScanBuilder {
     if (!options.ending().isEmpty()) {
       throw EosKafkaException.of("EOSKAFKA_STREAM_WITH_END", Map.of());
     }
-    return new EosKafkaMicroBatchStream(options, checkpointLocation);
+    return SparkVersion.hasRealTime()
+        ? new RealTimeMicroBatchStream(options, checkpointLocation)
+        : new EosKafkaMicroBatchStream(options, checkpointLocation);
   }
 }

@@ -1,31 +1,29 @@
 package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.spark.SparkVersion;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.catalyst.util.MapData;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.BinaryView;
-import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.UTF8String;
-import org.apache.spark.unsafe.types.VariantVal;
 
 /**
  * A record as Spark's operators see it: one row for all records, whose columns are made when they
  * are read. Spark plans a projection over every scan of rows, which copies just those columns that
  * the query needs; a key or value is handed to it as the consumer's own array, and nobody writes to
  * that.
+ *
+ * <p>Spark's own class of rows has every getter of the running version, also those that later
+ * versions add.
  */
-final class RecordRow extends InternalRow {
+class RecordRow extends GenericInternalRow {
   private static final long serialVersionUID = 1L;
 
   private static final StructType HEADER =
@@ -62,6 +60,13 @@ final class RecordRow extends InternalRow {
     this.includeHeaders = includeHeaders;
   }
 
+  /** A row with the getters of the running Spark. */
+  static RecordRow create(boolean includeHeaders) {
+    return SparkVersion.hasBinaryView()
+        ? new BinaryViewRow(includeHeaders)
+        : new RecordRow(includeHeaders);
+  }
+
   /** The built-in connector's columns. */
   static StructType schema(boolean includeHeaders) {
     return includeHeaders ? WITH_HEADERS : WITHOUT_HEADERS;
@@ -93,8 +98,8 @@ final class RecordRow extends InternalRow {
   }
 
   @Override
-  public InternalRow copy() {
-    return new RecordRow(includeHeaders).of(record);
+  public RecordRow copy() {
+    return create(includeHeaders).of(record);
   }
 
   @Override
@@ -108,18 +113,12 @@ final class RecordRow extends InternalRow {
   }
 
   @Override
-  public byte[] getBinary(int ordinal) {
+  public final byte[] getBinary(int ordinal) {
     return switch (ordinal) {
       case KEY -> record.key();
       case VALUE -> record.value();
       default -> throw otherType(ordinal);
     };
-  }
-
-  @Override
-  public BinaryView getBinaryView(int ordinal) {
-    byte[] bytes = getBinary(ordinal);
-    return bytes == null ? null : BinaryView.fromBytes(bytes);
   }
 
   @Override
@@ -166,8 +165,9 @@ final class RecordRow extends InternalRow {
     return new GenericArrayData(rows);
   }
 
+  /** What getters have that are not here: no column is of their type. */
   @Override
-  public Object get(int ordinal, DataType type) {
+  public Object genericGet(int ordinal) {
     if (isNullAt(ordinal)) {
       return null;
     }
@@ -182,6 +182,11 @@ final class RecordRow extends InternalRow {
   }
 
   @Override
+  public Object[] values() {
+    return IntStream.range(0, numFields()).mapToObj(this::genericGet).toArray();
+  }
+
+  @Override
   public void setNullAt(int ordinal) {
     throw new UnsupportedOperationException("A record's row is not written to");
   }
@@ -189,58 +194,6 @@ final class RecordRow extends InternalRow {
   @Override
   public void update(int ordinal, Object value) {
     throw new UnsupportedOperationException("A record's row is not written to");
-  }
-
-  // No column has these types.
-
-  @Override
-  public boolean getBoolean(int ordinal) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public byte getByte(int ordinal) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public short getShort(int ordinal) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public float getFloat(int ordinal) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public double getDouble(int ordinal) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public Decimal getDecimal(int ordinal, int precision, int scale) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public CalendarInterval getInterval(int ordinal) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public VariantVal getVariant(int ordinal) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public InternalRow getStruct(int ordinal, int fields) {
-    throw otherType(ordinal);
-  }
-
-  @Override
-  public MapData getMap(int ordinal) {
-    throw otherType(ordinal);
   }
 
   private static UnsupportedOperationException otherType(int ordinal) {

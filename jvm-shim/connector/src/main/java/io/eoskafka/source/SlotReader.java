@@ -4,13 +4,14 @@ import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskTransaction;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.OptionalLong;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
-import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 
 /**
  * Hands a slot's records to Spark. Before a record is handed out, what is out already is committed
@@ -19,7 +20,7 @@ import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
  * <p>In a micro-batch Spark asks until there is no record; in real-time mode until the batch's time
  * is over, and then how far the slot was read.
  */
-final class SlotReader implements SupportsRealTimeRead<InternalRow> {
+class SlotReader implements PartitionReader<InternalRow> {
   /** Of so many records, after which the clock is looked at, which may take its time. */
   private static final int LOOK_MASK = 15;
 
@@ -81,19 +82,18 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
     return true;
   }
 
-  /** Spark 4.1's signature. */
-  public RecordStatus nextWithTimeout(Long timeoutMs) {
-    return nextWithTimeout(null, timeoutMs);
+  /** Goes to the next record, in real-time mode; whether there is one in time. */
+  final boolean nextWithin(long timeoutMs) {
+    return consumer != null
+        && !hasEnded
+        && advance(System.nanoTime() + timeoutMs * 1_000_000, true);
   }
 
-  @Override
-  public RecordStatus nextWithTimeout(Long startTimeMs, Long timeoutMs) {
-    if (consumer == null || hasEnded || !advance(System.nanoTime() + timeoutMs * 1_000_000, true)) {
-      return RecordStatus.newStatusWithoutArrivalTime(false);
-    }
+  /** When the record came to its topic, or empty if nobody says. */
+  final OptionalLong arrivalTimeMs() {
     return record.timestampType() == TimestampType.NO_TIMESTAMP_TYPE
-        ? RecordStatus.newStatusWithoutArrivalTime(true)
-        : RecordStatus.newStatusWithArrivalTimeMs(record.timestamp());
+        ? OptionalLong.empty()
+        : OptionalLong.of(record.timestamp());
   }
 
   /**
@@ -142,7 +142,6 @@ final class SlotReader implements SupportsRealTimeRead<InternalRow> {
   }
 
   /** Spark asks once, when the batch's time is over and nothing more is read. */
-  @Override
   public PartitionOffset getOffset() {
     Map<TopicPartition, Long> reached = new HashMap<>();
     if (consumer != null) {

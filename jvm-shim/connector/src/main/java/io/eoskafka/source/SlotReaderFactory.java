@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.spark.SparkVersion;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.task.TaskTransaction;
 import java.util.HashMap;
@@ -77,7 +78,9 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                 start,
                 slot.work().ranges(),
                 task.attemptNumber() > 0 || task.stageAttemptNumber() > 0);
-    return new SlotReader(
-        consumer, transaction, slot.work(), new RecordRow(includeHeaders), counts, slot.rests());
+    RecordRow row = RecordRow.create(includeHeaders);
+    return SparkVersion.hasRealTime()
+        ? new RealTimeSlotReader(consumer, transaction, slot.work(), row, counts, slot.rests())
+        : new SlotReader(consumer, transaction, slot.work(), row, counts, slot.rests());
   }
 }

@@ -30,7 +30,6 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
-import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
 import org.apache.spark.sql.execution.exchange.Exchange;
@@ -40,8 +39,6 @@ import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec;
 import org.apache.spark.sql.execution.joins.CartesianProductExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator;
-import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.math.BigInt;
 
@@ -96,7 +93,8 @@ public record BatchPlan<S extends MicroBatchStream>(
   public static <S extends MicroBatchStream> BatchPlan<S> ofRunningBatch(
       Class<S> type, SparkContext spark, int tasks) {
     String execution = spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-    String epoch = spark.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY());
+    String epoch =
+        spark.getLocalProperty(MovedClass.MICRO_BATCH_EXECUTION.constant("BATCH_ID_KEY"));
     QueryExecution query =
         execution == null ? null : SQLExecution.getQueryExecution(Long.parseLong(execution));
     if (query == null || epoch == null) {
@@ -119,7 +117,7 @@ public record BatchPlan<S extends MicroBatchStream>(
         whyNotTaskScope(type, stage, tasks),
         whyNotSynchronous(stage),
         !collect(stage, CoalesceExec.class).isEmpty(),
-        !collect(stage, StatefulOperator.class).isEmpty(),
+        !collect(stage, MovedClass.STATEFUL_OPERATOR.type()).isEmpty(),
         writes.get(0));
   }
 
@@ -199,7 +197,7 @@ public record BatchPlan<S extends MicroBatchStream>(
    */
   private static void walk(
       Class<?> type, SparkPlan node, boolean isGenerated, List<DataSourceV2ScanExecBase> scans) {
-    if (node instanceof StatefulOperator) {
+    if (MovedClass.STATEFUL_OPERATOR.type().isInstance(node)) {
       throw unfit("it keeps state (" + node.nodeName() + ")");
     }
     if (node instanceof DataSourceV2ScanExecBase scan && streamOf(scan) != null) {
@@ -328,7 +326,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     if (scan instanceof MicroBatchScanExec ofMicroBatch) {
       return ofMicroBatch.stream();
     }
-    return scan instanceof RealTimeStreamScanExec ofTime ? ofTime.stream() : null;
+    return SparkVersion.hasRealTime() ? RealTimePlans.streamOf(scan) : null;
   }
 
   private static List<SparkPlan> collect(SparkPlan node, Class<?> type) {

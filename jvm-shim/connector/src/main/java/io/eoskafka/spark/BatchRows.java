@@ -12,7 +12,6 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.ExternalRDD;
 import org.apache.spark.sql.execution.LogicalRDD;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Whether rows are made from those that a query has handed to its {@code foreachBatch}. */
@@ -27,7 +26,7 @@ final class BatchRows {
    * Whether a query's function runs now. Outside of it the rows of its last batch must not be asked
    * for: that would plan the next one on the caller's thread.
    */
-  static boolean isInFunction(StreamExecution query) {
+  static boolean isInFunction(StreamRun query) {
     return stack(query.queryExecutionThread()).anyMatch(name -> name.equals(FOREACH_BATCH));
   }
 
@@ -41,7 +40,7 @@ final class BatchRows {
   }
 
   /** Whether rows are made from those of the batch whose function runs, in whatever session. */
-  static boolean areIn(Dataset<Row> rows, StreamExecution query) {
+  static boolean areIn(Dataset<Row> rows, StreamRun query) {
     RDD<?> batch = query.lastExecution().toRdd();
     Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());
     Deque<LogicalPlan> plans = new ArrayDeque<>();

@@ -18,7 +18,6 @@ import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /** A folder of a checkpoint, with small text files that are replaced whole or not at all. */
 public final class CheckpointFolder {
@@ -29,11 +28,11 @@ public final class CheckpointFolder {
       new ObjectMapper().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS);
 
   private final Path folder;
-  private final CheckpointFileManager files;
+  private final CheckpointFileSystem files;
 
   public CheckpointFolder(String path, Configuration hadoop) {
     folder = new Path(path);
-    files = CheckpointFileManager.create(folder, hadoop);
+    files = CheckpointFileSystem.of(folder, hadoop);
   }
 
   /** The full name of a file in it, for errors. */
@@ -98,12 +97,12 @@ public final class CheckpointFolder {
     Path path = new Path(folder, file);
     try {
       files.mkdirs(folder);
-      CheckpointFileManager.CancellableFSDataOutputStream out = files.createAtomic(path, true);
+      FSDataOutputStream out = files.createAtomic(path, true);
       try {
-        ((FSDataOutputStream) out).write(text.getBytes(StandardCharsets.UTF_8));
+        out.write(text.getBytes(StandardCharsets.UTF_8));
         out.close();
       } catch (IOException e) {
-        out.cancel();
+        MovedClass.CANCELLABLE_STREAM.view(out).cancel();
         throw e;
       }
     } catch (Exception e) {

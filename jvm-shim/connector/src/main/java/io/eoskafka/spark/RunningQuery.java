@@ -5,7 +5,6 @@ import io.eoskafka.config.SinkOptions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
@@ -25,9 +24,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
-import org.apache.spark.sql.execution.streaming.RealTimeTrigger;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecutionContext;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
 import org.apache.spark.sql.internal.SharedState;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
@@ -38,42 +34,40 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/**
- * What source and sink learn of the streaming query whose thread they are called on. Every use of
- * Spark's streaming classes beyond the data source interfaces is in this package.
- */
+/** What source and sink learn of the streaming query whose thread they are called on. */
 public final class RunningQuery {
   private static final Logger LOG = LoggerFactory.getLogger(RunningQuery.class);
   private static final long LOOK_MS = 200;
+  private static final String QUERY_ID_KEY = MovedClass.STREAM_EXECUTION.constant("QUERY_ID_KEY");
 
   /** Of the session that has last had a query of ours; with it all queries of the JVM. */
   private static volatile SharedState shared;
 
   private static volatile boolean isEnding;
 
-  private final StreamExecution query;
+  private final StreamRun query;
   private final SparkSession session;
   private final long batch;
 
-  private RunningQuery(StreamExecution query, SparkSession session) {
+  private RunningQuery(StreamRun query, SparkSession session) {
     this.query = query;
     this.session = session;
     this.batch = currentBatch(query);
   }
 
-  private static long currentBatch(StreamExecution query) {
-    StreamExecutionContext context = query.getLatestExecutionContext();
-    return context == null ? -1 : context.batchId();
+  private static long currentBatch(StreamRun query) {
+    StreamRun.Batch running = StreamRun.latestBatch(query);
+    return running == null ? -1 : running.batchId();
   }
 
   /** The query whose thread this is, or has created: source and sink are called on no other. */
   public static RunningQuery ofThisThread() {
     SparkSession session = (SparkSession) SparkSession.active();
     shared = session.sharedState();
-    String queryId = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
+    String queryId = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
     return Optional.ofNullable(queryId)
         .map(id -> session.sharedState().activeStreamingQueries().get(UUID.fromString(id)))
-        .map(query -> new RunningQuery(query, session))
+        .map(query -> new RunningQuery(MovedClass.STREAM_EXECUTION.view(query), session))
         .orElseThrow(
             () ->
                 EosKafkaException.of(
@@ -95,13 +89,13 @@ public final class RunningQuery {
   public static Optional<RunningQuery> ofWrite(Dataset<Row> rows) {
     SparkSession session = (SparkSession) rows.sparkSession();
     shared = session.sharedState();
-    List<StreamExecution> queries = List.copyOf(active());
-    for (StreamExecution query : queries) {
+    List<StreamRun> queries = active();
+    for (StreamRun query : queries) {
       if (query.queryExecutionThread() == Thread.currentThread()) {
         return Optional.of(new RunningQuery(query, session));
       }
     }
-    for (StreamExecution query : queries) {
+    for (StreamRun query : queries) {
       RunningQuery running = new RunningQuery(query, session);
       // The batch may end meanwhile: then the rows are none of the one that runs now.
       if (BatchRows.isInFunction(query)
@@ -113,8 +107,8 @@ public final class RunningQuery {
         return Optional.of(running);
       }
     }
-    String inherited = session.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
-    for (StreamExecution query : queries) {
+    String inherited = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
+    for (StreamRun query : queries) {
       if (query.sparkSessionForStream() == session || query.id().toString().equals(inherited)) {
         throw notOfBatch("EOSKAFKA_WRITE_OFF_THREAD", query);
       }
@@ -122,7 +116,7 @@ public final class RunningQuery {
     return Optional.empty();
   }
 
-  private static EosKafkaException notOfBatch(String condition, StreamExecution query) {
+  private static EosKafkaException notOfBatch(String condition, StreamRun query) {
     return EosKafkaException.of(condition, Map.of("checkpoint", query.resolvedCheckpointRoot()));
   }
 
@@ -145,7 +139,7 @@ public final class RunningQuery {
 
   /** Whether time ends its batches, whatever its sources are. */
   public boolean isRealTime() {
-    return query.trigger() instanceof RealTimeTrigger;
+    return SparkVersion.hasRealTime() && RealTimePlans.isRealTime(query.trigger());
   }
 
   public boolean sinkIsTransactional() {
@@ -199,7 +193,7 @@ public final class RunningQuery {
 
   /** Those of them that are part of the running batch. */
   public <S extends SparkDataStream> List<SourceBatch<S>> sourcesOfBatch(Class<S> type) {
-    StreamExecutionContext batch = query.getLatestExecutionContext();
+    StreamRun.Batch batch = StreamRun.latestBatch(query);
     List<SourceBatch<S>> found = new ArrayList<>();
     for (S stream : sources(type)) {
       Option<Offset> end = batch.endOffsets().get(stream);
@@ -266,13 +260,13 @@ public final class RunningQuery {
   public static Set<UUID> interruptAll(Duration limit) {
     isEnding = true;
     active().forEach(query -> LOG.info("The driver's JVM ends, and with it query {}", query.id()));
-    Map<UUID, StreamExecution> runs = new HashMap<>();
+    Map<UUID, StreamRun> runs = new HashMap<>();
     long deadline = System.nanoTime() + limit.toNanos();
     try {
       while (System.nanoTime() < deadline) {
         // Each time: a program may start another run where one has failed.
         active().forEach(query -> runs.putIfAbsent(query.runId(), query));
-        List<StreamExecution> alive = runs.values().stream().filter(RunningQuery::goesOn).toList();
+        List<StreamRun> alive = runs.values().stream().filter(RunningQuery::goesOn).toList();
         if (alive.isEmpty()) {
           break;
         }
@@ -284,7 +278,7 @@ public final class RunningQuery {
     }
     return runs.values().stream()
         .filter(query -> query.queryExecutionThread().isAlive())
-        .map(StreamExecution::runId)
+        .map(StreamRun::runId)
         .collect(Collectors.toSet());
   }
 
@@ -300,20 +294,24 @@ public final class RunningQuery {
     }
   }
 
-  private static Collection<StreamExecution> active() {
+  private static List<StreamRun> active() {
     SharedState state = shared;
-    return state == null ? List.of() : state.activeStreamingQueries().values();
+    if (state == null) {
+      return List.of();
+    }
+    Map<UUID, ?> queries = state.activeStreamingQueries();
+    return queries.values().stream().<StreamRun>map(MovedClass.STREAM_EXECUTION::view).toList();
   }
 
   /** A thread that has itself asked for the JVM's end waits for whom it would be waited for by. */
-  private static boolean goesOn(StreamExecution query) {
+  private static boolean goesOn(StreamRun query) {
     Thread thread = query.queryExecutionThread();
     return thread.isAlive()
         && Arrays.stream(thread.getStackTrace())
             .noneMatch(frame -> frame.getClassName().equals("java.lang.Shutdown"));
   }
 
-  private static void interrupt(StreamExecution query) {
+  private static void interrupt(StreamRun query) {
     query.queryExecutionThread().interrupt();
     try {
       // An interrupted thread leaves its job behind, whose tasks would be run again.

@@ -4,13 +4,26 @@ import io.eoskafka.config.EosKafkaException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
+import java.util.LinkedHashSet;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
-import org.apache.spark.package$;
+import java.util.Set;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.SparkSession;
+import scala.Option;
 import scala.util.Properties$;
 
-/** Whether this Spark is one the jar was built for. */
+/**
+ * Whether the connector can run on this Spark. It stands on Spark's internal plan classes, which
+ * change between minor versions.
+ */
 public final class SparkCheck {
+  /** Whether a minor version that is newer than all that were tested is taken. */
+  static final String ALLOW_UNTESTED = "spark.eoskafka.allowUntestedSpark";
+
+  private static final String SPARK = "org/apache/spark/";
+  private static final int NAMED = 5;
   private static final Properties BUILD = new Properties();
 
   static {
@@ -21,30 +34,82 @@ public final class SparkCheck {
     }
   }
 
+  private static volatile boolean hasAll;
+
   private SparkCheck() {}
 
   /**
-   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK}: the connector stands on Spark's
-   *     internal plan classes, which move between minor versions
+   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK}, {@code EOSKAFKA_UNTESTED_SPARK}
    */
   public static void check() {
-    String spark = package$.MODULE$.SPARK_VERSION();
-    String scala = Properties$.MODULE$.versionNumberString();
-    if (!minor(spark).equals(minor(BUILD.getProperty("spark")))
-        || !minor(scala).equals(BUILD.getProperty("scala"))) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_WRONG_SPARK",
-          Map.of(
-              "version", BUILD.getProperty("version"),
-              "wantedSpark", minor(BUILD.getProperty("spark")),
-              "wantedScala", BUILD.getProperty("scala"),
-              "spark", spark,
-              "scala", scala));
+    SparkVersion spark = SparkVersion.running();
+    refusal(spark, Properties$.MODULE$.versionNumberString(), allowsUntested())
+        .ifPresent(
+            error -> {
+              throw error;
+            });
+    if (!hasAll) {
+      requireAll(spark);
+      hasAll = true;
     }
   }
 
-  private static String minor(String version) {
-    String[] parts = version.split("\\.");
-    return parts[0] + "." + parts[1];
+  /**
+   * Why a version is not taken, or empty.
+   *
+   * @param allowsUntested what {@link #ALLOW_UNTESTED} says
+   */
+  static Optional<EosKafkaException> refusal(
+      SparkVersion spark, String scala, boolean allowsUntested) {
+    String wantedScala = BUILD.getProperty("scala");
+    if (!SparkVersion.of(scala).line().equals(wantedScala)) {
+      return Optional.of(wrong(spark, "this one has Scala " + scala));
+    }
+    if (spark.compareTo(SparkVersion.OLDEST) < 0) {
+      return Optional.of(wrong(spark, "this one is older"));
+    }
+    if (spark.compareTo(SparkVersion.NEWEST) > 0 && !allowsUntested) {
+      return Optional.of(
+          EosKafkaException.of(
+              "EOSKAFKA_UNTESTED_SPARK",
+              Map.of(
+                  "version", BUILD.getProperty("version"),
+                  "newest", SparkVersion.NEWEST.line(),
+                  "spark", spark.text(),
+                  "setting", ALLOW_UNTESTED)));
+    }
+    return Optional.empty();
+  }
+
+  /** Platforms build a Spark of their own: each class and method must be there. */
+  private static void requireAll(SparkVersion spark) {
+    Linkage linkage = Linkage.of(SparkCheck.class.getClassLoader());
+    Set<String> missing = new LinkedHashSet<>(linkage.missingOfMoved(spark));
+    missing.addAll(linkage.missing(linkage.loadedIn(spark), name -> name.startsWith(SPARK)));
+    if (!missing.isEmpty()) {
+      String names = String.join(", ", missing.stream().limit(NAMED).toList());
+      String more = missing.size() > NAMED ? " and " + (missing.size() - NAMED) + " more" : "";
+      throw wrong(spark, "this one lacks " + names + more);
+    }
+  }
+
+  private static EosKafkaException wrong(SparkVersion spark, String reason) {
+    return EosKafkaException.of(
+        "EOSKAFKA_WRONG_SPARK",
+        Map.of(
+            "version", BUILD.getProperty("version"),
+            "oldest", SparkVersion.OLDEST.line(),
+            "newest", SparkVersion.NEWEST.line(),
+            "wantedScala", BUILD.getProperty("scala"),
+            "spark", spark.text(),
+            "reason", reason));
+  }
+
+  private static boolean allowsUntested() {
+    Option<SparkSession> session = SparkSession.getActiveSession();
+    String ofSession = session.isEmpty() ? "" : session.get().conf().get(ALLOW_UNTESTED, "");
+    SparkEnv env = SparkEnv.get();
+    String ofApplication = env == null ? "" : env.conf().get(ALLOW_UNTESTED, "");
+    return Boolean.parseBoolean(ofSession.isEmpty() ? ofApplication : ofSession);
   }
 }

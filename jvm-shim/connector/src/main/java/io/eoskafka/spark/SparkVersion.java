@@ -10,13 +10,15 @@ import org.apache.spark.package$;
  *
  * @param text as Spark says it
  */
-record SparkVersion(int major, int minor, String text) implements Comparable<SparkVersion> {
+public record SparkVersion(int major, int minor, String text) implements Comparable<SparkVersion> {
   private static final Pattern FORM = Pattern.compile("(\\d{1,4})\\.(\\d{1,4})(?:[^\\d].*)?");
 
   /** The oldest and the newest minor version that the tests run on. */
   static final SparkVersion OLDEST = of("4.0");
 
   static final SparkVersion NEWEST = of("4.3");
+
+  private static final SparkVersion RUNNING = of(package$.MODULE$.SPARK_VERSION());
 
   /** A text without two numbers is version 0.0, which is older than every other one. */
   static SparkVersion of(String text) {
@@ -28,7 +30,17 @@ record SparkVersion(int major, int minor, String text) implements Comparable<Spa
   }
 
   static SparkVersion running() {
-    return of(package$.MODULE$.SPARK_VERSION());
+    return RUNNING;
+  }
+
+  /** Whether it has real-time mode. */
+  public static boolean hasRealTime() {
+    return running().isAtLeast(4, 1);
+  }
+
+  /** Whether rows have binary columns as views. */
+  public static boolean hasBinaryView() {
+    return running().isAtLeast(4, 2);
   }
 
   boolean isAtLeast(int major, int minor) {

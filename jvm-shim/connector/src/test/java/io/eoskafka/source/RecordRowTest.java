@@ -40,7 +40,7 @@ class RecordRowTest {
   @Test
   void everyColumnIsThere() {
     InternalRow row =
-        new RecordRow(false).of(record("tópic", 42, "key", "value", new RecordHeaders()));
+        RecordRow.create(false).of(record("tópic", 42, "key", "value", new RecordHeaders()));
     assertThat(row.numFields()).isEqualTo(7);
     assertThat(row.getBinary(0)).isEqualTo(bytes("key"));
     assertThat(row.getBinary(1)).isEqualTo(bytes("value"));
@@ -53,7 +53,7 @@ class RecordRowTest {
 
   @Test
   void nullAndEmptyAreNotTheSame() {
-    RecordRow row = new RecordRow(false);
+    RecordRow row = RecordRow.create(false);
     InternalRow nulls = row.of(record("t", 1, null, null, new RecordHeaders())).copy();
     InternalRow empty = row.of(record("t", 2, "", "", new RecordHeaders())).copy();
     assertThat(nulls.isNullAt(0)).isTrue();
@@ -65,7 +65,7 @@ class RecordRowTest {
 
   @Test
   void itsProjectionIsARowOfSparks() {
-    RecordRow row = new RecordRow(true);
+    RecordRow row = RecordRow.create(true);
     UnsafeProjection projection = UnsafeProjection.create(RecordRow.schema(true));
     Headers given = headers("h", "v");
     assertThat(projection.apply(row.of(record("a topic", 1, null, "x".repeat(5_000), given))))
@@ -88,7 +88,7 @@ class RecordRowTest {
 
   @Test
   void columnsCanBeAskedForByTheirType() {
-    InternalRow row = new RecordRow(true).of(record("t", 2, "k", null, headers("h", "v")));
+    InternalRow row = RecordRow.create(true).of(record("t", 2, "k", null, headers("h", "v")));
     StructType schema = RecordRow.schema(true);
     assertThat(row.toSeq(schema).mkString("|"))
         .matches("\\[B@\\w+\\|null\\|t\\|3\\|2\\|1700000000123000\\|1\\|.*");
@@ -111,7 +111,7 @@ class RecordRowTest {
             null,
             new RecordHeaders(),
             Optional.empty());
-    assertThatThrownBy(() -> new RecordRow(false).of(late))
+    assertThatThrownBy(() -> RecordRow.create(false).of(late))
         .hasMessageContaining("EOSKAFKA_TIMESTAMP_TOO_LARGE");
   }
 
@@ -123,7 +123,7 @@ class RecordRowTest {
     given.add("a", bytes(""));
     given.add("", bytes("x".repeat(1_000)));
     given.add("ü", new byte[] {0, -1});
-    InternalRow row = new RecordRow(true).of(record("t", 1, "k", "v", given));
+    InternalRow row = RecordRow.create(true).of(record("t", 1, "k", "v", given));
     ArrayData headers = row.getArray(7);
     assertThat(headers.numElements()).isEqualTo(5);
     assertHeader(headers, 0, "a", bytes("1"));
