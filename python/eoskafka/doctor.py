@@ -205,7 +205,20 @@ def cluster(
             *_limits(at),
             _decisions(at, decision_topic),
             *_rights(at, inputs, outputs, group),
+            *_consumers(outputs),
         ]
+
+
+def _consumers(outputs: Sequence[str]) -> Iterator[Finding]:
+    """Brokers do not know what a consumer has set, so this can only be said."""
+    for topic in outputs:
+        yield Finding(
+            f"consumers of {topic}",
+            Level.NOTE,
+            "exactly once only if they set isolation.level=read_committed",
+            "Kafka's default, read_uncommitted, also returns the records of aborted transactions; "
+            "docs/consumers.md has the setting of each client",
+        )
 
 
 def _brokers(at: Connection) -> Iterator[Finding]:

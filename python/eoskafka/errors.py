@@ -86,7 +86,7 @@ class DataLossError(EosKafkaError):
 
 
 class TransactionError(EosKafkaError):
-    """A transaction did not end as it should; it takes effect whole or not at all."""
+    """A transaction did not end as it should. The condition says what took effect."""
 
 
 class UnreachableError(EosKafkaError):

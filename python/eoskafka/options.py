@@ -484,5 +484,9 @@ class Sink(_Side):
         return writer.option("checkpointLocation", checkpoint).outputMode(mode)
 
     def save(self, rows: DataFrame) -> None:
-        """Write the rows of a batch: `read_committed` readers see all of them, or none."""
+        """Write the rows of a batch: all of them take effect, or none does.
+
+        The decision is atomic. The rows then become visible to `read_committed` consumers writer by
+        writer, usually within milliseconds.
+        """
         rows.write.format("eoskafka").options(**self.options()).mode("append").save()

@@ -192,7 +192,7 @@ def test_a_job_without_a_name_is_settled_by_the_id_of_one_of_its_transactions(
     application.kill()
     code, text = resolve(flow, "--forget", job=flow.open_transactions()[0])
     assert code == 0, text
-    assert "all of it has taken effect, in 4 transactions; its entry is removed" in text
+    assert "all of it has taken effect, in 4 transactions; its entry has been removed" in text
     assert len(flow.outputs()) == ROWS
     flow.assert_nothing_is_open()
 

@@ -56,7 +56,9 @@ def _print_version(wanted: bool) -> None:
 def root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Exactly-once Kafka for Spark Structured Streaming."""
@@ -66,7 +68,9 @@ def root(
 def print_jar_path(
     thin: Annotated[
         bool,
-        typer.Option("--thin", help="The jar with an unrelocated kafka-clients (checkout only)."),
+        typer.Option(
+            "--thin", help="The jar with an unrelocated kafka-clients; only in a checkout."
+        ),
     ] = False,
 ) -> None:
     """Print the path of the connector's jar."""

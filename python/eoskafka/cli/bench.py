@@ -25,23 +25,26 @@ if TYPE_CHECKING:
 Run = TypeVar("Run")
 
 app = typer.Typer(
-    help="Benchmarks against Spark's built-in connector and others.",
+    help="Benchmark the connector against Spark's built-in connector and others.",
     epilog="Example: eoskafka bench throughput --rounds 3",
     no_args_is_help=True,
 )
 
 OutputFile = Annotated[
     Path | None,
-    typer.Option("--output", help="Write the result to this file too.", dir_okay=False),
+    typer.Option("--output", help="Also write the result to this file.", dir_okay=False),
 ]
 
 Servers = Annotated[
     str | None,
-    typer.Option(help="Brokers, host:port,..., without authentication; by default one is started."),
+    typer.Option(
+        help="Addresses of brokers without authentication. By default the command starts one."
+    ),
 ]
 
 PlotFile = Annotated[
-    Path | None, typer.Option("--plot", help="Draw the result, .png or .svg.", dir_okay=False)
+    Path | None,
+    typer.Option("--plot", help="Plot the result into this file, .png or .svg.", dir_okay=False),
 ]
 
 # Wide enough for the table, whatever the terminal.
@@ -50,7 +53,7 @@ _FILE_WIDTH = 100
 
 @app.callback()
 def group() -> None:
-    """Benchmarks against Spark's built-in connector and others."""
+    """Benchmark the connector against Spark's built-in connector and others."""
 
 
 class Plan(str, enum.Enum):
@@ -62,36 +65,43 @@ class Plan(str, enum.Enum):
 
 @app.command(epilog="Example: eoskafka bench throughput --records 1000000 --output result.json")
 def throughput(
-    records: Annotated[int, typer.Option(help="Input records.", min=1)] = 4_000_000,
-    record_bytes: Annotated[int, typer.Option(help="Bytes of each value.", min=8)] = 100,
-    partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
-    rounds: Annotated[int, typer.Option(help="Timed runs of each peer.", min=1)] = 5,
+    records: Annotated[int, typer.Option(help="The number of input records.", min=1)] = 4_000_000,
+    record_bytes: Annotated[
+        int, typer.Option(help="The size of each value in bytes.", min=8)
+    ] = 100,
+    partitions: Annotated[
+        int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
+    ] = 8,
+    rounds: Annotated[int, typer.Option(help="The number of timed runs of each peer.", min=1)] = 5,
     warm_ups: Annotated[
-        int, typer.Option(help="Untimed runs of each before, in which Java compiles.", min=1)
+        int, typer.Option(help="The number of untimed runs before, while Java compiles.", min=1)
     ] = 3,
-    keyed: Annotated[bool, typer.Option("--keyed", help="Give records keys of 8 bytes.")] = False,
+    keyed: Annotated[
+        bool, typer.Option("--keyed", help="Give the records keys of 8 bytes.")
+    ] = False,
     plan: Annotated[
-        Plan, typer.Option(help="Between source and sink: a select, or mapInPandas.")
+        Plan, typer.Option(help="The plan between source and sink: select or mapInPandas.")
     ] = Plan.IDENTITY,
     peers: Annotated[
         str,
         typer.Option(
-            help="Of built-in, streams, loop and limits, with commas between them; "
+            help="The peers, from built-in, streams, loop and limits, with commas between them. "
             "eoskafka always takes part."
         ),
     ] = "built-in,streams,loop,limits",
     slots: Annotated[
-        int | None, typer.Option(help="Of eoskafka's source; by default as many as cores.", min=1)
+        int | None,
+        typer.Option(help="The slots of eoskafka's source. Default: the number of cores.", min=1),
     ] = None,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Rows per second, CPU and memory from topic to topic, against Spark's built-in connector,
-    Kafka Streams and a Java program.
+    """Measure rows per second, CPU time and memory from topic to topic, against Spark's built-in
+    connector, Kafka Streams and a Java program.
 
-    Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
+    The exit code is 1 if a run lost, duplicated or altered a record; such a run has no time.
     """
     _require_extras()
     from eoskafka.bench.report import Report, describe
@@ -143,21 +153,29 @@ def _available(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
 
 @app.command(epilog="Example: eoskafka bench latency --rate 2000 --seconds 60")
 def latency(
-    rate: Annotated[int, typer.Option(help="Records per second.", min=1)] = 2_000,
-    seconds: Annotated[int, typer.Option(help="Of each timed run.", min=1)] = 30,
-    warm_up: Annotated[int, typer.Option(help="Seconds before, not timed.", min=0)] = 15,
-    record_bytes: Annotated[int, typer.Option(help="Bytes of each value.", min=16)] = 100,
-    partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
-    rounds: Annotated[int, typer.Option(help="Timed runs of each peer.", min=1)] = 3,
+    rate: Annotated[int, typer.Option(help="The number of records per second.", min=1)] = 2_000,
+    seconds: Annotated[
+        int, typer.Option(help="The length of each timed run in seconds.", min=1)
+    ] = 30,
+    warm_up: Annotated[
+        int, typer.Option(help="The seconds before, which are not timed.", min=0)
+    ] = 15,
+    record_bytes: Annotated[
+        int, typer.Option(help="The size of each value in bytes.", min=16)
+    ] = 100,
+    partitions: Annotated[
+        int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
+    ] = 8,
+    rounds: Annotated[int, typer.Option(help="The number of timed runs of each peer.", min=1)] = 3,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Milliseconds from a record's way in to its way out at a steady rate, against Spark's built-in
-    connector and Kafka Streams.
+    """Measure the latency from input to output at a steady rate, against Spark's built-in connector
+    and Kafka Streams.
 
-    Ends with 1 if a run lost or doubled a record: such a run has no time.
+    The exit code is 1 if a run lost or duplicated a record; such a run has no time.
     """
     _require_extras()
     from eoskafka.bench.latency import TAKING_PART, Settings, measure
@@ -187,24 +205,34 @@ def interval(
     intervals_ms: Annotated[
         str, typer.Option(help="Values of commitIntervalMs, with commas between them.")
     ] = "10,25,50,100,250",
-    rate: Annotated[int, typer.Option(help="Records per second.", min=1)] = 2_000,
-    seconds: Annotated[int, typer.Option(help="Of each timed run at that rate.", min=1)] = 30,
-    warm_up: Annotated[int, typer.Option(help="Seconds before, not timed.", min=0)] = 10,
-    record_bytes: Annotated[int, typer.Option(help="Bytes of each value.", min=16)] = 100,
-    partitions: Annotated[int, typer.Option(help="Of input and output topics.", min=1)] = 8,
+    rate: Annotated[int, typer.Option(help="The number of records per second.", min=1)] = 2_000,
+    seconds: Annotated[
+        int, typer.Option(help="The length of each timed run at that rate, in seconds.", min=1)
+    ] = 30,
+    warm_up: Annotated[
+        int, typer.Option(help="The seconds before, which are not timed.", min=0)
+    ] = 10,
+    record_bytes: Annotated[
+        int, typer.Option(help="The size of each value in bytes.", min=16)
+    ] = 100,
+    partitions: Annotated[
+        int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
+    ] = 8,
     backlog: Annotated[
-        int, typer.Option(help="Records that are there when a query starts.", min=1)
+        int, typer.Option(help="The number of records that exist when a query starts.", min=1)
     ] = 10_000_000,
-    rounds: Annotated[int, typer.Option(help="Timed runs of each interval.", min=1)] = 3,
+    rounds: Annotated[
+        int, typer.Option(help="The number of timed runs of each interval.", min=1)
+    ] = 3,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Latency in real-time mode at a steady rate, and rows per second from a backlog, by the commit
-    interval.
+    """Measure how the commit interval changes latency and throughput in real-time mode.
 
-    Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
+    Latency is measured at a steady rate, and rows per second from a backlog. The exit code is 1 if
+    a run lost, duplicated or altered a record; such a run has no time.
     """
     _require_extras()
     from eoskafka.bench.interval import MOST_TRANSACTIONS, Settings, measure
@@ -234,25 +262,27 @@ def interval(
 
 @app.command(epilog="Example: eoskafka bench scale --partitions 10,100 --rounds 1")
 def scale(
-    records: Annotated[int, typer.Option(help="Of each input by partitions.", min=1)] = 1_000_000,
+    records: Annotated[
+        int, typer.Option(help="The number of records of each input.", min=1)
+    ] = 1_000_000,
     partitions: Annotated[
         str, typer.Option(help="Numbers of input partitions, with commas between them.")
     ] = "8,10,100,1000,2000,5000",
     slots: Annotated[
         str, typer.Option(help="Numbers of slots, with commas between them.")
     ] = "1,2,4",
-    planned: Annotated[int, typer.Option(help="Partitions to plan.", min=1)] = 10_000,
+    planned: Annotated[int, typer.Option(help="The number of partitions to plan.", min=1)] = 10_000,
     batch_records: Annotated[
         str, typer.Option(help="Sizes of a batch, with commas between them.")
     ] = "10,1000,100000",
-    rounds: Annotated[int, typer.Option(help="Timed runs.", min=1)] = 3,
+    rounds: Annotated[int, typer.Option(help="The number of timed runs.", min=1)] = 3,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Producers, planning and batches as partitions and slots grow and batches shrink.
+    """Measure the effect of more partitions, more slots and smaller batches.
 
-    Ends with 1 if a run lost, doubled or altered a record: such a run has no time.
+    The exit code is 1 if a run lost, duplicated or altered a record; such a run has no time.
     """
     _require_extras()
     from eoskafka.bench.scale import SLOTS_PARTITIONS, Settings, measure
@@ -287,23 +317,25 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
 @app.command(epilog="Example: eoskafka bench epoch --rounds 3 --output result.json --format json")
 def epoch(
     batch_records: Annotated[
-        int, typer.Option(help="Input records of a batch of windows.", min=8_000)
+        int, typer.Option(help="The number of input records of a batch of windows.", min=8_000)
     ] = 200_000,
-    batches: Annotated[int, typer.Option(help="Of a query; the first is not timed.", min=2)] = 8,
+    batches: Annotated[
+        int, typer.Option(help="The batches of a query. The first one is not timed.", min=2)
+    ] = 8,
     shuffle_partitions: Annotated[
-        int, typer.Option(help="Writers of a batch of windows.", min=1)
+        int, typer.Option(help="The writers of a batch of windows.", min=1)
     ] = 8,
     writers: Annotated[
-        int, typer.Option(help="Writers of a batch of the other plan.", min=1)
+        int, typer.Option(help="The writers of a batch of the other plan.", min=1)
     ] = 200,
-    rounds: Annotated[int, typer.Option(help="Timed runs.", min=1)] = 5,
+    rounds: Annotated[int, typer.Option(help="The number of timed runs.", min=1)] = 5,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
 ) -> None:
-    """Batch time of a windowed aggregation against the built-in connector, and the commit of an
-    epoch of very many writers.
+    """Measure the batches of a windowed aggregation, and the commit of an epoch of many writers.
 
-    Ends with 1 if a run lost, doubled or altered something: such a run has no time.
+    The aggregation also runs with the built-in connector. The exit code is 1 if a run lost,
+    duplicated or altered a record; such a run has no time.
     """
     _require_extras()
     from eoskafka.bench.epoch import Settings, measure

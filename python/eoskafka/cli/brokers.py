@@ -13,19 +13,22 @@ from eoskafka import properties
 from eoskafka.cli.output import Exit, messages
 from eoskafka.errors import UnreachableError
 
-Servers = Annotated[str, typer.Option(help="Brokers, host:port,...")]
-Topics = Annotated[str, typer.Option(help="Topics, with commas between them; all by default.")]
+Servers = Annotated[str, typer.Option(help="Addresses of the brokers, host:port,...")]
+Topics = Annotated[str, typer.Option(help="Topics, with commas between them. Default: all.")]
 Client = Annotated[
     list[str] | None,
     typer.Option(
         "-X",
-        help="A client property, key=value; may be repeated, and comes before --config.",
+        help="A property of the Kafka client. It may be repeated, and takes precedence over "
+        "--config.",
         metavar="KEY=VALUE",
     ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="A file of client properties, as Kafka's own tools take it."),
+    typer.Option(
+        "--config", help="A file with properties of the Kafka client, as for Kafka's own tools."
+    ),
 ]
 
 

@@ -28,17 +28,17 @@ class Size(str, enum.Enum):
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Folder of data and logs.", show_default="the user's cache folder"),
+    typer.Option(help="The folder for data and logs.", show_default="the user's cache folder"),
 ]
 
 
 @app.command(epilog="Example: eoskafka cluster start --brokers 3 --format json")
 def start(
-    brokers: Annotated[Size, typer.Option(help="Number of brokers.")] = Size.ONE,
+    brokers: Annotated[Size, typer.Option(help="The number of brokers.")] = Size.ONE,
     data_dir: DataDir = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Start a cluster, or start a stopped one again with its data. Prints its addresses."""
+    """Start a cluster, or start a stopped cluster again with its data, and print its address."""
     cluster = LocalCluster(brokers=int(brokers.value), data_dir=data_dir)
     if not jars.are_here():
         messages.print(f"downloading Kafka {jars.KAFKA_VERSION} (44 MB, once) ...")
@@ -50,7 +50,10 @@ def start(
 
 @app.command(epilog="Example: eoskafka cluster status --format json")
 def status(data_dir: DataDir = None, output: OutputFormat = Format.TEXT) -> None:
-    """Show the cluster. Ends with 3 if there is none, or not every broker runs."""
+    """Show the cluster.
+
+    The exit code is 3 if there is no cluster, or if not every broker is running.
+    """
     try:
         cluster = LocalCluster.attach(data_dir)
     except ClusterNotFoundError as error:
@@ -63,18 +66,18 @@ def status(data_dir: DataDir = None, output: OutputFormat = Format.TEXT) -> None
 
 @app.command(epilog="Example: eoskafka cluster stop")
 def stop(data_dir: DataDir = None) -> None:
-    """Shut the brokers down; their data stays."""
+    """Shut down the brokers and keep their data."""
     cluster = LocalCluster.attach(data_dir)
     cluster.stop()
-    messages.print(f"stopped; its data stays in {cluster.data_dir}", markup=False)
+    messages.print(f"stopped; the data stays in {cluster.data_dir}", markup=False)
 
 
 @app.command(epilog="Example: eoskafka cluster purge")
 def purge(data_dir: DataDir = None) -> None:
-    """End the brokers and delete their data and logs."""
+    """Shut down the brokers and delete their data and logs."""
     cluster = LocalCluster.attach(data_dir)
     cluster.purge()
-    messages.print(f"purged {cluster.data_dir}", markup=False)
+    messages.print(f"deleted {cluster.data_dir}", markup=False)
 
 
 def _show(cluster: LocalCluster, output: Format) -> None:

@@ -21,7 +21,7 @@ def demo(
         Path | None,
         typer.Option(
             "--input",
-            help="Text file whose lines are the input.",
+            help="A text file. Each of its lines is an input record.",
             show_default="source files of the installed libraries",
             exists=True,
             dir_okay=False,
@@ -29,22 +29,26 @@ def demo(
         ),
     ] = None,
     records: Annotated[
-        int, typer.Option(help="Number of records, without --input.", min=FEWEST_RECORDS)
+        int, typer.Option(help="The number of records, if there is no --input.", min=FEWEST_RECORDS)
     ] = 200_000,
     seed: Annotated[
         int | None,
-        typer.Option(help="Decides whom to kill, and when.", show_default="a random one"),
+        typer.Option(
+            help="It determines which processes are killed, and when.", show_default="a random one"
+        ),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep logs, checkpoint and topics.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the logs, the checkpoint and the topics.")
+    ] = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Kill a job again and again, and prove that each record came out exactly once.
+    """Kill a job repeatedly, and check that each record took effect exactly once.
 
-    It starts a Kafka broker of its own, runs a Kafka-to-Kafka job on Spark, kills executors and
-    driver while their transactions are open, and compares the output with the input.
+    The demo starts a Kafka broker, runs a Spark job that reads and writes Kafka, kills executors
+    and the driver while their transactions are open, and compares the output with the input.
     """
     chosen = random.SystemRandom().randrange(10**6) if seed is None else seed
-    messages.print(f"seed {chosen}: the same kills in the same order with --seed {chosen}")
+    messages.print(f"seed {chosen}: --seed {chosen} repeats these kills in this order")
     try:
         with _Display() as display:
             outcome = run(Settings(input_file, records, chosen, keep), display)

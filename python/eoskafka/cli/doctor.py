@@ -25,25 +25,31 @@ _STYLES = {
 
 def doctor(
     bootstrap_servers: Annotated[
-        str, typer.Option(help="Brokers, host:port,...; without, only this machine is looked at.")
+        str,
+        typer.Option(
+            help="Addresses of the brokers, host:port,... Without them, the command examines "
+            "only this machine."
+        ),
     ] = "",
     input_topics: Annotated[
         str, typer.Option("--input", help="Topics that the query reads, with commas between them.")
     ] = "",
     output_topics: Annotated[
-        str, typer.Option("--output", help="Topics that it writes to, likewise.")
+        str, typer.Option("--output", help="Topics that the query writes to, with commas.")
     ] = "",
-    group: Annotated[str, typer.Option(help="Its kafka.group.id.")] = "",
+    group: Annotated[str, typer.Option(help="The query's kafka.group.id.")] = "",
     decision_topic: Annotated[
-        str, typer.Option(help="Its decisionTopic.")
+        str, typer.Option(help="The query's decisionTopic.")
     ] = "__eoskafka_decisions",
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Look at Python, Java, Spark and the jar here, and at a cluster's brokers, limits and rights.
+    """Examine this machine and a cluster, and say what to do about each problem.
 
-    Changes nothing. Ends with 1 if there is a problem, with 3 if the brokers do not answer.
+    On this machine: Python, Java, Spark and the connector's jar. On the cluster: brokers, limits
+    and the user's rights. The command changes nothing. The exit code is 1 if there is a problem,
+    and 3 if the brokers do not answer.
     """
     found = examination.machine()
     unreachable: UnreachableError | None = None

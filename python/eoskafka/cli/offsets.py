@@ -25,7 +25,7 @@ from eoskafka.offsets import Adoption, Move, Position, Situation, Standing, Stat
 _SERVERS = "--bootstrap-servers b:9092"
 
 app = typer.Typer(
-    help="Where queries stand, and how to move them.",
+    help="Show and move the offsets of queries.",
     epilog=f"Example: eoskafka offsets show --group payments {_SERVERS}",
     no_args_is_help=True,
 )
@@ -33,14 +33,19 @@ app = typer.Typer(
 Group = Annotated[str, typer.Option(help="The query's kafka.group.id.")]
 Groups = Annotated[
     list[str] | None,
-    typer.Option("--group", help="A kafka.group.id; may be repeated. Default: all of eoskafka."),
+    typer.Option(
+        "--group",
+        help="A kafka.group.id. It may be repeated. Default: every group with offsets of eoskafka.",
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, say what would change.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing, and show what would change.")
+]
 
 
 @app.callback()
 def group() -> None:
-    """Where queries stand, and how to move them."""
+    """Show and move the offsets of queries."""
 
 
 def _standings(
@@ -60,10 +65,10 @@ def show(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Show each partition's offset, its stamp, the end of its log and how far it is behind.
+    """Show the offset, its stamp, the end of the log and the lag of each partition.
 
-    An offset is pending while a transaction is open that holds a later one. Changes nothing. Ends
-    with 3 if the brokers do not answer.
+    An offset is pending while an open transaction holds a later one. The command changes nothing.
+    The exit code is 3 if the brokers do not answer.
     """
     found = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
     if output is Format.JSON:
@@ -83,10 +88,10 @@ def _heading(found: Standing) -> str:
     ]
     queries = sorted({each.identity for each in found.positions if each.identity})
     lines += [f"query: {identity}" for identity in queries]
-    lines += [f"member: {member}" for member in found.members] or ["no member is in it"]
+    lines += [f"member: {member}" for member in found.members] or ["the group has no member"]
     lines += [f"open transaction: {name}" for name in found.pending_in]
     if not any(each.committed is not None for each in found.positions):
-        lines.append("it has no offsets")
+        lines.append("the group has no offsets")
     return "\n".join(lines)
 
 
@@ -125,10 +130,10 @@ def lag(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Show by group and topic how many offsets are left to be read.
+    """Show how many offsets each group has not read yet, by topic.
 
-    Counted to where a read_committed query can read now. Changes nothing. Ends with 1 if a group
-    has no offsets, with 3 if the brokers do not answer.
+    The lag counts up to the offset that a read_committed query can read now. The command changes
+    nothing. The exit code is 1 if a group has no offsets, and 3 if the brokers do not answer.
     """
     rows = []
     standings = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
@@ -174,8 +179,8 @@ def reset(
     to: Annotated[
         str,
         typer.Option(
-            help="earliest, latest, a time (ISO 8601 with zone, or ms since 1970), or "
-            'offsets such as {"topic":{"0":23}}.'
+            help="The new offsets: earliest, latest, a time (ISO 8601 with zone, or ms since 1970) "
+            'or JSON such as {"topic":{"0":23}}.'
         ),
     ],
     topics: Topics = "",
@@ -184,11 +189,11 @@ def reset(
     dry_run: DryRun = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Let a stopped query go on elsewhere: do records again, or leave some out.
+    """Move the offsets of a stopped query, so that it replays or skips records.
 
-    For queries in task scope; its next start goes on at the new offsets, with the same checkpoint.
-    Refused (1) while a driver is in the group or a transaction holds offsets of it. Ends with 3 if
-    the brokers do not answer.
+    This is for queries in task scope. The next start continues at the new offsets, with the same
+    checkpoint. The exit code is 1 if a driver is in the group, or if a transaction holds offsets
+    of the group, and 3 if the brokers do not answer.
     """
     with reaching():
         moves = offsets.reset(
@@ -199,7 +204,7 @@ def reset(
         return
     print_table(_moves(moves))
     what = "would be moved" if dry_run else "moved"
-    rest = "others were there already, or have no offset and are read from their beginning"
+    rest = "others already had this offset, or have none and are read from their beginning"
     messages.print(f"{len(moves)} partitions {what}; {rest}", markup=False)
 
 
@@ -217,22 +222,28 @@ def _moves(moves: tuple[Move, ...]) -> Table:
 )
 def adopt(
     checkpoint: Annotated[
-        str, typer.Argument(help="The query's checkpointLocation: a folder, or s3://... and such.")
+        str,
+        typer.Argument(help="The query's checkpointLocation: a folder, or a URL such as s3://..."),
     ],
     bootstrap_servers: Servers,
     group: Annotated[
-        str, typer.Option(help="The query's kafka.group.id, where its checkpoint has none.")
+        str, typer.Option(help="The query's kafka.group.id, if its checkpoint does not name it.")
     ] = "",
     topics: Topics = "",
-    source: Annotated[int, typer.Option(help="Which source of the query, from 0.", min=0)] = 0,
+    source: Annotated[
+        int, typer.Option(help="The number of the query's source, from 0.", min=0)
+    ] = 0,
     take_over: Annotated[
         bool,
-        typer.Option("--take-over", help="Also those of another query whose checkpoint is lost."),
+        typer.Option(
+            "--take-over",
+            help="Also take over the offsets of another query whose checkpoint is lost.",
+        ),
     ] = False,
     at: Annotated[
         str,
         typer.Option(
-            help='Where to go on, if offsets are gone or were replaced: {"topic":{"0":23}}.'
+            help='Where to continue, if offsets were deleted or replaced: {"topic":{"0":23}}.'
         ),
     ] = "",
     client: Client = None,
@@ -240,7 +251,7 @@ def adopt(
     dry_run: DryRun = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Check a checkpoint before its query moves here; give it the offsets of its group.
+    """Check a checkpoint before its query starts here, and give the query the offsets of its group.
 
     Offsets that another application committed, or that a tool has set, become the query's; if
     they have replaced those of a query that has run, only with --at. A checkpoint of the built-in
@@ -268,11 +279,11 @@ def adopt(
 def _adoption(checkpoint: str, found: Adoption, dry_run: bool) -> str:
     lines = {
         Situation.READY: [
-            f"The offsets of group {found.group} are this query's; it can start as it is."
+            f"The offsets of group {found.group} belong to this query; it can start as it is."
         ],
         Situation.BUILT_IN: [
-            "A checkpoint of the built-in connector: the query can start with it here, with "
-            'format("eoskafka") and the same options.'
+            "This is a checkpoint of the built-in connector. The query can start with it here, "
+            'with format("eoskafka") and the same options.'
         ],
         Situation.ADOPTED: [
             f"{len(found.moves)} offsets of group {found.group} "
@@ -280,13 +291,13 @@ def _adoption(checkpoint: str, found: Adoption, dry_run: bool) -> str:
             + f" to this query; start it with kafka.group.id={found.group} and this checkpoint."
         ],
     }[found.situation]
-    lines.append(f"It goes on at {found.start}")
+    lines.append(f"It continues at {found.start}")
     if found.is_new:
         lines.append(
             f"There was no checkpoint at {checkpoint}; "
-            + ("it would be made. " if dry_run else "it is made now. ")
-            + "Only a query with just this checkpointLocation goes on from these offsets: for "
-            "another one repeat this with its path and --take-over."
+            + ("it would be created. " if dry_run else "it has been created. ")
+            + "Only a query with exactly this checkpointLocation continues from these offsets. For "
+            "another path, repeat this command with that path and --take-over."
         )
     if found.without_offset:
         lines.append(
@@ -295,7 +306,8 @@ def _adoption(checkpoint: str, found: Adoption, dry_run: bool) -> str:
     if found.open_batch is not None:
         lines.append(
             f"Batch {found.open_batch} was not finished, and the built-in sink is at-least-once: "
-            f"what it has written of these {found.open_records} offsets is written again. To avoid "
-            "that, let the built-in connector finish it and stop between two batches."
+            f"the records that it has written of these {found.open_records} offsets are written "
+            "again. To avoid that, let the built-in connector finish the batch, and stop it "
+            "between two batches."
         )
     return "\n".join(lines)

@@ -33,7 +33,7 @@ class Format(str, enum.Enum):
 
 
 # The option of every command that prints data.
-OutputFormat = Annotated[Format, typer.Option("--format", help="Form of the output.")]
+OutputFormat = Annotated[Format, typer.Option("--format", help="The form of the output.")]
 
 
 def print_table(table: Table) -> None:

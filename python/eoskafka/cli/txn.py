@@ -50,13 +50,13 @@ def list_open(
     bootstrap_servers: Servers,
     prefix: Prefix = "eoskafka",
     everything: Annotated[
-        bool, typer.Option("--all", help="Those of other applications too.")
+        bool, typer.Option("--all", help="Also list those of other applications.")
     ] = False,
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """List open transactions, the oldest first. Changes nothing."""
+    """List open transactions, the oldest first. The command changes nothing."""
     with reaching():
         found = transactions.transactions(
             bootstrap_servers, prefix, everything, client_settings(client, config)
@@ -111,7 +111,7 @@ def describe(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Say whose a transaction is, since when it is open, and which readers it holds up."""
+    """Show the owner and the age of a transaction, and which readers wait for it."""
     with reaching():
         found, held = transactions.describe(
             bootstrap_servers, transactional_id, prefix, client_settings(client, config)
@@ -143,20 +143,22 @@ def abort(
     bootstrap_servers: Servers,
     prefix: Prefix = "eoskafka",
     decision_topic: Annotated[
-        str, typer.Option(help="As the query's decisionTopic.")
+        str, typer.Option(help="The query's decisionTopic.")
     ] = transactions.DEFAULT_DECISION_TOPIC,
     fence: Annotated[
         bool,
         typer.Option(
-            "--fence", help="For a writer in epoch scope: keep its query from deciding meanwhile."
+            "--fence",
+            help="For a writer in epoch scope: fence its query, so that it cannot decide.",
         ),
     ] = False,
     client: Client = None,
     config: ConfigFile = None,
 ) -> None:
-    """End a transaction so that nothing of it takes effect; never one that is decided.
+    """Abort a transaction, so that nothing of it takes effect.
 
-    A task that still works with it fails and is done again. Ends with 1 if it must not be ended.
+    A transaction that has been decided is never aborted. If a task still uses the transaction, it
+    fails, and Spark runs it again. The exit code is 1 if the transaction must not be aborted.
     """
     with reaching():
         found = transactions.abort(
@@ -168,9 +170,9 @@ def abort(
             client_settings(client, config),
         )
     end = (
-        "is ended; its query does again what it had not committed by then"
+        "is aborted; its query processes again what it had not committed by then"
         if found.kind is Kind.TASK
-        else "is ended: nothing of it has taken effect"
+        else "is aborted: nothing of it has taken effect"
     )
     messages.print(f"{found.id} {end}", markup=False)
 
@@ -183,9 +185,10 @@ def find_hanging(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """List partitions whose read_committed readers wait, and for which transaction.
+    """List the partitions whose read_committed readers wait, and the transactions they wait for.
 
-    One that no coordinator knows hangs for good. Changes nothing; ends with 1 if one hangs.
+    A transaction that no coordinator knows hangs forever. The command changes nothing. The exit
+    code is 1 if a transaction hangs.
     """
     with reaching():
         found = transactions.blocked(
@@ -230,30 +233,32 @@ def resolve_write(
         bool,
         typer.Option(
             "--accept-loss",
-            help="With --checkpoint: let the query go on without records that are lost for good.",
+            help="With --checkpoint: let the query continue without the records that are lost.",
         ),
     ] = False,
     decision_topic: Annotated[
-        str, typer.Option(help="As the job's decisionTopic.")
+        str, typer.Option(help="The job's decisionTopic.")
     ] = "__eoskafka_decisions",
     prefix: Annotated[
-        str, typer.Option("--transactional-id-prefix", help="As the job's transactionalIdPrefix.")
+        str, typer.Option("--transactional-id-prefix", help="The job's transactionalIdPrefix.")
     ] = "eoskafka",
     client: Client = None,
     config: ConfigFile = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Then remove the job's entry from the decision topic.")
+        bool,
+        typer.Option("--forget", help="Afterwards remove the job's entry from the decision topic."),
     ] = False,
     give_up: Annotated[
-        bool, typer.Option("--give-up", help="Forget it although a part of it is lost for good.")
+        bool,
+        typer.Option("--give-up", help="Remove the entry even though a part of the write is lost."),
     ] = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Settle what a batch job, or a query, has left whose driver died.
+    """Settle the transactions that a batch job or a query left open when its driver died.
 
-    What was decided is committed as a whole; everything else is aborted. A job or query that still
-    runs is fenced and fails. The exit code is 1 if something is lost to a timeout, cannot be
-    settled, or no such job was ever begun, and 3 if the brokers do not answer.
+    The command commits what was decided, and aborts everything else. A job or query that is still
+    running is fenced and fails. The exit code is 1 if records are lost because of a timeout, if a
+    write cannot be settled, or if no such job has ever begun, and 3 if the brokers do not answer.
     """
     if (write_id is None) == (checkpoint is None):
         raise typer.BadParameter("give either a WRITE_ID or --checkpoint")
@@ -288,7 +293,7 @@ def _resolve_checkpoint(
     if output is Format.JSON:
         print_json({"checkpoint": checkpoint, "writes": [asdict(write) for write in writes]})
     elif not writes:
-        data.print(f"{checkpoint}: it knows no write in epoch scope", markup=False)
+        data.print(f"{checkpoint}: this checkpoint knows no write in epoch scope", markup=False)
     else:
         for write in writes:
             data.print(_text_of_write(write), markup=False)
@@ -306,12 +311,12 @@ def _text_of_write(write: Settled) -> str:
             if write.outcome is Outcome.COMMITTED
             else "no epoch was decided"
         )
-        return f"{write.name}: {what}; nothing is open"
+        return f"{write.name}: {what}; no transaction is open"
     then = (
-        "This loss is accepted now, and the query goes on without these records"
+        "This loss is now accepted, and the query continues without these records"
         if write.accepted
         else "If Spark runs the epoch again with the same rows, it writes them. Otherwise write "
-        "them yourself, or do without them, and repeat this with --accept-loss"
+        "them yourself, or do without them, and repeat this command with --accept-loss"
     )
     return (
         f"{write.name}: {write.lost} of the {write.committed + write.lost} transactions of epoch "
@@ -322,18 +327,19 @@ def _text_of_write(write: Settled) -> str:
 
 def _text(write_id: str, found: Resolution) -> str:
     text = {
-        Outcome.UNKNOWN: "nothing is known of it here. It was never begun (check the name, the "
-        "brokers, --decision-topic and --transactional-id-prefix), or it ended well and was "
-        "forgotten, as a job without a writeId is. Look at the output before you run it again",
-        Outcome.UNDECIDED: "nothing of it has taken effect, and nothing of it is open now; "
-        "run the job again",
+        Outcome.UNKNOWN: "nothing is known of it here. Either it has never begun (check the name, "
+        "the brokers, --decision-topic and --transactional-id-prefix), or it has ended well and "
+        "its entry was removed, as with a job without a writeId. Check the output before you run it "
+        "again",
+        Outcome.UNDECIDED: "nothing of it has taken effect, and no transaction of it is open "
+        "now; run the job again",
         Outcome.COMMITTED: f"all of it has taken effect, in {found.committed} transactions",
         Outcome.INCOMPLETE: f"a part of it has taken effect: {found.lost} of "
         f"{found.committed + found.lost} transactions had timed out before they could be "
-        "committed. Run the same job again, with the same rows, as many tasks and writeId=<its "
-        "name> (of a job without one: the name in 'Batch write ... begins' in its driver's log): "
-        "it writes what is missing. Without that option it would write everything again. To leave "
-        "the missing rows out for good: --give-up",
+        "committed. Run the same job again, with the same rows, the same number of tasks and "
+        "writeId=<its name> (without a writeId: the name in 'Batch write ... begins' in the log of "
+        "its driver): it writes the missing rows. Without this option it would write everything "
+        "again. To do without the missing rows, use --give-up",
     }[found.outcome]
     forgotten = found.forgotten and found.outcome is not Outcome.UNKNOWN
-    return f"{write_id}: {text}" + ("; its entry is removed" if forgotten else "")
+    return f"{write_id}: {text}" + ("; its entry has been removed" if forgotten else "")

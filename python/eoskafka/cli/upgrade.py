@@ -12,26 +12,26 @@ from eoskafka.cli.output import Exit, Format, OutputFormat, data, print_json
 from eoskafka.upgrade import Report, Verdict, check
 
 app = typer.Typer(
-    help="Moving a job to this version.",
+    help="Move a job to this version.",
     epilog="Example: eoskafka upgrade check --bootstrap-servers b:9092 --group payments",
     no_args_is_help=True,
 )
 
 _VERDICTS = {
     Verdict.FREE: "The group has no offsets: a new query can begin with it.",
-    Verdict.IN_USE: "Somebody is in the group, and has committed no offsets.",
-    Verdict.READY: "The job can move: this version goes on from its offsets.",
-    Verdict.BROKERS_TOO_OLD: "The job cannot move yet: brokers are too old.",
+    Verdict.IN_USE: "The group has members, and they have committed no offsets.",
+    Verdict.READY: "The job can move: this version continues from its offsets.",
+    Verdict.BROKERS_TOO_OLD: "The job cannot move yet: some brokers are too old.",
     Verdict.NEWER: "The job cannot move: a newer eoskafka has committed its offsets.",
     Verdict.OTHER: "The job can move in two steps: its offsets are those of another application, "
     "or of an older eoskafka, and must not be mixed with this version's.",
-    Verdict.MIXED: "Not to be said: the offsets are those of several queries.",
+    Verdict.MIXED: "This cannot be decided: the offsets belong to several queries.",
 }
 
 
 @app.callback()
 def group() -> None:
-    """Moving a job to this version."""
+    """Move a job to this version."""
 
 
 @app.command(
@@ -40,18 +40,20 @@ def group() -> None:
 )
 def check_group(
     group: Annotated[str, typer.Option(help="The query's kafka.group.id.")],
-    bootstrap_servers: Annotated[str, typer.Option(help="Brokers of its source, host:port,...")],
+    bootstrap_servers: Annotated[
+        str, typer.Option(help="Brokers of the query's source, host:port,...")
+    ],
     topics: Annotated[
-        str, typer.Option(help="The query's topics, with commas; all of the group's by default.")
+        str, typer.Option(help="The query's topics, with commas. Default: all topics of the group.")
     ] = "",
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Say whether a job and its brokers can move to this version, and the steps to take.
+    """Say whether a job and its brokers can move to this version, and which steps to take.
 
-    Changes nothing. Ends with 0 if the job can move as it is, with 1 if something has to be done
-    first, with 3 if the brokers do not answer.
+    The command changes nothing. The exit code is 0 if the job can move as it is, 1 if something
+    has to be done first, and 3 if the brokers do not answer.
     """
     with reaching():
         found = check(bootstrap_servers, group, names(topics), client_settings(client, config))

@@ -25,90 +25,91 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _BY = ("key", "value", "digest")
-_HAS_GROWN = "the query has found new topics or partitions meanwhile: try again"
+_HAS_GROWN = "the query has found new topics or partitions meanwhile; try again"
 
 
 def verify(
     bootstrap_servers: Servers,
     output_topics: Annotated[
-        str, typer.Option("--output", help="Topics that the query writes to, commas between them.")
+        str, typer.Option("--output", help="Topics that the query writes to, with commas.")
     ],
     input_topics: Annotated[
-        str, typer.Option("--input", help="Topics that it reads, with commas between them.")
+        str, typer.Option("--input", help="Topics that the query reads, with commas between them.")
     ] = "",
     group: Annotated[
         str,
         typer.Option(
-            help="The query's kafka.group.id (`eoskafka offsets show` lists them): input that its "
-            "offsets have not reached need not have come out. Without it everything must."
+            help="The query's kafka.group.id (`eoskafka offsets show` lists them). Input after "
+            "the group's offsets need not be in the output yet. Without it, all input must be."
         ),
     ] = "",
     by: Annotated[
         str,
         typer.Option(
-            help="What a record is told apart by, the same in input and output: key (where each "
-            "record has one of its own), value, or digest (key and value)."
+            help="What identifies a record in input and output: key (if every record has a key of "
+            "its own), value, or digest (key and value)."
         ),
     ] = "",
     id_field: Annotated[
         str,
-        typer.Option(help="Instead of --by: a field of the JSON in each value, such as order.id"),
+        typer.Option(help="Instead of --by: a field of the JSON in each value, such as order.id."),
     ] = "",
     count_alike: Annotated[
         bool,
         typer.Option(
-            "--count-alike", help="Where several records share an id, believe their number."
+            "--count-alike", help="If several records share an id, compare only their number."
         ),
     ] = False,
     expected: Annotated[
         Path | None,
         typer.Option(
-            help="Instead of --input: what should have come out, Parquet or a Delta table with the "
-            "columns key, value or both."
+            help="Instead of --input: the expected output, Parquet or a Delta table with columns "
+            "key, value or both."
         ),
     ] = None,
     input_from: Annotated[
         str,
         typer.Option(
-            help='Where the query began, {"topic":{"0":7}}, with -2 for where the log begins; '
-            "without, at offset 0."
+            help='The offsets at which the query began, {"topic":{"0":7}}; -2 is the beginning of '
+            "the log. Default: offset 0."
         ),
     ] = "",
     output_from: Annotated[
-        str, typer.Option(help="Where its output begins, in the same form.")
+        str, typer.Option(help="The offsets at which the output begins, in the same form.")
     ] = "",
     checkpoint: Annotated[
         str,
         typer.Option(
-            help="The query's checkpointLocation: says --input, --group and --input-from where "
-            "they are not given. Of a query with one source."
+            help="The query's checkpointLocation. It supplies --input, --group and --input-from if "
+            "you do not give them. Only for a query with one source."
         ),
     ] = "",
     order: Annotated[
         bool,
         typer.Option(
-            help="Look at the order within each key too. A query that shuffles, or gives a "
+            help="Also check the order within each key. A query that shuffles, or that gives one "
             "partition to several tasks, does not keep it."
         ),
     ] = True,
     wait: Annotated[
-        float, typer.Option(help="Seconds that open transactions may take to end.", min=0)
+        float, typer.Option(help="How many seconds to wait for open transactions.", min=0)
     ] = 10.0,
-    memory: Annotated[int, typer.Option(help="MiB that comparing may take.", min=16)] = 512,
+    memory: Annotated[int, typer.Option(help="How many MiB the comparison may use.", min=16)] = 512,
     folder: Annotated[
         Path | None,
-        typer.Option(help="For temporary files, about 55 bytes a record of input and output."),
+        typer.Option(help="The folder for temporary files, about 55 bytes for each record."),
     ] = None,
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Read input and output as a read_committed consumer, and tell what is lost, there twice,
-    unexpected or out of order within its key.
+    """Check that a query's output has each record of its input exactly once.
 
-    For queries that make one record of each: any other's output is compared with a table
-    (--expected). The query may run meanwhile. Nothing is changed. Ends with 1 if something is
-    wrong, with 3 if that cannot be decided.
+    The command reads both with isolation.level=read_committed, as every consumer of the output has
+    to, and reports records that are lost, duplicated, unexpected or out of order within their key.
+    The query must write one record for each that it reads; compare the output of any other query
+    with a table (--expected). The query may run meanwhile, and the command changes nothing. The
+    exit code is 1 if something is wrong, and 3 if that cannot be decided.
     """
     try:
         from eoskafka.audit.verify import By, Request
@@ -119,7 +120,7 @@ def verify(
         ) from error
     if (by not in _BY or bool(id_field)) and not (by == "" and id_field):
         raise typer.BadParameter(
-            f"say what records are told apart by: one of {', '.join(_BY)}, or --id-field",
+            f"say what identifies a record: one of {', '.join(_BY)}, or --id-field",
             param_hint="--by",
         )
     if checkpoint and expected is not None:
@@ -164,10 +165,10 @@ def verify(
         _undecided(str(error), output)
     if verdict.holds and verdict.alike and not count_alike:
         _undecided(
-            f"there are as many as there should be, but {verdict.alike:,} of {verdict.inputs:,} "
-            "input records share their id with others: one of them lost and another there twice "
-            "would not show. Tell records apart by something that only one has (--by digest, "
-            "--id-field), or give --count-alike if their number will do",
+            f"the number of records is right, but {verdict.alike:,} of {verdict.inputs:,} input "
+            "records share their id with others: if one of them were lost and another one "
+            "duplicated, this would not show. Identify records by something that only one has "
+            "(--by digest, --id-field), or give --count-alike if their number is enough",
             output,
         )
     if output is Format.JSON:
@@ -269,20 +270,20 @@ def _lines(verdict: Verdict, order: bool) -> list[str]:
     lines = [str(example) for example in verdict.examples]
     if verdict.optional:
         lines.append(
-            f"{verdict.optional:,} further input records may have come out or not: they are after "
-            "the group's offsets, or before --input-from"
+            f"{verdict.optional:,} further input records may or may not be in the output: they are "
+            "after the group's offsets, or before --input-from"
         )
     if order:
         lines.append(
-            f"the order within keys was looked at for {verdict.ordered:,} records: those with an "
-            "id of their own and the same key in input and output"
+            f"the order within keys was checked for {verdict.ordered:,} records: those with an id "
+            "of their own and the same key in input and output"
         )
     number_of = {fault.value: number for fault, number in verdict.faults.items()}
     none_fits = (number_of["lost"], number_of["unexpected"]) == (verdict.inputs, verdict.outputs)
     if none_fits and verdict.inputs and verdict.outputs:
         lines.append(
-            "not one record is on both sides: if the query changes what they are told apart by, "
-            "use --by key, --id-field or --expected"
+            "input and output have no record in common: if the query changes what identifies a "
+            "record, use --by key, --id-field or --expected"
         )
     faults = ", ".join(f"{number:,} {fault}" for fault, number in number_of.items())
     counts = f"{verdict.inputs:,} in, {verdict.outputs:,} out, {faults}"

@@ -28,8 +28,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A batch write: always epoch scope, so all of its rows are visible at once or none ever. Inside
- * {@code foreachBatch} it takes effect once per batch, however often Spark runs the batch.
+ * A batch write. It is always in epoch scope: one decision says whether all of its rows take effect
+ * or none does. The rows then become visible to {@code read_committed} consumers writer by writer.
+ * Inside {@code foreachBatch} a write takes effect once per batch, however often Spark runs the
+ * batch.
  */
 public final class BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(BatchWrite.class);
