@@ -74,7 +74,7 @@ def test_a_record_elsewhere_is_refused_and_nothing_of_its_task_is_visible(
     rows = by_topic(on.source(topic), even, odd)
     error = on.failure(on.sink(rows, None, checkpoint, registered))
     assert "[EOSKAFKA_TOPIC_NOT_REGISTERED]" in error
-    assert f"A record goes to {odd}, and registerTopics allows" in error
+    assert f"A record is for {odd}, but registerTopics allows" in error
     assert on.ends(odd) == {0: 0, 1: 0}  # it was not even sent
     # Without the limit the query goes on where it was.
     rows = by_topic(on.source(topic), even, odd)

@@ -329,8 +329,8 @@ def _text(write_id: str, found: Resolution) -> str:
     text = {
         Outcome.UNKNOWN: "nothing is known of it here. Either it has never begun (check the name, "
         "the brokers, --decision-topic and --transactional-id-prefix), or it has ended well and "
-        "its entry was removed, as with a job without a writeId. Check the output before you run it "
-        "again",
+        "its entry was removed, as with a job without a writeId. Check the output before you run "
+        "it again",
         Outcome.UNDECIDED: "nothing of it has taken effect, and no transaction of it is open "
         "now; run the job again",
         Outcome.COMMITTED: f"all of it has taken effect, in {found.committed} transactions",
