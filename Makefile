@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-oldest test-all release fuzz model mutations matrix corpus chaos handover migration registration \
+.PHONY: help build demo linkage test test-oldest test-all release fuzz model mutations matrix corpus chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -108,7 +108,11 @@ real-time-soak: build ## an hour in real-time mode, and what it does to memory a
 release: build ## dist/: wheel, sdist and Maven bundle, checked as users install them
 	$(BIN)/python release/make.py
 
-check: $(VENV) ## format, lint, types, and that no generated page is stale
+linkage: $(VENV) ## every class of the jar against the jars of each Spark version (downloads them once)
+	$(BIN)/python jvm-shim/linkage/jars.py
+	$(MVN) -q -pl connector test -Dtest=SparkLinkageTest,SparkInternalsTest
+
+check: linkage ## format, lint, types, the jar's references into Spark, and that no generated page is stale
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict python/eoskafka

@@ -21,6 +21,7 @@ from eoskafka.bench.peers import peer_jars
 from eoskafka.cli import app
 from eoskafka.groups import COORDINATOR_COMES
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
+from harness.versions import IS_MAIN
 from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec
@@ -79,14 +80,15 @@ def start_session(folder: Path) -> SparkSession:
             "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://login.example.com/token",
         )
     )
-    peers = ",".join(map(str, peer_jars()))
+    # Spark's own connector is there on the main version only.
+    peers = ",".join(map(str, peer_jars())) if IS_MAIN else ""
     jar = os.environ.get("EOSKAFKA_JAR")
     if jar:
-        builder = builder.config("spark.jars", f"{peers},{jar}")
+        builder = builder.config("spark.jars", f"{peers},{jar}".strip(","))
         builder = builder.config("spark.plugins", PLUGIN_CLASS)
         builder = builder.config(REDACTION, REDACTED)
     else:
-        builder = eoskafka.configure(builder.config("spark.jars", peers))
+        builder = eoskafka.configure(builder.config("spark.jars", peers) if peers else builder)
     return builder.getOrCreate()
 
 

@@ -27,9 +27,9 @@ final class Linkage {
   private static final String KAFKA = OURS + "shaded/";
   private static final String OBJECT = "java/lang/Object";
 
-  /** Where Spark asks for the connector. */
+  /** Where Spark asks for the connector, and where a command does. */
   private static final List<String> ENTRIES =
-      List.of(OURS + "EosKafkaProvider", OURS + "EosKafkaPlugin");
+      List.of(OURS + "EosKafkaProvider", OURS + "EosKafkaPlugin", OURS + "decision/ResolveJob");
 
   private final Function<String, Optional<ClassFile>> files;
   private final Map<String, Optional<ClassFile>> read = new HashMap<>();

@@ -65,8 +65,10 @@ public final class RunningQuery {
     SparkSession session = (SparkSession) SparkSession.active();
     shared = session.sharedState();
     String queryId = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
+    // Without the class of the values, which has another name before Spark 4.1.
+    Map<UUID, ?> queries = shared.activeStreamingQueries();
     return Optional.ofNullable(queryId)
-        .map(id -> session.sharedState().activeStreamingQueries().get(UUID.fromString(id)))
+        .<Object>map(id -> queries.get(UUID.fromString(id)))
         .map(query -> new RunningQuery(MovedClass.STREAM_EXECUTION.view(query), session))
         .orElseThrow(
             () ->
