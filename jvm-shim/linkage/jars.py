@@ -1,10 +1,10 @@
 """Lists the jars of each Spark version that the connector's classes are linked against.
 
-`python jvm-shim/linkage/jars.py [SITE_PACKAGES ...]` writes build/spark/VERSION.classpath for each of
-them, unless it is there and its jars are too. SparkLinkageTest reads the lists. Jars come from Maven.
-A version that Maven Central lacks is taken from its release of pyspark, which has the same jars, and
-is kept in build/spark. Each SITE_PACKAGES is a folder where a pyspark is installed, for further
-versions.
+`python jvm-shim/linkage/jars.py [SITE_PACKAGES ...]` writes build/spark/VERSION.classpath for each
+of them, unless it is there and its jars are too. SparkLinkageTest reads the lists. Jars come from
+Maven. A version that Maven Central lacks is taken from its release of pyspark, which has the same
+jars, and is kept in build/spark. Each SITE_PACKAGES is a folder where a pyspark is installed, for
+further versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-# The first release of the oldest line, and those that platforms have; of the newest line what there is.
+# The first release, those that platforms have, and what the jar is compiled with.
 MAVEN = ("4.0.0", "4.0.1", "4.1.1", "4.2.0")
 PYPI = ("4.3.0",)
 
@@ -69,7 +69,15 @@ def _of_maven(version: str) -> None:
 
 
 def _of_pypi(version: str) -> None:
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
+    download = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--no-binary=:all:",
+    ]
     archive = FOLDER / f"pyspark-{version}.tar.gz"
     if not archive.is_file():
         # Its metadata are made by a build that needs nothing but setuptools.

@@ -28,6 +28,7 @@ from eoskafka.errors import (
 from eoskafka.failures import error_of
 from eoskafka.options import Sink, Source
 from eoskafka.session import configure, jar_path
+from eoskafka.sparks import real_time_trigger
 
 __all__ = [
     "AuthorizationError",
@@ -50,6 +51,7 @@ __all__ = [
     "configure",
     "error_of",
     "jar_path",
+    "real_time_trigger",
 ]
 
 if "pyspark" in sys.modules:

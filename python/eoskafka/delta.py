@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eoskafka import sparks
 from eoskafka.errors import ConfigurationError
 
 EXTENSION_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
@@ -11,12 +12,16 @@ CATALOG = "spark.sql.catalog.spark_catalog"
 PACKAGES = "spark.jars.packages"
 JARS = "spark.jars"
 
+# The releases of delta-spark that are in Maven Central, and the Spark versions of their artifacts.
+# pip has releases that Maven Central lacks, such as 4.4.1.
+_ARTIFACTS = {"4.4.0": {(4, 0), (4, 1), (4, 2)}}
+
 
 def package() -> str:
     """The coordinates of the jar that fits the installed delta-spark and pyspark.
 
     Raises:
-        ConfigurationError: delta-spark is not installed.
+        ConfigurationError: delta-spark is not installed, or has no jar for this Spark.
     """
     from importlib.metadata import PackageNotFoundError, version
 
@@ -27,8 +32,20 @@ def package() -> str:
             "delta-spark is not installed, and says which jar fits: pip install 'eoskafka[delta]', "
             "or add Delta's jar to spark.jars"
         ) from error
-    spark = ".".join(version("pyspark").split(".")[:2])
-    return f"io.delta:delta-spark_{spark}_2.13:{delta}"
+    spark = sparks.line(version("pyspark"))
+    if delta not in _ARTIFACTS:
+        raise ConfigurationError(
+            f"delta-spark {delta} has no jar that is known to be in Maven Central: "
+            f"pip install 'delta-spark=={max(_ARTIFACTS)}', or add Delta's jar to spark.jars"
+        )
+    if spark not in _ARTIFACTS[delta]:
+        fits = ", ".join(map(sparks.text, sorted(_ARTIFACTS[delta])))
+        raise ConfigurationError(
+            f"delta-spark {delta} has jars for Spark {fits}, and this is Spark "
+            f"{version('pyspark')}. Use one of those Spark versions with Delta Lake, or add a jar "
+            "of Delta that is made for this one to spark.jars"
+        )
+    return f"io.delta:delta-spark_{sparks.text(spark)}_2.13:{delta}"
 
 
 def has_jar(setting: str, listed: str) -> bool:

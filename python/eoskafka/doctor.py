@@ -21,7 +21,7 @@ from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from eoskafka import _jar, jar_path, properties
+from eoskafka import _jar, jar_path, properties, sparks
 from eoskafka.errors import JarError
 from eoskafka.groups import Connection
 from eoskafka.upgrade import brokers
@@ -104,10 +104,9 @@ def _spark_and_jar() -> Iterator[Finding]:
     yield Finding(
         "jar",
         Level.FINE,
-        f"{jar.name} for Spark {built['spark']} and Scala {built['scala']}, with Kafka's client "
-        f"{built['kafka']}",
+        f"{jar.name} for Spark {sparks.supported()} and Scala {built['scala']}, with Kafka's "
+        f"client {built['kafka']}",
     )
-    wanted = _minor(built["spark"])
     try:
         spark = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
@@ -115,16 +114,17 @@ def _spark_and_jar() -> Iterator[Finding]:
             "Spark",
             Level.UNKNOWN,
             "pyspark is not installed here",
-            f"a cluster brings its own, which must be {wanted}; on this machine: pip install "
-            "'eoskafka[local]'",
+            f"a cluster brings its own, which must be {sparks.supported()}; on this machine: "
+            "pip install 'eoskafka[local]'",
         )
         return
-    if _minor(spark) != wanted:
+    if not sparks.is_supported(spark):
+        newest = sparks.text(sparks.NEWEST)
         yield Finding(
             "Spark",
             Level.PROBLEM,
-            f"pyspark {spark}, and the jar is for {wanted}",
-            f"pip install 'pyspark=={wanted}.*', or the eoskafka that is for {_minor(spark)}",
+            f"pyspark {spark}, and the jar runs on {sparks.supported()}",
+            f"pip install 'pyspark=={newest}.*', or an eoskafka that knows {_minor(spark)}",
         )
         return
     yield Finding("Spark", Level.FINE, f"pyspark {spark}")

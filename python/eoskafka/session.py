@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eoskafka import _jar, _launcher, failures
+from eoskafka import _jar, _launcher, failures, sparks
 from eoskafka._version import __version__
 from eoskafka.delta import (
     CATALOG,
@@ -41,6 +41,9 @@ PLUGIN_CLASS = "io.eoskafka.EosKafkaPlugin"
 _CONNECTOR = re.compile(r"eoskafka(-\d[^-]*)?(-thin)?\.jar")
 
 REAL_TIME_CHECK = "spark.sql.streaming.realTimeMode.allowlistCheck"
+# Spark 4.3 logs a real-time query's batches behind its back by default. Spark's log would then say
+# later than the connector expects what a batch has planned, and Spark refuses the sink for it.
+ASYNC_PROGRESS = "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled"
 REDACTION = "spark.redaction.regex"
 # Spark prints a source's options in plans and errors. Its own expression, and what it misses of
 # Kafka's secrets: keys in PEM, and log-in settings that need not hold the word "password".
@@ -82,12 +85,14 @@ def configure(
         delta: add Delta Lake as well: its extension, its catalog, and its jar by
             `spark.jars.packages` (from Maven Central) unless `spark.jars` or the JVM has it.
         real_time: allow `trigger(realTime=...)` with this connector, which is not on Spark's own
-            list of sources and sinks for real-time mode.
+            list of sources and sinks for real-time mode, and switch off the asynchronous progress
+            tracking that Spark 4.3 has there by default.
 
     Raises:
         JarError: as `jar_path`.
         ConfigurationError: a session or a JVM runs already and lacks the connector; the session is
-            one of Spark Connect; delta-spark is not installed; the session has another catalog.
+            one of Spark Connect; delta-spark is not installed or has no jar for this Spark; the
+            session has another catalog; this Spark has no real-time mode.
     """
     failures.install()
     options: dict[str, str] = getattr(builder, "_options", {})
@@ -98,8 +103,7 @@ def configure(
         wanted[EXTENSIONS] = EXTENSION_CLASS
     running = _running_settings()
     if real_time:
-        # Of a session, not of its context: it takes effect later too.
-        builder.config(REAL_TIME_CHECK, "false")
+        _allow_real_time(builder)
     if running is not None:
         _refuse_if_missing(wanted, running)
         return builder
@@ -134,6 +138,16 @@ def configure(
     for key, value in settings.items():
         builder.config(key, value)
     return builder
+
+
+def _allow_real_time(builder: SparkSession.Builder) -> None:
+    """Settings of a session, not of its context: they take effect later too."""
+    import pyspark
+
+    sparks.require_real_time(pyspark.__version__)
+    builder.config(REAL_TIME_CHECK, "false")
+    if sparks.line(pyspark.__version__) >= (4, 3):
+        builder.config(ASYNC_PROGRESS, "false")
 
 
 def _listed_jar() -> str:

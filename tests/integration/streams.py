@@ -20,7 +20,7 @@ from eoskafka.audit import read_committed
 from eoskafka.bench.peers import peer_jars
 from eoskafka.cli import app
 from eoskafka.groups import COORDINATOR_COMES
-from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
+from eoskafka.session import ASYNC_PROGRESS, PLUGIN_CLASS, REDACTED, REDACTION
 from harness.versions import IS_MAIN
 from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition
@@ -72,6 +72,8 @@ def start_session(folder: Path) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        # Spark 4.3 has it on in real-time mode; no other version knows the setting.
+        .config(ASYNC_PROGRESS, "false")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config(
             "spark.driver.extraJavaOptions",

@@ -439,28 +439,74 @@ def test_a_group_that_cannot_be_joined(
 # ---- Spark
 
 
+def changed_jar(folder: Path, entry: str, here: bytes, there: bytes) -> Path:
+    """The connector's jar with one text of one entry changed, to another one of its length."""
+    other = folder / "eoskafka-other.jar"
+    with zipfile.ZipFile(jar_file()) as ours, zipfile.ZipFile(other, "w") as theirs:
+        for each in ours.infolist():
+            content = ours.read(each)
+            if each.filename == f"io/eoskafka/{entry}":
+                assert here in content
+                content = content.replace(here, there)
+            theirs.writestr(each, content)
+    return other
+
+
+# As the newest version that was tested: the text's length comes before it in a class file.
+NEWEST = ("spark/SparkVersion.class", b"\x00\x034.3", b"\x00\x033.9")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(
+            ("build.properties", b"scala=2.13", b"scala=2.12"),
+            ("[EOSKAFKA_WRONG_SPARK]", "with Scala 2.12. This is Spark 4", "has Scala 2.13"),
+            id="another Scala",
+        ),
+        pytest.param(
+            ("spark/LogicalShape.class", b"RepartitionOperation", b"RepartitionOfAnother"),
+            (
+                "[EOSKAFKA_WRONG_SPARK]",
+                "lacks org.apache.spark.sql.catalyst.plans.logical.RepartitionOfAnother",
+            ),
+            id="a class that is missing",
+        ),
+        pytest.param(
+            NEWEST,
+            ("[EOSKAFKA_UNTESTED_SPARK]", "set spark.eoskafka.allowUntestedSpark=true"),
+            id="a newer Spark",
+        ),
+    ],
+)
 def test_a_jar_for_another_spark(
     start_application: StartApplication,
     flow: Flow,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    change: tuple[str, bytes, bytes],
+    said: tuple[str, ...],
 ) -> None:
-    other = tmp_path / "eoskafka-other.jar"
-    properties = "io/eoskafka/build.properties"
-    with zipfile.ZipFile(jar_file()) as ours, zipfile.ZipFile(other, "w") as theirs:
-        for entry in ours.infolist():
-            content = ours.read(entry)
-            if entry.filename == properties:
-                content = content.replace(b"spark=4.2", b"spark=4.0")
-            theirs.writestr(entry, content)
-    monkeypatch.setenv("EOSKAFKA_JAR", str(other))
+    monkeypatch.setenv("EOSKAFKA_JAR", str(changed_jar(tmp_path, *change)))
     application: Application = start_application("local[2]")
     flow.produce(10)
     with pytest.raises(RuntimeError, match="does not answer"):
         flow.start(application)
-    said = application.text()
-    assert "[EOSKAFKA_WRONG_SPARK]" in said
-    assert "runs on Spark 4.0 with Scala 2.13; this is Spark 4.2" in said
+    assert all(part in application.text() for part in said), application.text()
+
+
+def test_a_newer_spark_is_taken_if_that_is_allowed(
+    start_application: StartApplication,
+    flow: Flow,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EOSKAFKA_JAR", str(changed_jar(tmp_path, *NEWEST)))
+    allowed = {"spark.eoskafka.allowUntestedSpark": "true"}
+    application: Application = start_application("local[2]", allowed)
+    flow.produce(10)
+    flow.start(application).wait_done()
+    flow.assert_exactly_once()
 
 
 def test_no_batch_begins_once_the_drivers_jvm_ends(streams: Streams) -> None:

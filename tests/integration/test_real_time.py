@@ -9,16 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from eoskafka import real_time_trigger
 from eoskafka.audit import UndecidedError
 from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from harness import until
 from harness.segments import transactions
+from harness.versions import needs_real_time
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import broadcast, col
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from streams import QUERY_S, Job, Streams, no_generated_code
+
+pytestmark = needs_real_time
 
 BATCH = "5 seconds"
 LONG_BATCH = "10 minutes"
@@ -45,7 +49,7 @@ def begin(
     job: Job, rows: DataFrame, batch: str = BATCH, sink: dict[str, Any] | None = None
 ) -> StreamingQuery:
     writer = job.streams.sink(rows, job.output, job.checkpoint, sink, mode="update")
-    return job.streams.start(writer.trigger(realTime=batch))
+    return job.streams.start(real_time_trigger(writer, batch))
 
 
 def wait_written(job: Job, numbers: range, query: StreamingQuery) -> None:
@@ -188,12 +192,12 @@ def test_an_offset_that_went_before_spark_logged_a_batch_stops_the_query(job: Jo
 def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, job: Job) -> None:
     job.send(*range(50))
     rows = streams.source(job.input, {"kafka.group.id": job.group})
-    query = streams.start(
+    writer = (
         rows.writeStream.format("console")
         .option("checkpointLocation", str(job.checkpoint))
         .outputMode("update")
-        .trigger(realTime=BATCH)
     )
+    query = streams.start(real_time_trigger(writer, BATCH))
     wait_batches(query, 2)
     query.stop()
     assert sum(report.numInputRows for report in query.recentProgress) == 50

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eoskafka import real_time_trigger
 from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from harness import Flow, StartApplication, compile_to_jar, until
 from harness.segments import Transaction, transactions
+from harness.versions import needs_real_time
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
 from pyspark.sql.streaming import StreamingQuery
@@ -187,6 +189,7 @@ SLOWLY = sorted({*SYNCHRONOUS} - {*SHORTLY, "coalesce"})
 @pytest.mark.parametrize(
     "operator", [*SHORTLY, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOWLY)]
 )
+@needs_real_time
 @pytest.mark.usefixtures("codegen")
 def test_so_it_does_in_real_time(job: Job, cluster: LocalCluster, operator: str) -> None:
     # Where a filter drops everything, transactions have offsets alone.
@@ -197,7 +200,7 @@ def test_so_it_does_in_real_time(job: Job, cluster: LocalCluster, operator: str)
     try:
         made = plan(rows(job))
         writer = job.streams.sink(made, job.output, job.checkpoint, SINK, mode="update")
-        query = job.streams.start(writer.trigger(realTime="10 minutes"))
+        query = job.streams.start(real_time_trigger(writer, "10 minutes"))
         ends = job.streams.ends(job.input)
         until(lambda: query.exception() or job.offsets() == ends, "all offsets", QUERY_S)
         assert query.exception() is None

@@ -10,7 +10,8 @@ from zipfile import ZipFile
 import eoskafka
 import pytest
 from eoskafka import ConfigurationError, _launcher, session
-from eoskafka.session import REAL_TIME_CHECK
+from eoskafka.delta import package
+from eoskafka.session import ASYNC_PROGRESS, REAL_TIME_CHECK
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -191,6 +192,53 @@ def test_a_running_session_without_the_connector_is_told_which_settings_lack(
     run_session_with(monkeypatch, settings)
     with pytest.raises(ConfigurationError, match=f"lacks the connector in {missing}, and"):
         eoskafka.configure(SparkSession.builder)
+
+
+@pytest.mark.parametrize(
+    ("spark", "settings"),
+    [
+        ("4.1.4", {REAL_TIME_CHECK: "false"}),
+        ("4.2.1", {REAL_TIME_CHECK: "false"}),
+        ("4.3.0", {REAL_TIME_CHECK: "false", ASYNC_PROGRESS: "false"}),
+    ],
+)
+def test_real_time_mode_needs_other_settings_in_spark_4_3(
+    monkeypatch: pytest.MonkeyPatch, spark: str, settings: dict[str, str]
+) -> None:
+    monkeypatch.setattr("pyspark.__version__", spark)
+    options = eoskafka.configure(SparkSession.Builder(), real_time=True)._options
+    assert {key: value for key, value in options.items() if "realTimeMode" in key} == settings
+
+
+def test_spark_4_0_has_no_real_time_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.0.5")
+    with pytest.raises(ConfigurationError, match=r"Spark 4\.0\.5 has no real-time mode"):
+        eoskafka.configure(SparkSession.Builder(), real_time=True)
+
+
+@pytest.mark.parametrize(
+    ("spark", "line"), [("4.0.5", "4.0"), ("4.1.1-amzn-0", "4.1"), ("4.2.1", "4.2")]
+)
+def test_deltas_jar_fits_spark(monkeypatch: pytest.MonkeyPatch, spark: str, line: str) -> None:
+    installed = {"delta-spark": "4.4.0", "pyspark": spark}
+    monkeypatch.setattr("importlib.metadata.version", installed.__getitem__)
+    assert package() == f"io.delta:delta-spark_{line}_2.13:4.4.0"
+
+
+@pytest.mark.parametrize(
+    ("delta", "spark", "said"),
+    [
+        ("4.4.0", "4.3.0", "has jars for Spark 4.0, 4.1, 4.2, and this is Spark 4.3.0"),
+        ("4.4.1", "4.2.0", "delta-spark 4.4.1 has no jar that is known to be in Maven Central"),
+    ],
+)
+def test_where_delta_has_no_jar_the_error_says_why(
+    monkeypatch: pytest.MonkeyPatch, delta: str, spark: str, said: str
+) -> None:
+    installed = {"delta-spark": delta, "pyspark": spark}
+    monkeypatch.setattr("importlib.metadata.version", installed.__getitem__)
+    with pytest.raises(ConfigurationError, match=said):
+        package()
 
 
 def test_real_time_mode_is_allowed_when_it_is_asked_for() -> None:

@@ -15,13 +15,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import eoskafka
-from eoskafka.session import PLUGIN_CLASS, REAL_TIME_CHECK
+from eoskafka.session import ASYNC_PROGRESS, PLUGIN_CLASS, REAL_TIME_CHECK
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from harness.functions import FUNCTIONS
 from harness.transforms import TRANSFORMS
+from harness.versions import HAS_REAL_TIME
 
 # As a master: two workers with two names of this machine. Spark starts no speculative attempt on
 # the host of the first attempt, and in local-cluster mode all executors are on one host.
@@ -67,9 +68,9 @@ def _session(spec: dict[str, Any]) -> SparkSession:
     if jar:
         jars = ",".join(filter(None, (spec["settings"].get("spark.jars"), jar)))
         builder = builder.config("spark.jars", jars).config("spark.plugins", PLUGIN_CLASS)
-        builder = builder.config(REAL_TIME_CHECK, "false")
+        builder = builder.config(REAL_TIME_CHECK, "false").config(ASYNC_PROGRESS, "false")
     else:
-        builder = eoskafka.configure(builder, real_time=True)
+        builder = eoskafka.configure(builder, real_time=HAS_REAL_TIME)
     if "spark.plugins" in spec["settings"]:
         # Those alone, for a test of a session that was not configured by us.
         builder = builder.config("spark.plugins", spec["settings"]["spark.plugins"])
@@ -115,7 +116,7 @@ def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
     writer = writer.outputMode(command["mode"]).option("checkpointLocation", command["checkpoint"])
     interval = command["interval"]
     if command.get("real_time"):
-        return writer.trigger(realTime=command["real_time"]).start()
+        return eoskafka.real_time_trigger(writer, command["real_time"]).start()
     if interval is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyspark
+import pytest
 
 SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
@@ -10,3 +11,4 @@ SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 IS_MAIN = SPARK == (4, 2)
 # Spark 4.0 has no real-time mode.
 HAS_REAL_TIME = SPARK >= (4, 1)
+needs_real_time = pytest.mark.skipif(not HAS_REAL_TIME, reason="Spark 4.0 has no real-time mode")

@@ -252,6 +252,10 @@ public class EosKafkaMicroBatchStream
     isRealTime = true;
   }
 
+  final boolean isRealTime() {
+    return isRealTime;
+  }
+
   @Override
   public void prepareForTriggerAvailableNow() {
     // Not asked here: first of all, what a former run has decided is settled.

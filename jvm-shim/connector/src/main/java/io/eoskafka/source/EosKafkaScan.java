@@ -54,6 +54,9 @@ public final class EosKafkaScan implements Scan, ScanBuilder {
     if (!options.ending().isEmpty()) {
       throw EosKafkaException.of("EOSKAFKA_STREAM_WITH_END", Map.of());
     }
+    if (SparkVersion.refusesCheckpointV1()) {
+      return new CheckpointV1Stream(options, checkpointLocation);
+    }
     return SparkVersion.hasRealTime()
         ? new RealTimeMicroBatchStream(options, checkpointLocation)
         : new EosKafkaMicroBatchStream(options, checkpointLocation);

@@ -60,6 +60,7 @@ final class Linkage {
       names.add(OURS + "source/RealTimeMicroBatchStream");
       names.add(OURS + "source/RealTimeSlotReader");
       names.add(OURS + "spark/RealTimePlans");
+      names.add(OURS + "source/CheckpointV1Stream");
     }
     if (!version.isAtLeast(4, 2)) {
       names.add(OURS + "source/BinaryViewRow");

@@ -38,6 +38,8 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class RunningQuery {
   private static final Logger LOG = LoggerFactory.getLogger(RunningQuery.class);
   private static final long LOOK_MS = 200;
+  private static final String ALLOW_CHECKPOINT_V1 =
+      "spark.sql.streaming.realTimeMode.dangerouslyAllowCheckpointV1.enabled";
   private static final String QUERY_ID_KEY = MovedClass.STREAM_EXECUTION.constant("QUERY_ID_KEY");
 
   /** Of the session that has last had a query of ours; with it all queries of the JVM. */
@@ -142,6 +144,16 @@ public final class RunningQuery {
   /** Whether time ends its batches, whatever its sources are. */
   public boolean isRealTime() {
     return SparkVersion.hasRealTime() && RealTimePlans.isRealTime(query.trigger());
+  }
+
+  /**
+   * Lets Spark run a query without state in real-time mode although its checkpoint has state store
+   * format 1, which may lose state. It does nothing for a query that may have state.
+   */
+  public void allowCheckpointV1() {
+    if (gathers().isEmpty()) {
+      query.sparkSessionForStream().conf().set(ALLOW_CHECKPOINT_V1, "true");
+    }
   }
 
   public boolean sinkIsTransactional() {

@@ -38,6 +38,11 @@ public record SparkVersion(int major, int minor, String text) implements Compara
     return running().isAtLeast(4, 1);
   }
 
+  /** Whether it refuses a checkpoint with state store format 1 in real-time mode. */
+  public static boolean refusesCheckpointV1() {
+    return running().isAtLeast(4, 3);
+  }
+
   /** Whether rows have binary columns as views. */
   public static boolean hasBinaryView() {
     return running().isAtLeast(4, 2);

@@ -1,0 +1,76 @@
+"""The versions of Spark that the connector runs on, as far as Python has to know them.
+
+`io.eoskafka.spark.SparkVersion` has the same range; tests/unit/test_sparks.py compares both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from eoskafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+OLDEST = (4, 0)
+NEWEST = (4, 3)
+# `configure` may be told to take a newer one; the JVM decides with the same setting.
+ALLOW_UNTESTED = "spark.eoskafka.allowUntestedSpark"
+
+_FORM = re.compile(r"(\d+)\.(\d+)(?!\d)")
+
+
+def line(version: str) -> tuple[int, int]:
+    """Major and minor version of a text such as `4.1.1-amzn-0`; (0, 0) if it has none."""
+    found = _FORM.match(version.strip())
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def text(version: tuple[int, int]) -> str:
+    """`4.1`."""
+    return f"{version[0]}.{version[1]}"
+
+
+def supported() -> str:
+    """The range, for messages."""
+    return f"{text(OLDEST)} to {text(NEWEST)}"
+
+
+def is_supported(version: str) -> bool:
+    """Whether the tests run on this version's line."""
+    return OLDEST <= line(version) <= NEWEST
+
+
+def has_real_time(version: str) -> bool:
+    """Whether this Spark has real-time mode."""
+    return line(version) >= (4, 1)
+
+
+def require_real_time(version: str) -> None:
+    """ConfigurationError on a Spark without real-time mode."""
+    if not has_real_time(version):
+        raise ConfigurationError(
+            f"Spark {version} has no real-time mode; Spark 4.1 is the first that has it. "
+            "Use a processing-time trigger, with the option commitIntervalMs for early output"
+        )
+
+
+def real_time_trigger(writer: DataStreamWriter, interval: str) -> DataStreamWriter:
+    """`writer.trigger(realTime=interval)`, also on Spark 4.1, whose Python has no such argument.
+
+    Args:
+        writer: a query's `writeStream`.
+        interval: how long a batch lasts, such as `"5 minutes"`.
+
+    Raises:
+        ConfigurationError: this Spark has no real-time mode (4.0).
+    """
+    import pyspark
+
+    require_real_time(pyspark.__version__)
+    jvm = writer._spark._sc._jvm
+    assert jvm is not None
+    trigger = getattr(jvm, "org.apache.spark.sql.streaming.Trigger").RealTime(interval)
+    writer._jwrite = writer._jwrite.trigger(trigger)
+    return writer
