@@ -7,6 +7,7 @@ raised by some test is checked in `tests/unit/test_spec.py`.
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from contextlib import closing
@@ -442,7 +443,8 @@ def test_a_group_that_cannot_be_joined(
 def changed_jar(folder: Path, entry: str, here: bytes, there: bytes) -> Path:
     """The connector's jar with one text of one entry changed, to another one of its length."""
     other = folder / "eoskafka-other.jar"
-    with zipfile.ZipFile(jar_file()) as ours, zipfile.ZipFile(other, "w") as theirs:
+    jar = os.environ.get("EOSKAFKA_JAR") or jar_file()
+    with zipfile.ZipFile(jar) as ours, zipfile.ZipFile(other, "w") as theirs:
         for each in ours.infolist():
             content = ours.read(each)
             if each.filename == f"io/eoskafka/{entry}":
