@@ -10,6 +10,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 
 /**
  * What a class file declares, and what it refers to (The Java Virtual Machine Specification,
@@ -20,8 +21,7 @@ import java.util.Set;
  * @param superName null for Object and modules
  * @param methods what it declares, by name and descriptor, with the access flags
  * @param fields the same
- * @param classes all classes that it names, arrays by their elements
- * @param references the fields and methods of other classes that its code uses
+ * @param uses what it refers to; not looked for in Spark's own classes, which takes its time
  */
 record ClassFile(
     String name,
@@ -30,8 +30,7 @@ record ClassFile(
     List<String> interfaces,
     Map<String, Integer> methods,
     Set<String> fields,
-    Set<String> classes,
-    Set<Reference> references) {
+    Supplier<Uses> uses) {
 
   static final int ABSTRACT = 0x0400;
   static final int STATIC = 0x0008;
@@ -39,6 +38,14 @@ record ClassFile(
   static final int INTERFACE = 0x0200;
 
   private static final int MAGIC = 0xCAFEBABE;
+
+  /**
+   * What a class refers to.
+   *
+   * @param classes all classes that it names, arrays by their elements
+   * @param references the fields and methods of other classes that its code uses
+   */
+  record Uses(Set<String> classes, Set<Reference> references) {}
 
   /** A member of another class. */
   record Reference(String owner, String name, String descriptor, boolean isField) {
@@ -50,6 +57,14 @@ record ClassFile(
     public String toString() {
       return owner.replace('/', '.') + "." + name + (isField ? "" : descriptor);
     }
+  }
+
+  Set<String> classes() {
+    return uses.get().classes();
+  }
+
+  Set<Reference> references() {
+    return uses.get().references();
   }
 
   boolean isAbstract() {
@@ -94,7 +109,13 @@ record ClassFile(
     Set<String> fields = members(in, pool).keySet();
     Map<String, Integer> methods = members(in, pool);
     return new ClassFile(
-        name, access, superName, interfaces, methods, fields, pool.classes(), pool.references());
+        name,
+        access,
+        superName,
+        interfaces,
+        methods,
+        fields,
+        () -> new Uses(pool.classes(), pool.references()));
   }
 
   /** By name and descriptor; attributes are skipped. */
@@ -181,10 +202,10 @@ record ClassFile(
       Set<String> classes = new LinkedHashSet<>();
       for (int i = 1; i < tags.length; i++) {
         if (tags[i] == CLASS) {
-          String element = className(i).replaceFirst("^\\[+", "");
-          boolean isArray = className(i).startsWith("[");
-          if (!isArray) {
-            classes.add(element);
+          String name = className(i);
+          String element = name.substring(name.lastIndexOf('[') + 1);
+          if (element.equals(name)) {
+            classes.add(name);
           } else if (element.startsWith("L")) {
             classes.add(element.substring(1, element.length() - 1));
           }

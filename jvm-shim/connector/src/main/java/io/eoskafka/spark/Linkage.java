@@ -33,6 +33,7 @@ final class Linkage {
 
   private final Function<String, Optional<ClassFile>> files;
   private final Map<String, Optional<ClassFile>> read = new HashMap<>();
+  private final Map<String, Collection<ClassFile>> families = new HashMap<>();
 
   /**
    * @param files a class by its name with slashes, or empty
@@ -208,6 +209,15 @@ final class Linkage {
 
   /** A class with all its superclasses and interfaces, as far as they are there. */
   private Collection<ClassFile> family(String name) {
+    Collection<ClassFile> known = families.get(name);
+    if (known == null) {
+      known = findFamily(name);
+      families.put(name, known);
+    }
+    return known;
+  }
+
+  private Collection<ClassFile> findFamily(String name) {
     Map<String, ClassFile> family = new LinkedHashMap<>();
     // An interface has Object's methods too.
     Deque<String> next = new ArrayDeque<>(List.of(name, OBJECT));

@@ -97,8 +97,12 @@ class SparkLinkageTest {
             List.of(),
             Map.of(),
             Set.of(),
-            Set.of("org/apache/spark/sql/Gone"),
-            Set.of(new ClassFile.Reference("org/apache/spark/SparkContext", "gone", "()V", false)));
+            () ->
+                new ClassFile.Uses(
+                    Set.of("org/apache/spark/sql/Gone"),
+                    Set.of(
+                        new ClassFile.Reference(
+                            "org/apache/spark/SparkContext", "gone", "()V", false))));
     assertThat(linkage(version, Map.of(made.name(), made)).missing(List.of(made), name -> true))
         .contains("org.apache.spark.sql.Gone", "org.apache.spark.SparkContext.gone()V")
         .anyMatch(
