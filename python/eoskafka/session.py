@@ -41,9 +41,6 @@ PLUGIN_CLASS = "io.eoskafka.EosKafkaPlugin"
 _CONNECTOR = re.compile(r"eoskafka(-\d[^-]*)?(-thin)?\.jar")
 
 REAL_TIME_CHECK = "spark.sql.streaming.realTimeMode.allowlistCheck"
-# Spark 4.3 logs a real-time query's batches behind its back by default. Spark's log would then say
-# later than the connector expects what a batch has planned, and Spark refuses the sink for it.
-ASYNC_PROGRESS = "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled"
 REDACTION = "spark.redaction.regex"
 # Spark prints a source's options in plans and errors. Its own expression, and what it misses of
 # Kafka's secrets: keys in PEM, and log-in settings that need not hold the word "password".
@@ -146,8 +143,8 @@ def _allow_real_time(builder: SparkSession.Builder) -> None:
 
     sparks.require_real_time(pyspark.__version__)
     builder.config(REAL_TIME_CHECK, "false")
-    if sparks.line(pyspark.__version__) >= (4, 3):
-        builder.config(ASYNC_PROGRESS, "false")
+    if sparks.tracks_asynchronously(pyspark.__version__):
+        builder.config(sparks.ASYNC_PROGRESS, "false")
 
 
 def _listed_jar() -> str:

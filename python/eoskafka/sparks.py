@@ -17,6 +17,9 @@ OLDEST = (4, 0)
 NEWEST = (4, 3)
 # `configure` may be told to take a newer one; the JVM decides with the same setting.
 ALLOW_UNTESTED = "spark.eoskafka.allowUntestedSpark"
+# Spark 4.3 logs a real-time query's batches asynchronously by default, and refuses a sink that is
+# not made for that. The connector reads Spark's log at a start, so the log must not be late.
+ASYNC_PROGRESS = "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled"
 
 _FORM = re.compile(r"(\d+)\.(\d+)(?!\d)")
 
@@ -56,6 +59,11 @@ def require_real_time(version: str) -> None:
         )
 
 
+def tracks_asynchronously(version: str) -> bool:
+    """Whether this Spark tracks the progress of real-time queries asynchronously by default."""
+    return line(version) >= (4, 3)
+
+
 def real_time_trigger(writer: DataStreamWriter, interval: str) -> DataStreamWriter:
     """`writer.trigger(realTime=interval)`, also on Spark 4.1, whose Python has no such argument.
 
@@ -64,11 +72,19 @@ def real_time_trigger(writer: DataStreamWriter, interval: str) -> DataStreamWrit
         interval: how long a batch lasts, such as `"5 minutes"`.
 
     Raises:
-        ConfigurationError: this Spark has no real-time mode (4.0).
+        ConfigurationError: this Spark has no real-time mode (4.0), or its session tracks the
+            progress of such queries asynchronously (4.3).
     """
     import pyspark
 
-    require_real_time(pyspark.__version__)
+    version = pyspark.__version__
+    require_real_time(version)
+    if tracks_asynchronously(version) and writer._spark.conf.get(ASYNC_PROGRESS) != "false":
+        raise ConfigurationError(
+            f"Spark {version} tracks the progress of real-time queries asynchronously, which "
+            f"eoskafka does not support. Set {ASYNC_PROGRESS}=false in the session, as "
+            "eoskafka.configure(builder, real_time=True) does"
+        )
     jvm = writer._spark._sc._jvm
     assert jvm is not None
     trigger = getattr(jvm, "org.apache.spark.sql.streaming.Trigger").RealTime(interval)

@@ -20,7 +20,8 @@ from eoskafka.audit import read_committed
 from eoskafka.bench.peers import peer_jars
 from eoskafka.cli import app
 from eoskafka.groups import COORDINATOR_COMES
-from eoskafka.session import ASYNC_PROGRESS, PLUGIN_CLASS, REDACTED, REDACTION
+from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
+from eoskafka.sparks import ASYNC_PROGRESS
 from harness.versions import IS_MAIN
 from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition

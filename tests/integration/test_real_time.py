@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from eoskafka import real_time_trigger
+from eoskafka import ConfigurationError, real_time_trigger
 from eoskafka.audit import UndecidedError
 from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
+from eoskafka.sparks import ASYNC_PROGRESS
 from harness import until
 from harness.segments import transactions
-from harness.versions import needs_real_time
+from harness.versions import SPARK, needs_real_time
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import broadcast, col
@@ -304,6 +305,16 @@ def test_a_session_that_was_not_configured_for_it_is_told(job: Job) -> None:
     job.streams.spark.conf.unset(REAL_TIME_CHECK)
     with pytest.raises(IllegalArgumentException, match=REAL_TIME_CHECK):
         start(job)
+
+
+@pytest.mark.skipif(SPARK < (4, 3), reason="Spark 4.3 introduced it")
+def test_asynchronous_progress_is_refused_with_the_setting_to_change(job: Job) -> None:
+    job.streams.spark.conf.set(ASYNC_PROGRESS, "true")
+    try:
+        with pytest.raises(ConfigurationError, match=f"Set {ASYNC_PROGRESS}=false"):
+            start(job)
+    finally:
+        job.streams.spark.conf.set(ASYNC_PROGRESS, "false")
 
 
 def test_a_batch_of_foreach_batch_that_is_not_done_is_not_forgotten(job: Job) -> None:

@@ -11,7 +11,8 @@ import eoskafka
 import pytest
 from eoskafka import ConfigurationError, _launcher, session
 from eoskafka.delta import package
-from eoskafka.session import ASYNC_PROGRESS, REAL_TIME_CHECK
+from eoskafka.session import REAL_TIME_CHECK
+from eoskafka.sparks import ASYNC_PROGRESS
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 

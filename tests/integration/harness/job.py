@@ -15,7 +15,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import eoskafka
-from eoskafka.session import ASYNC_PROGRESS, PLUGIN_CLASS, REAL_TIME_CHECK
+from eoskafka.session import PLUGIN_CLASS, REAL_TIME_CHECK
+from eoskafka.sparks import ASYNC_PROGRESS
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
