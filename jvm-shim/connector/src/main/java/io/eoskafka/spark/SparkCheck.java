@@ -11,6 +11,8 @@ import java.util.Properties;
 import java.util.Set;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.util.Properties$;
 
@@ -24,6 +26,7 @@ public final class SparkCheck {
 
   private static final String SPARK = "org/apache/spark/";
   private static final int NAMED = 5;
+  private static final Logger LOG = LoggerFactory.getLogger(SparkCheck.class);
   private static final Properties BUILD = new Properties();
 
   static {
@@ -83,7 +86,12 @@ public final class SparkCheck {
 
   /** Platforms build a Spark of their own: each class and method must be there. */
   private static void requireAll(SparkVersion spark) {
-    Linkage linkage = Linkage.of(SparkCheck.class.getClassLoader());
+    ClassLoader loader = SparkCheck.class.getClassLoader();
+    if (loader.getResource(SPARK + "SparkContext.class") == null) {
+      LOG.warn("Spark's class files cannot be read here, so nobody looks what this Spark lacks");
+      return;
+    }
+    Linkage linkage = Linkage.of(loader);
     Set<String> missing = new LinkedHashSet<>(linkage.missingOfMoved(spark));
     missing.addAll(linkage.missing(linkage.loadedIn(spark), name -> name.startsWith(SPARK)));
     if (!missing.isEmpty()) {
