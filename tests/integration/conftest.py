@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, StartApplication
+from harness.versions import needs_built_in
 from pyspark.sql import SparkSession
 from streams import Streams, start_session
 
@@ -121,7 +122,9 @@ def streams(
         yield streams
 
 
-@pytest.fixture(params=["eoskafka", pytest.param("kafka", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["eoskafka", pytest.param("kafka", marks=[pytest.mark.slow, needs_built_in])]
+)
 def either(streams: Streams, request: pytest.FixtureRequest) -> Streams:
     """`streams` with this connector, and with Spark's own: what both do alike."""
     streams.form = request.param

@@ -22,7 +22,7 @@ from eoskafka.cli import app
 from eoskafka.groups import COORDINATOR_COMES
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
 from eoskafka.sparks import ASYNC_PROGRESS
-from harness.versions import IS_MAIN
+from harness.versions import HAS_BUILT_IN
 from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec
@@ -83,8 +83,7 @@ def start_session(folder: Path) -> SparkSession:
             "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://login.example.com/token",
         )
     )
-    # Spark's own connector is there on the main version only.
-    peers = ",".join(map(str, peer_jars())) if IS_MAIN else ""
+    peers = ",".join(map(str, peer_jars())) if HAS_BUILT_IN else ""
     jar = os.environ.get("EOSKAFKA_JAR")
     if jar:
         builder = builder.config("spark.jars", f"{peers},{jar}".strip(","))

@@ -16,11 +16,14 @@ import pytest
 from eoskafka import offsets
 from eoskafka.bench.peers import peer_jars
 from harness import Application, Flow, Point, StartApplication, until
+from harness.versions import HAS_BUILT_IN, needs_built_in
 from pyspark.sql import DataFrame
 from streams import QUERY_S, Streams, kv
 
+pytestmark = needs_built_in
+
 RECORDS = 200
-JARS = {"spark.jars": ",".join(map(str, peer_jars()))}
+JARS = {"spark.jars": ",".join(map(str, peer_jars()))} if HAS_BUILT_IN else {}
 # A task that cannot commit on the way stops to read after half of it.
 SHORT = {"kafka.transaction.timeout.ms": 4_000}
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

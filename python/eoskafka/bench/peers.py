@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from eoskafka import _jar, _spec
+from eoskafka import _jar, _spec, sparks
 from eoskafka.bench.errors import BenchError
 
 DEFAULTS, OURS = "defaults", "eoskafka's settings"
 _MODULES = ("bench-peers", "bench-programs")
+# By the line of Spark that runs, the release of its built-in connector: the newest one that Maven
+# Central has.
+_BUILT_IN_RELEASES = {(4, 0): "4.0.2", (4, 1): "4.1.2", (4, 2): "4.2.0"}
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,21 @@ def peer_jars() -> list[Path]:
     Raises:
         BenchError: there is no checkout, no Maven, or the build failed.
     """
-    return sorted((_built() / "bench-peers" / "target" / "peers").glob("*.jar"))
+    release = _built_in_release()
+    folder = f"peers-{release}"
+    root = _built(f"-Dspark.version={release}", f"-Dpeers.folder={folder}")
+    return sorted((root / "bench-peers" / "target" / folder).glob("*.jar"))
+
+
+def _built_in_release() -> str:
+    import pyspark
+
+    try:
+        return _BUILT_IN_RELEASES[sparks.line(pyspark.__version__)]
+    except KeyError:
+        raise BenchError(
+            f"Maven Central has no built-in connector for Spark {pyspark.__version__}"
+        ) from None
 
 
 def program_jars() -> list[Path]:
@@ -109,7 +126,7 @@ def program_jars() -> list[Path]:
 
 
 @cache
-def _built() -> Path:
+def _built(*settings: str) -> Path:
     """The folder of the modules, which are built."""
     root = _jar.checkout()
     if (reason := missing()) is not None or root is None:
@@ -121,6 +138,7 @@ def _built() -> Path:
     command = [
         *(shutil.which("mvn") or "mvn", "-q", "-B", "-f", str(root / "jvm-shim" / "pom.xml")),
         *("-pl", ",".join(_MODULES), "package", "-DskipTests", "-Dstyle.color=never"),
+        *settings,
     ]
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode != 0:
