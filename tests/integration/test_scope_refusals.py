@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 from eoskafka import real_time_trigger
-from harness.versions import needs_real_time
+from harness.versions import UNION_JOINS_PARTITIONS, needs_real_time
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col, lit
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -131,6 +131,20 @@ NO_ROW_PASSES: dict[str, Plan] = {
     "an anti join without a key": lambda i: kv(i.source.join(i.parquet, how="left_anti")),
 }
 
+
+def union_of_coalesced(inputs: Inputs) -> DataFrame:
+    """Two sources with one task each."""
+    return kv(inputs.source).coalesce(1).union(kv(inputs.other).coalesce(1))
+
+
+OF_COALESCED = "union of sources that each have one task"
+UNION_IN_ONE_TASK: dict[str, tuple[Plan, str]] = {
+    OF_COALESCED: (union_of_coalesced, "union would put slots of several sources in one task")
+}
+UNION_IN_TWO_TASKS: dict[str, tuple[Plan, list[int]]] = {
+    OF_COALESCED: (union_of_coalesced, sorted([*range(20)] * 2))
+}
+
 SERVED: dict[str, tuple[Plan, list[int]]] = {
     "select": (lambda i: kv(i.source), [*range(20)]),
     "filter": (lambda i: kv(i.source.where("cast(cast(value as string) as int) < 5")), [*range(5)]),
@@ -211,6 +225,7 @@ SERVED: dict[str, tuple[Plan, list[int]]] = {
         lambda i: kv(i.source).union(kv(i.other.where(lit(False)))),
         [*range(20)],
     ),
+    **({} if UNION_JOINS_PARTITIONS else UNION_IN_TWO_TASKS),
 }
 
 
@@ -378,10 +393,7 @@ REFUSED: dict[str, tuple[Plan, str]] = {
         lambda i: kv(i.source).union(kv(i.other)).coalesce(1),
         "coalesce would put slots of several sources in one task",
     ),
-    "union of sources that each have one task": (
-        lambda i: kv(i.source).coalesce(1).union(kv(i.other).coalesce(1)),
-        "union would put slots of several sources in one task",
-    ),
+    **(UNION_IN_ONE_TASK if UNION_JOINS_PARTITIONS else {}),
 }
 
 

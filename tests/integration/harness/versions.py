@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pyspark
 import pytest
+from eoskafka.sparks import line
 
-SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+SPARK = line(pyspark.__version__)
 
 # Maven Central has no built-in connector for Spark 4.3.
 HAS_BUILT_IN = SPARK <= (4, 2)
 # Spark 4.0 has no real-time mode.
 HAS_REAL_TIME = SPARK >= (4, 1)
+# From Spark 4.1 on a union of branches with like partitions reads these in one task. Before, each
+# branch has tasks of its own, so such a union of two sources is in task scope.
+UNION_JOINS_PARTITIONS = SPARK >= (4, 1)
+
 needs_built_in = pytest.mark.skipif(
     not HAS_BUILT_IN, reason="Maven Central has no built-in connector for Spark 4.3"
 )
