@@ -469,7 +469,7 @@ def test_a_batch_that_the_builtin_connector_did_not_finish_is_told(
     code, out, _ = command(capsys, "offsets", "adopt", str(job.checkpoint), *where)
     assert code == 0
     assert "Batch 0 was not finished" in out
-    assert "10 offsets is written again" in out
+    assert "10 offsets are written again" in out
 
 
 def test_a_builtin_checkpoint_of_another_cluster_or_with_a_used_group_is_refused(
@@ -534,7 +534,7 @@ def test_a_checkpoint_that_is_made_is_told(
         capsys, "offsets", "adopt", str(tmp_path / "mispelt"), *where, "--dry-run"
     )
     assert code == 0
-    assert f"There was no checkpoint at {tmp_path / 'mispelt'}; it would be made" in out
+    assert f"There was no checkpoint at {tmp_path / 'mispelt'}; it would be created" in out
     assert "1 partitions have no offset" in out
     assert not (tmp_path / "mispelt").exists()
     (tmp_path / "file").write_text("no folder")
