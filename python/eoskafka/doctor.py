@@ -71,9 +71,11 @@ def _python() -> Finding:
 def _java() -> Finding:
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    advice = f"install a JDK {_LEAST_JAVA} and let JAVA_HOME be its folder, or java on the PATH"
+    advice = f"install a JDK {_LEAST_JAVA}, and set JAVA_HOME to its folder or put java on the PATH"
     if command is None:
-        return Finding("Java", Level.PROBLEM, "there is none on the PATH, nor a JAVA_HOME", advice)
+        return Finding(
+            "Java", Level.PROBLEM, "there is no java on the PATH, and JAVA_HOME is not set", advice
+        )
     try:
         done = subprocess.run(
             [command, "-version"],
@@ -248,8 +250,8 @@ def _features(at: Connection) -> Iterator[Finding]:
             "transaction.version",
             Level.NOTE,
             "these brokers have no version 2 (KIP-890, Kafka 4.0)",
-            "a record of a transaction that has timed out may hang on older brokers: `eoskafka txn "
-            "find-hanging` tells",
+            "on older brokers, a record of a transaction that has timed out can hang: "
+            "`eoskafka txn find-hanging` lists them",
         )
     elif level < 2:
         yield Finding(
@@ -280,14 +282,14 @@ def _limits(at: Connection) -> Iterator[Finding]:
         Finding(
             "transaction.max.timeout.ms",
             Level.PROBLEM,
-            f"{longest:,} ms, and a task's transaction asks for {_TASK_TIMEOUT_MS:,}",
+            f"{longest:,} ms, but a task's transaction asks for {_TASK_TIMEOUT_MS:,}",
             f"raise it, or give the sink kafka.transaction.timeout.ms={longest}",
         )
         if longest < _TASK_TIMEOUT_MS
         else Finding(
             "transaction.max.timeout.ms",
             Level.FINE,
-            f"{longest:,} ms: a batch in epoch scope must end within it, a task in task scope "
+            f"{longest:,} ms: a batch in epoch scope must end within it, and a task in task scope "
             f"within {_TASK_TIMEOUT_MS:,}",
         )
     )
@@ -295,8 +297,11 @@ def _limits(at: Connection) -> Iterator[Finding]:
     yield Finding(
         "offsets.retention.minutes",
         Level.FINE if kept >= 7 * _DAY_MS else Level.NOTE,
-        f"{kept / _DAY_MS:g} days: a query that stands longer has lost its place, and says so",
-        "" if kept >= 7 * _DAY_MS else "raise it to what a query may stand, weekends included",
+        f"{kept / _DAY_MS:g} days: a query that is down for longer loses its offsets, and stops "
+        "with an error",
+        ""
+        if kept >= 7 * _DAY_MS
+        else "raise it to the longest time that a query may be down, weekends included",
     )
     for log in ("transaction.state.log", "offsets.topic"):
         setting = f"{log}.replication.factor"
@@ -306,7 +311,7 @@ def _limits(at: Connection) -> Iterator[Finding]:
                 setting,
                 Level.NOTE,
                 f"{copies}, on {len(nodes)} brokers",
-                f"with {wanted} a broker that is lost takes no transaction or offset with it",
+                f"with {wanted}, no transaction or offset is lost with a broker",
             )
             if copies < wanted
             else Finding(setting, Level.FINE, str(copies))
@@ -325,7 +330,7 @@ def _decisions(at: Connection, topic: str) -> Finding:
     with at.admin() as admin:
         if topic not in admin.list_topics():
             return Finding(
-                about, Level.FINE, "not there; the first query that needs epoch scope makes it"
+                about, Level.FINE, "it does not exist; the first query in epoch scope creates it"
             )
         settings = _settings(admin, ConfigResourceType.TOPIC, topic)
     if not settings:
@@ -357,17 +362,13 @@ def _rights(
     at: Connection, inputs: Sequence[str], outputs: Sequence[str], group: str
 ) -> Iterator[Finding]:
     if not (inputs or outputs or group):
-        yield Finding(
-            "rights", Level.UNKNOWN, "not looked at", "give --input, --output and --group"
-        )
+        yield Finding("rights", Level.UNKNOWN, "not checked", "give --input, --output and --group")
         return
     try:
         from confluent_kafka import TopicCollection
         from confluent_kafka.admin import AdminClient
     except ImportError:
-        yield Finding(
-            "rights", Level.UNKNOWN, "not looked at", "pip install 'eoskafka[verify]' for that"
-        )
+        yield Finding("rights", Level.UNKNOWN, "not checked", "pip install 'eoskafka[verify]'")
         return
     admin = AdminClient({"bootstrap.servers": at.servers, **properties.of_librdkafka(at.settings)})
     wanted = [(topic, "Read") for topic in inputs] + [(topic, "Write") for topic in outputs]
@@ -382,7 +383,7 @@ def _rights(
     yield Finding(
         "transactional ids",
         Level.UNKNOWN,
-        "brokers do not tell who may use them",
+        "brokers do not report who may use them",
         "grant Write and Describe on ids with the sink's transactionalIdPrefix",
     )
 
@@ -397,8 +398,8 @@ def _right(about: str, answer: Any, right: str) -> Finding:
         return Finding(
             about,
             Level.PROBLEM,
-            f"not there, or not shown to this user: {error.args[0].str()}",
-            "make it, or grant Describe on it",
+            f"it does not exist, or this user may not see it: {error.args[0].str()}",
+            "create it, or grant Describe on it",
         )
     if right.upper() in allowed:
         return Finding(about, Level.FINE, f"this user has {right}")

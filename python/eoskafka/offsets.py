@@ -326,7 +326,7 @@ def reset(
     """
     target = _Target.parse(to)
     if target.offsets and topics:
-        raise ConfigurationError("offsets in JSON name their topics: leave --topics out")
+        raise ConfigurationError("offsets in JSON name their topics: remove --topics")
     chosen = _topics_named(target) or set(topics)
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{group}'"):
@@ -347,8 +347,8 @@ def reset(
         unknown = sorted(set(after) - set(before))
         if unknown and target.offsets:
             raise OffsetsError(
-                f"group '{group}' has no offset of {_names(unknown)} that could be moved: the "
-                "query begins with a partition that it finds later by itself. Nothing was changed"
+                f"group '{group}' has no offset of {_names(unknown)} that could be moved: a "
+                "query begins by itself with a partition that it finds later. Nothing was changed"
             )
         if not dry_run:
             _commit(cluster, group, news)
@@ -378,22 +378,22 @@ class _Target:
                 return _Target.parse_json(given, named)
             except (ValueError, AttributeError, TypeError) as error:
                 raise ConfigurationError(
-                    f"{given} are no offsets: {error}. Write them as "
+                    f"{given} is not JSON with offsets: {error}. Write them as "
                     '{"topic":{"0":23,"1":-1}} or {"topic":"earliest"}; -2 is earliest, -1 latest'
                 ) from error
         if given.isascii() and given.isdecimal():
             if not _EARLIEST_MS <= int(given) < 2**63:
                 raise ConfigurationError(
-                    f"{given} is no time of these years in milliseconds since 1970; are these "
-                    "seconds, or a date? Write it as 2026-11-21T09:30:00Z"
+                    f"{given} is not a plausible time in milliseconds since 1970. If it is in "
+                    "seconds, or a date, write it as 2026-11-21T09:30:00Z"
                 )
             return _Target(timestamp=int(given))
         try:
             moment = datetime.fromisoformat(given.replace("Z", "+00:00"))
         except ValueError as error:
             raise ConfigurationError(
-                f"{given!r} is no place to go to: it is earliest, latest, a time such as "
-                "2026-11-21T09:30:00Z or milliseconds since 1970, or offsets in JSON"
+                f"{given!r} is not a position: give earliest, latest, a time such as "
+                "2026-11-21T09:30:00Z or milliseconds since 1970, or JSON with offsets"
             ) from error
         if moment.tzinfo is None:
             raise ConfigurationError(
@@ -415,7 +415,7 @@ class _Target:
                 raise ValueError(f"no partition of {topic} is named")
             for partition, offset in partitions.items():
                 if not isinstance(offset, int) or isinstance(offset, bool) or offset < -2:
-                    raise ValueError(f"{offset!r} is no offset")
+                    raise ValueError(f"{offset!r} is not an offset")
                 offsets[TopicPartition(topic, int(partition))] = offset
         if not offsets and not by_topic:
             raise ValueError("no partition is named")
@@ -490,15 +490,15 @@ def _changes(before: OffsetAndMetadata, after: int, topic_id: str) -> bool:
 def _refuse_alive(standing: Standing) -> None:
     if standing.members:
         raise OffsetsError(
-            f"in group '{standing.group}' is {'; '.join(standing.members)}. Nothing was changed. "
-            "Stop its query first; a driver that was killed stays a member until its session has "
-            "ended (kafka.session.timeout.ms, 45 s by default)"
+            f"group '{standing.group}' has members: {'; '.join(standing.members)}. "
+            "Nothing was changed. Stop its query first; a driver that was killed stays a member "
+            "until its session has ended (kafka.session.timeout.ms, 45 s by default)"
         )
     if standing.pending_in:
         raise OffsetsError(
-            f"a transaction is open that holds offsets of group '{standing.group}': one of "
+            f"an open transaction holds offsets of group '{standing.group}': one of "
             f"{', '.join(standing.pending_in)}. Nothing was changed. Start the query and stop it, "
-            "which ends what its executors have left, or wait until the transaction times out"
+            "which aborts what its executors have left open, or wait until it times out"
         )
 
 
@@ -507,7 +507,7 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
     if not have:
         of = f" of {', '.join(sorted(topics))}" if topics else ""
         raise OffsetsError(
-            f"group '{standing.group}' has no offsets{of}: a query that begins with it begins at "
+            f"group '{standing.group}' has no offsets{of}: a new query in this group begins at "
             "its startingOffsets. Nothing was changed"
         )
     missing = sorted(set(topics) - {each.topic for each in have})
@@ -519,7 +519,7 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
         place = f"the offset of {each.topic}-{each.partition} in group '{standing.group}'"
         if each.kind == stamps.Kind.NONE.value:
             raise OffsetsError(
-                f"{place} is another application's, or was set by a tool. Nothing was changed. "
+                f"{place} is another application's, or a tool has set it. Nothing was changed. "
                 "`eoskafka offsets adopt CHECKPOINT` gives it to a query"
             )
         if each.kind != stamps.Kind.OURS.value:
@@ -529,17 +529,17 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
             )
         if each.scope != stamps.Scope.TASK.value:
             raise OffsetsError(
-                f"{place} was committed in {each.scope} scope: where the query goes on stands in "
-                "its checkpoint, and state that it keeps belongs there. Nothing was changed. To "
-                "read records again start it with a new checkpoint and kafka.group.id, and "
+                f"{place} was committed in {each.scope} scope: the query's checkpoint says where "
+                "it continues, and its state belongs to that place. Nothing was changed. To read "
+                "records again, start it with a new checkpoint and kafka.group.id, and with "
                 "startingOffsets or startingTimestamp"
             )
     identities = {each.identity for each in have}
     # A checkpoint that shares its group now has left its own stamp on what rests.
     if len(identities - {stamps.shared_identity(standing.group)}) > 1:
         raise OffsetsError(
-            f"group '{standing.group}' has offsets of several queries. Nothing was changed; name "
-            "the topics of the one with --topics"
+            f"group '{standing.group}' has offsets of several queries. Nothing was changed. Name "
+            "the topics of one of them with --topics"
         )
 
 
@@ -640,8 +640,8 @@ def adopt(
     batch = place.last_batch()
     if not (identity or group or batch):
         raise OffsetsError(
-            f"{checkpoint} knows no group, or there is no checkpoint: name the group whose offsets "
-            "its query is to have with --group, if the path is right"
+            f"{checkpoint} knows no group, or there is no checkpoint. If the path is right, name "
+            "the group whose offsets its query should have with --group"
         )
     owner = identity or place.new_identity(group)
     cluster = Connection(bootstrap_servers, client or {})
@@ -670,16 +670,17 @@ def _taken_over(
         if each.identity != owner.id:
             raise OffsetsError(
                 f"{place.location} is a checkpoint of the built-in connector, whose log says where "
-                f"the query goes on, and group '{standing.group}' has offsets of others. Nothing "
-                "was changed; give the query another kafka.group.id"
+                f"the query continues, but group '{standing.group}' has offsets of others. Nothing "
+                "was changed. Give the query another kafka.group.id"
             )
         logged = start.get(TopicPartition(each.topic, each.partition))
         if logged is not None and each.is_same_topic and each.committed > logged:
             raise OffsetsError(
-                f"the log of {place.location} goes on at offset {logged} of {each.topic}-"
-                f"{each.partition}, and group '{standing.group}' is at {each.committed}: the "
-                "checkpoint is an older copy, or its path was used anew. Nothing was changed. Say "
-                "which holds with --at, or use a new checkpoint and kafka.group.id"
+                f"the log of {place.location} continues at offset {logged} of {each.topic}-"
+                f"{each.partition}, but group '{standing.group}' is at {each.committed}: the "
+                "checkpoint is an older copy, or another query has used its path. Nothing was "
+                "changed. Say which one is right with --at, or use a new checkpoint and "
+                "kafka.group.id"
             )
     with cluster.admin() as admin:
         ids = topic_ids(admin, {partition.topic for partition in start})
@@ -693,9 +694,10 @@ def _taken_over(
     for partition, offset in sorted(start.items()):
         if not log.start[partition] <= offset <= log.end[partition]:
             raise OffsetsError(
-                f"{place.location} goes on at offset {offset} of {_names([partition])}, which has "
-                f"{log.start[partition]} to {log.end[partition]}. Nothing was changed. With "
-                "failOnDataLoss=false the query goes on with what there is"
+                f"{place.location} continues at offset {offset} of {_names([partition])}, which "
+                f"has the offsets {log.start[partition]} to {log.end[partition]}. "
+                "Nothing was changed. With failOnDataLoss=false the query continues with the "
+                "records that exist"
             )
     is_open = not batch.committed
     return Adoption(
@@ -716,7 +718,7 @@ def _start_of(place: Checkpoint, batch: Batch) -> dict[TopicPartition, int]:
     if start is None:
         raise OffsetsError(
             f"batch {batch.number} of {place.location} was not finished, and the checkpoint does "
-            "not have its start. Nothing was changed; let the built-in connector finish it"
+            "not have its start. Nothing was changed. Let the built-in connector finish the batch"
         )
     return start
 
@@ -744,8 +746,8 @@ def _adopted(
             raise OffsetsError(_undecided(place, standing.group, gone, batch))
     if not have and not named and not in_log:
         raise OffsetsError(
-            f"group '{standing.group}' has no offsets that {place.location} could go on from. "
-            "Nothing was changed; a new query begins at its startingOffsets"
+            f"group '{standing.group}' has no offsets from which {place.location} could "
+            "continue. Nothing was changed. A new query begins at its startingOffsets"
         )
     own = {owner.id, stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)}
     foreign = {p: each for p, each in have.items() if each.identity not in own}
@@ -809,16 +811,16 @@ def _refuse_overwritten(
             + ("" if batch.committed else ", and whether it took effect is not known")
         )
         look = (
-            "Another driver of the group may have gone further, so look at the output"
+            "Another driver of the group may have gone further, so check the output"
             if owner.shared
-            else f"Its last batch ends at {offset_json(batch.end)}; look at the output, since a "
-            "batch that was not finished, a long one and real-time mode may have stopped elsewhere"
+            else f"Its last batch ends at {offset_json(batch.end)}. Check the output, since a "
+            "batch that was not finished, a long batch or real-time mode may have stopped elsewhere"
         )
         raise OffsetsError(
             f"{where}. Group '{owner.group}' has offset {offset} there, which another application "
             "has committed or a tool has set in place of the query's own: records could be skipped "
             f"or written twice. Nothing was changed. {look}. Then say with --at where each "
-            "partition goes on: the first offset that has not taken effect"
+            "partition continues: the first offset that has not taken effect"
         )
 
 
@@ -826,8 +828,8 @@ def _gone(place: Checkpoint, group: str, gone: Sequence[TopicPartition]) -> str:
     return (
         f"group '{group}' has no offset of {_names(gone)}, though {place.location} has run with "
         "it: it expired or was deleted, and whether the last batch took effect is not known. "
-        "Nothing was changed. Look at the output, and say with --at where these go on; one whose "
-        "topic was created again goes on by itself, with failOnDataLoss=false"
+        "Nothing was changed. Check the output, and say with --at where these partitions continue. "
+        "If a topic was created again, its query continues by itself with failOnDataLoss=false"
     )
 
 
@@ -835,8 +837,8 @@ def _undecided(place: Checkpoint, group: str, gone: Sequence[TopicPartition], ba
     return (
         f"group '{group}' has no offset of {_names(gone)}, and batch {batch.number} of "
         f"{place.location} was not finished: only the query's decision topic knows whether it took "
-        "effect. Nothing was changed. Start the query: it goes on if the batch was decided. If it "
-        "was not, it says EOSKAFKA_OFFSETS_GONE; then go on with a new checkpoint, another "
+        "effect. Nothing was changed. Start the query: it continues if the batch was decided. If "
+        "not, it stops with EOSKAFKA_OFFSETS_GONE; then use a new checkpoint, another "
         f"kafka.group.id, and startingOffsets={offset_json(_start_of(place, batch))}"
     )
 
@@ -851,11 +853,11 @@ def _refuse_unadoptable(
     if place.was_in_epoch_scope or behind:
         raise OffsetsError(
             f"{place.location} was in epoch scope, or without a sink of eoskafka: the checkpoint "
-            "says where its query goes on, and it does not start while other offsets are in its "
-            "group. Nothing was changed. If it was stopped between two batches (the highest number "
-            "in the checkpoint's folder offsets is in commits too), delete the group with "
-            "kafka-consumer-groups.sh --delete, and start the query. To go on elsewhere start it "
-            "with a new checkpoint and kafka.group.id, and startingOffsets"
+            "says where its query continues, and the query does not start while other offsets are "
+            "in its group. Nothing was changed. If it was stopped between two batches (the highest "
+            "number in the checkpoint's folder offsets is also in commits), delete the group with "
+            "kafka-consumer-groups.sh --delete, and start the query. To continue elsewhere, start "
+            "it with a new checkpoint and kafka.group.id, and with startingOffsets"
         )
     for partition, each in foreign.items():
         if each.kind in (stamps.Kind.OLDER.value, stamps.Kind.NEWER.value):
@@ -866,6 +868,6 @@ def _refuse_unadoptable(
         if each.kind == stamps.Kind.OURS.value and not take_over:
             raise OffsetsError(
                 f"the offset of {_names([partition])} is that of another query (identity "
-                f"{each.identity}). Nothing was changed. If that query is gone for good, and its "
-                "checkpoint lost, repeat this with --take-over"
+                f"{each.identity}). Nothing was changed. If that query will never run again and "
+                "its checkpoint is lost, repeat this command with --take-over"
             )

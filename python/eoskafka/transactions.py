@@ -25,7 +25,7 @@ from eoskafka.groups import Connection, log_offsets, open_ids
 
 DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
 _READ_S = 60.0
-_STOPPED = "A driver of its query that ran was fenced, and stops: start it again"
+_STOPPED = "A running driver of its query was fenced and stops: start the query again"
 _LOOKS = 2
 _LOOK_AGAIN_S = 1.0
 _ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
@@ -158,7 +158,7 @@ def describe(
         if found is None:
             raise TransactionError(
                 f"no broker of {bootstrap_servers} knows the transactional id "
-                f"'{transactional_id}': it was never used there, or has expired"
+                f"'{transactional_id}': it was never used there, or it has expired"
             )
         if not found.is_open:
             return found, ()
@@ -231,7 +231,7 @@ def abort(
             found = _described(admin, transactional_id, prefix)
         refusal = _refusal(found, transactional_id, fence)
         if found is None or refusal:
-            raise TransactionError(f"'{transactional_id}' is not ended: {refusal}")
+            raise TransactionError(f"'{transactional_id}' was not aborted: {refusal}")
         if found.kind is Kind.WRITER:
             # Before anything is changed, and once more when nobody can decide any more: until then
             # the query may have gone on with this id.
@@ -241,7 +241,7 @@ def abort(
                 now = _described(admin, transactional_id, prefix)
             if now is None or _stand(now) != _stand(found):
                 raise TransactionError(
-                    f"'{transactional_id}' has ended meanwhile, and its query has gone on: look at "
+                    f"'{transactional_id}' has ended meanwhile, and its query has continued: see "
                     f"what is open now with `eoskafka txn list`. {_STOPPED}"
                 )
             _refuse_decided(cluster, decision_topic, now, _STOPPED)
@@ -260,14 +260,14 @@ def _refuse_decided(cluster: Connection, topic: str, writer: Transaction, effect
         raise TransactionError(f"{error}. {effect}".rstrip(". ")) from error
     except UnsupportedCodecError as error:
         raise TransactionError(
-            f"'{writer.id}' is not ended: decisions in {topic} are compressed, and kafka-python "
-            f"has no library for that here, so whether it is decided is not known. {error}. "
+            f"'{writer.id}' was not aborted: decisions in {topic} are compressed, and kafka-python "
+            f"has no library for that here, so it is not known whether it is decided. {error}. "
             f"Install it (python-snappy, lz4 or zstandard), and repeat this. {effect}".rstrip(". ")
         ) from error
     if is_decided:
         raise TransactionError(
-            f"'{writer.id}' is not ended: its epoch is decided, so its records have taken effect, "
-            f"and would be lost. Start the query: it commits them. {effect}".rstrip(". ")
+            f"'{writer.id}' was not aborted: its epoch is decided, so its records have taken "
+            f"effect, and would be lost. Start the query: it commits them. {effect}".rstrip(". ")
         )
 
 
@@ -279,21 +279,21 @@ def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
         return f"nothing of it is open (its state is {found.state})"
     if found.state != "Ongoing":
         return (
-            f"it has an outcome already ({found.state}), and ends when the leaders of its "
+            f"its outcome is decided ({found.state}), and it ends when the leaders of its "
             "partitions have answered: check that their brokers are up"
         )
     return {
         Kind.TASK: "",
         Kind.WRITER: ""
         if fence
-        else "a query that runs could decide its epoch meanwhile. Start the query if you can: that "
-        "commits or ends it. If it is gone for good, repeat this with --fence",
+        else "a running query could decide its epoch meanwhile. Start the query if you can: that "
+        "commits or aborts it. If the query will never run again, repeat this with --fence",
         Kind.DECISIONS: "it is a decision of a query in epoch scope, which takes seconds: start "
-        "the query, which ends it, or wait for its timeout",
-        Kind.JOB: f"it belongs to a batch write: `eoskafka txn resolve {name}` commits or ends "
-        "all of that",
-        Kind.OTHER: "it is not one of eoskafka's (with this --transactional-id-prefix); whoever "
-        "owns it must end it",
+        "the query, which settles it, or wait for its timeout",
+        Kind.JOB: f"it belongs to a batch write: `eoskafka txn resolve {name}` commits or "
+        "aborts all of it",
+        Kind.OTHER: "it is not one of eoskafka's (with this --transactional-id-prefix); its "
+        "owner must abort it",
     }[found.kind]
 
 
@@ -318,8 +318,8 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
         numbers = range(0, partitions, 2)
         if not numbers:
             raise TransactionError(
-                f"the topic {topic} cannot be read, so whether '{writer.id}' is decided is not "
-                "known. Nothing was ended; is it the query's decisionTopic?"
+                f"the topic {topic} cannot be read, so it is not known whether '{writer.id}' "
+                "is decided. Nothing was aborted. Is this the query's decisionTopic?"
             )
         where = [TopicPartition(topic, number) for number in numbers]
         consumer.assign(where)
@@ -331,16 +331,17 @@ def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
         while any(consumer.position(partition) < ends[partition] for partition in where):
             if time.monotonic() > deadline:
                 raise TransactionError(
-                    f"a transaction is open over decisions in {topic}, so whether '{writer.id}' is "
-                    "decided is not known yet. Nothing was ended; repeat this in a minute"
+                    f"a transaction is open over decisions in {topic}, so it is not yet known "
+                    f"whether '{writer.id}' is decided. Nothing was aborted; repeat this "
+                    "in a minute"
                 )
             for record in consumer:
                 entries[record.partition].take(record.key, record.value)
     runs = {number: each.run() for number, each in entries.items()}
     if not any(runs.values()):
         raise TransactionError(
-            f"'{writer.id}' is not ended: the topic {topic} has no entry of its query, so whether "
-            "it is decided is not known. Name the query's decisionTopic with --decision-topic"
+            f"'{writer.id}' was not aborted: the topic {topic} has no entry of its query, so it is "
+            "not known whether it is decided. Name the query's decisionTopic with --decision-topic"
         )
     name = (writer.id, writer.producer_id, writer.producer_epoch)
     for number, run in runs.items():

@@ -22,10 +22,15 @@ from eoskafka.groups import Connection, committed, members, offset_json, open_tr
 # Api key, lowest version, Kafka release that has it, what is missing before: as
 # `io.eoskafka.wire.BrokerVersions` has it.
 _NEEDS = (
-    (28, 3, "2.5", "cannot tell the offsets of a former driver from those of the present one"),
+    (
+        28,
+        3,
+        "2.5",
+        "cannot distinguish the offsets of a former driver from those of the current one",
+    ),
     (9, 7, "2.5", "does not wait for offsets in open transactions"),
-    (66, 0, "3.0", "does not list the transactions to be ended"),
-    (65, 0, "3.0", "does not tell whose a transaction is"),
+    (66, 0, "3.0", "cannot list open transactions"),
+    (65, 0, "3.0", "cannot say which query a transaction belongs to"),
 )
 
 
@@ -187,8 +192,8 @@ def _verdict(kinds: Mapping[str, int], exclusive: set[str], members: Sequence[st
 
 
 def _steps(found: Report, group: str) -> tuple[str, ...]:
-    stop = "Stop what commits to the group now" + (
-        f": {'; '.join(found.members)}." if found.members else " (no member is in it)."
+    stop = "Stop everything that commits to the group now" + (
+        f": {'; '.join(found.members)}." if found.members else " (it has no member)."
     )
     if found.open_transactions:
         stop += f" Wait until these transactions have ended: {', '.join(found.open_transactions)}."
@@ -202,7 +207,7 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
         return (
             f"A new query can begin with kafka.group.id={group}, at its startingOffsets.",
             "If a job has run with this group, its offsets have expired or were deleted, and "
-            "nothing here tells how far it got: compare its output with its input first.",
+            "nothing here says how far it came: compare its output with its input first.",
         )
     if found.verdict is Verdict.IN_USE:
         return (stop, "Run this check again: what it has read may still be committed.")
@@ -210,25 +215,27 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
         if found.ownership == "shared":
             return (
                 "Start the new version beside the running one, with a checkpoint of its own, "
-                "ownership=shared and handover=true; the running one ends by itself.",
+                "ownership=shared and handover=true; the running one stops by itself.",
                 f"Or without a handover: {stop} Start it with the new version, on the same "
-                "checkpoint: it goes on from there.",
+                "checkpoint: it continues from there.",
             )
-        return (stop, "Start it with the new version, on the same checkpoint: it goes on there.")
+        return (stop, "Start it with the new version, on the same checkpoint: it continues.")
     if found.verdict is Verdict.NEWER:
-        return ("Use the newer version of eoskafka that committed the offsets; no way leads back.",)
+        return (
+            "Use the newer version of eoskafka that committed the offsets; there is no way back.",
+        )
     begin = (
         "Start the query with a new kafka.group.id, a new checkpoint and "
-        f"startingOffsets={found.starting_offsets} (its partitions must be just the query's): "
-        "then it goes on where the offsets are."
+        f"startingOffsets={found.starting_offsets} (these must be exactly the query's "
+        "partitions). It then continues at these offsets."
     )
     if found.verdict is Verdict.MIXED:
         return (
             "Name the topics of the job in --topics: the group has offsets of several queries. "
-            "Each goes on by itself on its own checkpoint, as long as their topics differ.",
+            "Each continues by itself on its own checkpoint, as long as their topics differ.",
             f"If they share topics: {stop} {begin}",
         )
     return (
-        f"{stop} Then run this check again: offsets that still move are no place to start.",
+        f"{stop} Then run this check again: offsets that still change are not a place to start.",
         begin,
     )

@@ -252,17 +252,17 @@ def test_offsets_that_may_still_come_are_waited_for(job: Job) -> None:
 @pytest.mark.parametrize(
     ("to", "why"),
     [
-        ("yesterday", "no place to go to"),
+        ("yesterday", "is not a position"),
         ("2026-11-21T09:30:00", "has no time zone"),
-        ('{"t":', "are no offsets"),
+        ('{"t":', "is not JSON with offsets"),
         ("{}", "no partition is named"),
         ('{"t":{}}', "no partition of t is named"),
-        ("1763716800", "are these seconds, or a date?"),
-        ("20261121", "are these seconds, or a date?"),
+        ("1763716800", "If it is in seconds, or a date"),
+        ("20261121", "If it is in seconds, or a date"),
         ("2026-11-21", "write 2026-11-21T00:00:00Z"),
-        ("9" * 20, "no time of these years"),
-        ("²", "no place to go to"),
-        ('{"t":{"0":"x"}}', "is no offset"),
+        ("9" * 20, "is not a plausible time"),
+        ("²", "is not a position"),
+        ('{"t":{"0":"x"}}', "is not an offset"),
         ('{"no-such-topic":{"0":1}}', "has no offsets of no-such-topic"),
     ],
 )
@@ -298,7 +298,7 @@ def test_offsets_beyond_the_log_are_refused(job: Job) -> None:
 def test_a_query_in_epoch_scope_is_not_moved(streams: Streams) -> None:
     job = Job(streams, records=10)
     job.run(transactionScope="epoch")
-    assert "its checkpoint" in job.refused("earliest")
+    assert "checkpoint says where it continues" in job.refused("earliest")
 
 
 def test_offsets_of_others_are_not_moved(job: Job) -> None:

@@ -34,13 +34,15 @@ public final class BrokerVersions {
               ApiKeys.TXN_OFFSET_COMMIT,
               3,
               "2.5",
-              "cannot tell the offsets of a former driver from those of the present one"),
+              "cannot distinguish the offsets of a former driver from those of the current one"),
           new Need(
               ApiKeys.OFFSET_FETCH, 7, "2.5", "does not wait for offsets in open transactions"),
+          new Need(ApiKeys.LIST_TRANSACTIONS, 0, "3.0", "cannot list open transactions"),
           new Need(
-              ApiKeys.LIST_TRANSACTIONS, 0, "3.0", "does not list the transactions to be ended"),
-          new Need(
-              ApiKeys.DESCRIBE_TRANSACTIONS, 0, "3.0", "does not tell whose a transaction is"));
+              ApiKeys.DESCRIBE_TRANSACTIONS,
+              0,
+              "3.0",
+              "cannot say which query a transaction belongs to"));
 
   private BrokerVersions() {}
 
