@@ -817,8 +817,11 @@ final class GroupProgress {
     if (logged == null || committed >= logged || decidedStart(partition) != null) {
       return;
     }
-    Long decided = epochs == null ? null : epochs.lastEnd(identity.producers(), partition);
-    if (decided == null ? options.failOnDataLoss() : decided != committed) {
+    long done = RunningQuery.ofThisThread().lastDone().orElse(-1);
+    Long decided = epochs == null ? null : epochs.decidedEnd(done, identity.producers(), partition);
+    boolean isKnown = decided != null && decided == committed;
+    boolean isAccepted = decided == null && !options.failOnDataLoss() && isDecided(done);
+    if (!isKnown && !isAccepted) {
       throw EosKafkaException.of(
           "EOSKAFKA_GROUP_BEHIND_LOG",
           Map.of(
@@ -837,6 +840,11 @@ final class GroupProgress {
     }
     return !rule.sparkHasBatches()
         && Stamp.parse(committed.metadata()).orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY;
+  }
+
+  /** Whether the last epoch that was decided is this batch. */
+  private boolean isDecided(long batch) {
+    return epochs != null && epochs.lastDecided() == batch;
   }
 
   private Long decidedStart(TopicPartition partition) {
