@@ -47,6 +47,8 @@ TIMEOUT_S = 3_600
 # The newest release of each line, and those that managed platforms have.
 LINES = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
 PLATFORMS = ("4.0.1", "4.1.1")
+# By line: the delta-spark whose jar is in Maven Central.
+DELTA = {line: "delta-spark==4.4.0" for line in ("4.0", "4.1", "4.2")}
 # CI runs the tests on the main version anyway.
 SHORT = (LINES[0], LINES[-1])
 
@@ -136,6 +138,8 @@ def python_of(version: str, console: Console) -> Path:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     packages = ["-e", f"{ROOT}[test]", f"pyspark=={version}"]
+    if package := DELTA.get(line_of(version)):
+        packages += ["deltalake>=1.6,<2", package]
     subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
     stamp.write_text(wanted, encoding="utf-8")
     return python
