@@ -48,7 +48,7 @@ TIMEOUT_S = 3_600
 LINES = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
 PLATFORMS = ("4.0.1", "4.1.1")
 # By line: the delta-spark whose jar is in Maven Central.
-DELTA = {line: "delta-spark==4.4.0" for line in ("4.0", "4.1", "4.2")}
+DELTA = dict.fromkeys(("4.0", "4.1", "4.2"), "delta-spark==4.4.0")
 # CI runs the tests on the main version anyway.
 SHORT = (LINES[0], LINES[-1])
 
@@ -159,7 +159,7 @@ class Cell:
 
     def sources(self) -> str:
         """A digest of the connector and of this cell's tests."""
-        digest = hashlib.sha256(sources_digest().encode())
+        digest = hashlib.sha256(sources_digest(ROOT).encode())
         for name in self.feature.files:
             digest.update((TESTS / f"{name}.py").read_bytes())
         return digest.hexdigest()[:DIGEST_CHARS]
