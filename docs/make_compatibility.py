@@ -38,7 +38,11 @@ def table() -> str:
         for each in supported()["spark"]
     ]
     return "\n".join(
-        ["| Spark | Scala | Java | Python | Kafka brokers | |", "|---|---|---|---|---|---|", *rows]
+        [
+            "| Spark | Scala | Java | Python | Kafka brokers | What was tested |",
+            "|---|---|---|---|---|---|",
+            *rows,
+        ]
     )
 
 
@@ -50,6 +54,8 @@ def text() -> str:
     features = list(dict.fromkeys(name for version in versions for name in results[version]))
     missing = found.get("not_available", {})
     lines = [_HEAD, "## Supported versions", "", table(), "", "## Results", ""]
+    if not versions:
+        lines.append("There are no results of `make matrix` yet.")
     if versions:
         lines += [
             "| | " + " | ".join(f"Spark {version}" for version in versions) + " |",
