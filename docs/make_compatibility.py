@@ -17,8 +17,7 @@ Spark version and writes their results into that file.
 
 A cell says how many tests have passed on that version. Most of them kill executors or drivers while
 transactions are open; each one counts the output with a reader that shares no code with the connector, and
-fails on a lost or a duplicated record. Tests that rows are counted in without a process of their own are not
-among the records.
+fails on a lost or a duplicated record.
 """
 
 
