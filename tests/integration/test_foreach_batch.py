@@ -316,9 +316,9 @@ def test_a_batch_that_has_lost_output_is_named_and_can_be_accepted(
     application: Application, flow: Flow
 ) -> None:
     flow.produce(2 * BATCH)
-    how = {"form": "catches_once", "maxOffsetsPerTrigger": BATCH}
+    how = {"form": "foreach_batch", "maxOffsetsPerTrigger": BATCH}
     application.faults.arm("half-rolled-forward", "fail")
-    flow.start(application, **how).wait_end()
+    flow.start(application, **{**how, "form": "catches_once"}).wait_end()
     (left,) = flow.open_transactions()
     # As a timeout does.
     producer = KafkaProducer(bootstrap_servers=flow.servers, transactional_id=left)
