@@ -706,7 +706,7 @@ def test_invariant_8_a_driver_that_lost_its_group_stops_and_names_the_owner(job:
     error = str(first.exception())
     assert "[EOSKAFKA_FENCED_BY_" in error
     assert job.group in error
-    assert "another driver took over" in error.lower()
+    assert "another driver has taken over" in error.lower()
     (owner,) = job.streams.members(job.group)
     assert owner in error
     job.send(4, 5)
