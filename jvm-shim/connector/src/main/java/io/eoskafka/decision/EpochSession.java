@@ -511,10 +511,9 @@ public final class EpochSession {
         .map(decision -> decision.sources().get(identityId));
   }
 
-  /** Where a decided epoch has ended a partition, or null unless it is the last and has read it. */
-  public Long decidedEnd(long epoch, String identityId, TopicPartition partition) {
+  /** Where the last epoch that was decided has ended a partition, or null if it did not read it. */
+  public Long lastEnd(String identityId, TopicPartition partition) {
     return log.last()
-        .filter(decision -> decision.epoch() == epoch)
         .map(decision -> decision.sources().get(identityId))
         .map(input -> input.ends().get(partition))
         .orElse(null);

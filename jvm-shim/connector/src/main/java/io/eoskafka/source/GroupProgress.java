@@ -817,19 +817,20 @@ final class GroupProgress {
     if (logged == null || committed >= logged || decidedStart(partition) != null) {
       return;
     }
-    long done = RunningQuery.ofThisThread().lastDone().orElse(-1);
-    Long decided = epochs == null ? null : epochs.decidedEnd(done, identity.producers(), partition);
-    boolean isKnown = decided != null && decided == committed;
-    boolean isAccepted = decided == null && !options.failOnDataLoss() && isDecided(done);
-    if (!isKnown && !isAccepted) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_GROUP_BEHIND_LOG",
-          Map.of(
-              "group", identity.group(),
-              "partition", partition,
-              "offset", committed,
-              "logged", logged));
+    if (epochs != null
+        && epochs.lastDecided() == RunningQuery.ofThisThread().lastDone().orElse(-1)) {
+      Long end = epochs.lastEnd(identity.producers(), partition);
+      if (end == null ? !options.failOnDataLoss() : end == committed) {
+        return;
+      }
     }
+    throw EosKafkaException.of(
+        "EOSKAFKA_GROUP_BEHIND_LOG",
+        Map.of(
+            "group", identity.group(),
+            "partition", partition,
+            "offset", committed,
+            "logged", logged));
   }
 
   /** Whether {@code startingOffsets} may be asked for; looking them up may fail. */
@@ -840,11 +841,6 @@ final class GroupProgress {
     }
     return !rule.sparkHasBatches()
         && Stamp.parse(committed.metadata()).orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY;
-  }
-
-  /** Whether the last epoch that was decided is this batch. */
-  private boolean isDecided(long batch) {
-    return epochs != null && epochs.lastDecided() == batch;
   }
 
   private Long decidedStart(TopicPartition partition) {
