@@ -47,6 +47,16 @@ PlotFile = Annotated[
     typer.Option("--plot", help="Plot the result into this file, .png or .svg.", dir_okay=False),
 ]
 
+Rate = Annotated[int, typer.Option(help="The number of records per second.", min=1)]
+
+WarmUp = Annotated[int, typer.Option(help="The seconds before, which are not timed.", min=0)]
+
+RecordBytes = Annotated[int, typer.Option(help="The size of each value in bytes.", min=16)]
+
+Partitions = Annotated[
+    int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
+]
+
 # Wide enough for the table, whatever the terminal.
 _FILE_WIDTH = 100
 
@@ -69,9 +79,7 @@ def throughput(
     record_bytes: Annotated[
         int, typer.Option(help="The size of each value in bytes.", min=8)
     ] = 100,
-    partitions: Annotated[
-        int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
-    ] = 8,
+    partitions: Partitions = 8,
     rounds: Annotated[int, typer.Option(help="The number of timed runs of each peer.", min=1)] = 5,
     warm_ups: Annotated[
         int, typer.Option(help="The number of untimed runs before, while Java compiles.", min=1)
@@ -153,19 +161,13 @@ def _available(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
 
 @app.command(epilog="Example: eoskafka bench latency --rate 2000 --seconds 60")
 def latency(
-    rate: Annotated[int, typer.Option(help="The number of records per second.", min=1)] = 2_000,
+    rate: Rate = 2_000,
     seconds: Annotated[
         int, typer.Option(help="The length of each timed run in seconds.", min=1)
     ] = 30,
-    warm_up: Annotated[
-        int, typer.Option(help="The seconds before, which are not timed.", min=0)
-    ] = 15,
-    record_bytes: Annotated[
-        int, typer.Option(help="The size of each value in bytes.", min=16)
-    ] = 100,
-    partitions: Annotated[
-        int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
-    ] = 8,
+    warm_up: WarmUp = 15,
+    record_bytes: RecordBytes = 100,
+    partitions: Partitions = 8,
     rounds: Annotated[int, typer.Option(help="The number of timed runs of each peer.", min=1)] = 3,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
@@ -205,19 +207,13 @@ def interval(
     intervals_ms: Annotated[
         str, typer.Option(help="Values of commitIntervalMs, with commas between them.")
     ] = "10,25,50,100,250",
-    rate: Annotated[int, typer.Option(help="The number of records per second.", min=1)] = 2_000,
+    rate: Rate = 2_000,
     seconds: Annotated[
         int, typer.Option(help="The length of each timed run at that rate, in seconds.", min=1)
     ] = 30,
-    warm_up: Annotated[
-        int, typer.Option(help="The seconds before, which are not timed.", min=0)
-    ] = 10,
-    record_bytes: Annotated[
-        int, typer.Option(help="The size of each value in bytes.", min=16)
-    ] = 100,
-    partitions: Annotated[
-        int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
-    ] = 8,
+    warm_up: WarmUp = 10,
+    record_bytes: RecordBytes = 100,
+    partitions: Partitions = 8,
     backlog: Annotated[
         int, typer.Option(help="The number of records that exist when a query starts.", min=1)
     ] = 10_000_000,
