@@ -14,10 +14,9 @@ from eoskafka import _jar, _spec, sparks
 from eoskafka.bench.errors import BenchError
 
 DEFAULTS, OURS = "defaults", "eoskafka's settings"
-_MODULES = ("bench-peers", "bench-programs")
 # By the line of Spark that runs, the release of its built-in connector: the newest one that Maven
 # Central has.
-_BUILT_IN_RELEASES = {(4, 0): "4.0.2", (4, 1): "4.1.2", (4, 2): "4.2.0"}
+BUILT_IN_RELEASES = {(4, 0): "4.0.2", (4, 1): "4.1.2", (4, 2): "4.2.0"}
 
 
 @dataclass(frozen=True)
@@ -105,15 +104,15 @@ def peer_jars() -> list[Path]:
     """
     release = _built_in_release()
     folder = f"peers-{release}"
-    root = _built(f"-Dspark.version={release}", f"-Dpeers.folder={folder}")
-    return sorted((root / "bench-peers" / "target" / folder).glob("*.jar"))
+    target = _built("bench-peers", f"-Dspark.version={release}", f"-Dpeers.folder={folder}")
+    return sorted((target / folder).glob("*.jar"))
 
 
 def _built_in_release() -> str:
     import pyspark
 
     try:
-        return _BUILT_IN_RELEASES[sparks.line(pyspark.__version__)]
+        return BUILT_IN_RELEASES[sparks.line(pyspark.__version__)]
     except KeyError:
         raise BenchError(
             f"Maven Central has no built-in connector for Spark {pyspark.__version__}"
@@ -122,12 +121,12 @@ def _built_in_release() -> str:
 
 def program_jars() -> list[Path]:
     """The class path of `PeerProgram`. Built, and raises, as `peer_jars`."""
-    return sorted((_built() / "bench-programs" / "target" / "programs").glob("*.jar"))
+    return sorted((_built("bench-programs") / "programs").glob("*.jar"))
 
 
 @cache
-def _built(*settings: str) -> Path:
-    """The folder of the modules, which are built."""
+def _built(module: str, *settings: str) -> Path:
+    """The folder that Maven has built a module into."""
     root = _jar.checkout()
     if (reason := missing()) is not None or root is None:
         raise BenchError(
@@ -137,7 +136,7 @@ def _built(*settings: str) -> Path:
     # Each time: Maven compiles only what has changed, and a stale peer would spoil the figures.
     command = [
         *(shutil.which("mvn") or "mvn", "-q", "-B", "-f", str(root / "jvm-shim" / "pom.xml")),
-        *("-pl", ",".join(_MODULES), "package", "-DskipTests", "-Dstyle.color=never"),
+        *("-pl", module, "package", "-DskipTests", "-Dstyle.color=never"),
         *settings,
     ]
     done = subprocess.run(command, stdout=sys.stderr, check=False)
@@ -145,4 +144,4 @@ def _built(*settings: str) -> Path:
         raise BenchError(
             f"Maven could not build the peers (exit code {done.returncode}, see above)"
         )
-    return root / "jvm-shim"
+    return root / "jvm-shim" / module / "target"

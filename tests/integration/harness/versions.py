@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pyspark
 import pytest
+from eoskafka.bench.peers import BUILT_IN_RELEASES
 from eoskafka.sparks import line
 
 SPARK = line(pyspark.__version__)
 
 # Maven Central has no built-in connector for Spark 4.3.
-HAS_BUILT_IN = SPARK <= (4, 2)
+HAS_BUILT_IN = SPARK in BUILT_IN_RELEASES
 # Spark 4.0 has no real-time mode.
 HAS_REAL_TIME = SPARK >= (4, 1)
 # From Spark 4.1 on a union of branches with like partitions reads these in one task. Before, each
