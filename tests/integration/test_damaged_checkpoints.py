@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from eoskafka.audit import read_committed
+from harness import forget, last_batches
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
@@ -92,7 +93,7 @@ class Queries:
 
     def last_batch(self) -> int:
         """The number of the last batch that Spark has planned."""
-        return max(int(file.name) for file in (self.checkpoint / "offsets").glob("[0-9]*"))
+        return int(last_batches(self.checkpoint / "offsets")[-1].name)
 
     def require_exactly_once(self) -> None:
         """Compare the output with what was sent."""
@@ -121,9 +122,8 @@ def remove(file: Path) -> None:
     """Delete a file and what Hadoop keeps beside it."""
     if file.is_dir():
         shutil.rmtree(file)
-        return
-    file.unlink(missing_ok=True)
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    elif file.exists():
+        forget([file])
 
 
 def inflict(damage: Damage, queries: Queries, older: Path) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from eoskafka import offsets
 from eoskafka.bench.peers import peer_jars
-from harness import Application, Flow, Point, StartApplication, until
+from harness import Application, Flow, Point, StartApplication, forget, until
 from harness.versions import HAS_BUILT_IN, needs_built_in
 from pyspark.sql import DataFrame
 from streams import QUERY_S, Streams, kv
@@ -163,7 +162,7 @@ def test_an_open_batch_that_was_run_and_is_not_logged_is_taken_over(streams: Str
     streams.form = "eoskafka"
     streams.run(job.writer().trigger(once=True))
     # As if the driver had died between its own mark and Spark's log.
-    remove(job.checkpoint / "commits" / "1")
+    forget([job.checkpoint / "commits" / "1"])
     found = offsets.adopt(streams.servers, str(job.checkpoint), dry_run=True)
     assert found.situation is offsets.Situation.READY
     job.send(*range(20, 30))
@@ -171,9 +170,3 @@ def test_an_open_batch_that_was_run_and_is_not_logged_is_taken_over(streams: Str
     until(lambda: not query.isActive, "its end", QUERY_S)
     assert query.exception() is None
     assert job.written() == [*range(30)]
-
-
-def remove(file: Path) -> None:
-    """A file and what Hadoop has kept beside it."""
-    file.unlink()
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
