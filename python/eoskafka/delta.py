@@ -48,6 +48,11 @@ def package() -> str:
     return f"io.delta:delta-spark_{sparks.text(spark)}_2.13:{delta}"
 
 
+def newest_for(spark: tuple[int, int]) -> str | None:
+    """The newest delta-spark that has a jar for a Spark version, or None."""
+    return max((delta for delta, fits in _ARTIFACTS.items() if spark in fits), default=None)
+
+
 def has_jar(setting: str, listed: str) -> bool:
     """Whether a list of `spark.jars` or `spark.jars.packages` has Delta already."""
     entries = [entry.strip() for entry in listed.split(",")]

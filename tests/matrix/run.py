@@ -32,23 +32,21 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from eoskafka import delta, sparks
 from eoskafka._jar import ensure_built, sources_digest
 from harness import tally
+from mutations.run import DIGEST_CHARS, ROOT, git
 from rich.console import Console
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build" / "matrix"
 RESULTS = ROOT / "docs" / "compatibility.json"
 TESTS = ROOT / "tests" / "integration"
-DIGEST_CHARS = 12
 # Of one cell.
 TIMEOUT_S = 3_600
 
 # The newest release of each line, and those that managed platforms have.
 LINES = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
 PLATFORMS = ("4.0.1", "4.1.1")
-# By line: the delta-spark whose jar is in Maven Central.
-DELTA = dict.fromkeys(("4.0", "4.1", "4.2"), "delta-spark==4.4.0")
 # CI runs the tests on the main version anyway.
 SHORT = (LINES[0], LINES[-1])
 
@@ -121,11 +119,6 @@ FEATURES = (
 )
 
 
-def line_of(version: str) -> str:
-    """Major and minor version."""
-    return ".".join(version.split(".")[:2])
-
-
 def python_of(version: str, console: Console) -> Path:
     """The interpreter of an environment with this Spark, made if it is not there."""
     folder = FOLDER / version
@@ -138,8 +131,8 @@ def python_of(version: str, console: Console) -> Path:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     packages = ["-e", f"{ROOT}[test]", f"pyspark=={version}"]
-    if package := DELTA.get(line_of(version)):
-        packages += ["deltalake>=1.6,<2", package]
+    if newest := delta.newest_for(sparks.line(version)):
+        packages += ["deltalake>=1.6,<2", f"delta-spark=={newest}"]
     subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
     stamp.write_text(wanted, encoding="utf-8")
     return python
@@ -153,9 +146,14 @@ class Cell:
     feature: Feature
 
     @property
+    def line(self) -> str:
+        """Major and minor version."""
+        return sparks.text(sparks.line(self.version))
+
+    @property
     def reason(self) -> str | None:
         """Why there is nothing to run."""
-        return dict(self.feature.not_on).get(line_of(self.version))
+        return dict(self.feature.not_on).get(self.line)
 
     def sources(self) -> str:
         """A digest of the connector and of this cell's tests."""
@@ -227,21 +225,9 @@ def outcomes(cases: Any) -> dict[str, Any]:
 
 def commit() -> str:
     """This checkout's, with a note if files have changed since."""
-    head = subprocess.run(
-        ["git", "rev-parse", "--short=12", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "--", "jvm-shim", "python", "tests"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    return f"{head} and changes" if changed else head
+    head = git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip()
+    is_changed = git("status", "--porcelain", "--", "jvm-shim", "python", "tests")
+    return f"{head} and changes" if is_changed else head
 
 
 def java_version() -> str:
@@ -293,7 +279,12 @@ def main() -> int:
         former = known.get(cell.version, {}).get(cell.feature.name, {})
         if cell.reason:
             if not given.short:
-                save("not_available", cell.feature.name, line_of(cell.version), cell.reason)
+                save(
+                    "not_available",
+                    cell.feature.name,
+                    cell.line,
+                    cell.reason,
+                )
             continue
         if given.short and not cell.feature.short:
             continue
