@@ -1,7 +1,7 @@
 """What a query's checkpoint says of one of its sources, read without Spark.
 
 Spark's own files are `offsets/<batch>` (a batch's ends, written before it runs, in real-time mode
-after it) and `commits/<batch>` (written after it); the connector's are in `sources/<index>` (see
+after it) and `commits/<batch>` (written after it); the connector's are in `sources/<source>` (see
 `io.eoskafka.source.CheckpointFiles`) and, once a query was in epoch scope, `eoskafka-sink.json`.
 """
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _IDENTITY = "eoskafka-identity.json"
 _TAKEN_OVER = "eoskafka-taken-over"
+# A number, or a name as Spark takes it.
+_SOURCE = re.compile("[A-Za-z0-9_]+")
 _BATCH = re.compile("[0-9]{1,18}")
 _PARTITION = re.compile("0|[1-9][0-9]{0,9}")
 
@@ -34,7 +36,7 @@ class Identity:
     Attributes:
         group: the query's `kafka.group.id`.
         instance_id: its driver's `group.instance.id`.
-        checkpoint_id: made from the first checkpoint's path and the source's index.
+        checkpoint_id: made from the first checkpoint's path and the source.
         shared: whether the group has several drivers (`ownership=shared`).
     """
 
@@ -82,19 +84,25 @@ class Checkpoint:
     Args:
         location: a folder, or a URI of a file system that pyarrow knows (`s3://`, `gs://`,
             `abfss://`, `hdfs://`).
-        source: the source's index in the query, from 0.
+        source: the source's index in the query, from 0, or the name that the query gave it. None
+            stands for the only source, or for the first one.
 
     Raises:
-        ConfigurationError: pyarrow is not installed, or does not know the file system.
+        ConfigurationError: pyarrow is not installed, or does not know the file system; or no
+            source has such a name.
     """
 
-    def __init__(self, location: str, source: int = 0) -> None:
+    def __init__(self, location: str, source: int | str | None = None) -> None:
         self.location = location
-        self.source = source
         self._files: FileSystem | None = None
         self._root = location
         if "://" in location or location.startswith("file:"):
             self._files, self._root = _file_system(location)
+        self.source = self._only_source() if source is None else f"{source}"
+        if not _SOURCE.fullmatch(self.source):
+            raise ConfigurationError(
+                f"{self.source!r} is no source of a query: give its number, from 0, or its name"
+            )
 
     @property
     def exists(self) -> bool:
@@ -184,7 +192,7 @@ class Checkpoint:
         is_ours = until < 0 or self._line(until).endswith(" ")
         # Or the open batch, which eoskafka has run without living to see it logged.
         is_ahead = not is_ours and taken_over not in {str(until), str(last)}
-        sources = len([line for line in self._lines(last)[2:] if line])
+        sources = len(self._sources(last))
         return Batch(last, before, self._offsets(last), is_done, is_ahead, until, sources)
 
     def write_taken_over(self, batch: int) -> None:
@@ -196,19 +204,34 @@ class Checkpoint:
             "and repeat this",
         )
 
-    def _lines(self, batch: int) -> list[str]:
-        """A version, the batch's settings, then a line for each source."""
-        return (self._read(f"offsets/{batch}") or "").split("\n")
+    def _only_source(self) -> str:
+        names = [name for name in self._names("sources") if _SOURCE.fullmatch(name)]
+        return names[0] if len(names) == 1 else "0"
+
+    def _sources(self, batch: int) -> dict[str, str]:
+        """What the batch's file says of each source.
+
+        The file has a version, the batch's settings and a line for each source: with version 1 in
+        their order, with version 2 each with its index or name before it.
+        """
+        name = f"offsets/{batch}"
+        version, *lines = (self._read(name) or "").split("\n")
+        lines = [line for line in lines[1:] if line]
+        if version == "v1":
+            return {f"{index}": line for index, line in enumerate(lines)}
+        if version == "v2":
+            parts = (line.partition(":") for line in lines)
+            return {source: offsets for source, _, offsets in parts}
+        raise self._unreadable(name, ValueError(f"its version is {version!r}"))
 
     def _line(self, batch: int) -> str:
         """This source's."""
-        lines = self._lines(batch)
+        found = self._sources(batch)
         try:
-            if lines[0] != "v1":
-                raise ValueError(f"its version is {lines[0]!r}")
-            return lines[2 + self.source]
-        except (ValueError, IndexError) as error:
-            raise self._unreadable(f"offsets/{batch}", error) from error
+            return found[self.source]
+        except KeyError:
+            why = ValueError(f"it has the sources {', '.join(sorted(found)) or 'of no query'}")
+            raise self._unreadable(f"offsets/{batch}", why) from None
 
     def _batches(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._names(folder) if _BATCH.fullmatch(name))
@@ -236,7 +259,8 @@ class Checkpoint:
     def _unreadable(self, name: str, why: Exception) -> CheckpointError:
         return CheckpointError(
             f"{self.location}/{name} cannot be read: {why}. It is not a file of a Kafka source of "
-            f"Spark 4, or source {self.source} is another one: --source is its place in the query"
+            f"Spark 4, or source {self.source} is another one: --source takes its number in the "
+            "query, or its name"
         )
 
     # ---- files

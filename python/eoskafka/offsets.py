@@ -595,7 +595,7 @@ def adopt(
     checkpoint: str,
     group: str = "",
     topics: Collection[str] = (),
-    source: int = 0,
+    source: int | str | None = None,
     take_over: bool = False,
     at: str = "",
     client: Mapping[str, Any] | None = None,
@@ -613,7 +613,8 @@ def adopt(
             not exist yet.
         group: the query's `kafka.group.id`; empty where the checkpoint knows it.
         topics: the query's; none for all that the group has an offset of.
-        source: which source of the query, from 0.
+        source: which source of the query: its index, from 0, or its name. None stands for the only
+            one, or for the first.
         take_over: also offsets of another query in task scope, whose checkpoint is lost. That query
             is refused from then on.
         at: where to go on, as in `startingOffsets`: for partitions whose offsets are gone from the

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from eoskafka import offsets
 from eoskafka.cli import app
 from eoskafka.cluster import LocalCluster
+from eoskafka.errors import CheckpointError
 from harness import until
+from harness.versions import needs_named_sources
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
@@ -205,6 +208,46 @@ def test_a_checkpoint_says_topics_group_and_start(streams: Streams, tmp_path: Pa
     assert (code, verdict["faults"]["lost"]) == (1, 10)
     code, _, said = run(there, "--by", "value", "--checkpoint", str(tmp_path / "none"))
     assert (code, "is no checkpoint of a query" in said) == (2, True)
+
+
+@needs_named_sources
+@pytest.mark.parametrize("name", ["", "orders"])
+def test_a_log_of_the_second_format_is_read(streams: Streams, name: str) -> None:
+    topic, output, checkpoint = streams.topic(records=10), streams.topic(), streams.checkpoint()
+
+    def copied() -> None:
+        reader = streams.spark.readStream.format("eoskafka")
+        if name:
+            reader = reader.name(name)
+        options = {
+            "kafka.bootstrap.servers": streams.servers,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+        }
+        rows = kv(reader.options(**options).load())
+        streams.run(streams.sink(rows, output, checkpoint, {"transactionScope": "epoch"}))
+
+    settings = {
+        "spark.sql.streaming.offsetLog.formatVersion": "2",
+        "spark.sql.streaming.queryEvolution.enableSourceEvolution": str(bool(name)).lower(),
+    }
+    for key, value in settings.items():
+        streams.spark.conf.set(key, value)
+    try:
+        copied()
+        streams.send(topic, *range(10, 30))
+        copied()
+    finally:
+        for key in settings:
+            streams.spark.conf.unset(key)
+    there = Topics(streams.servers, "", output, "")
+    code, verdict, said = run(there, "--by", "value", "--checkpoint", str(checkpoint))
+    assert (code, said, verdict["inputs"]) == (0, "", 30)
+    found = offsets.adopt(streams.servers, str(checkpoint))
+    assert found == offsets.adopt(streams.servers, str(checkpoint), source=name or 0)
+    assert sum(json.loads(found.start)[topic].values()) == 30
+    with pytest.raises(CheckpointError, match=f"it has the sources {name or 0}"):
+        offsets.adopt(streams.servers, str(checkpoint), source="payments")
 
 
 @pytest.mark.parametrize("scope", ["task", "epoch"])

@@ -231,8 +231,11 @@ def adopt(
     ] = "",
     topics: Topics = "",
     source: Annotated[
-        int, typer.Option(help="The number of the query's source, from 0.", min=0)
-    ] = 0,
+        str | None,
+        typer.Option(
+            help="Of several sources: the number, from 0, or the name of the one to look at."
+        ),
+    ] = None,
     take_over: Annotated[
         bool,
         typer.Option(

@@ -16,8 +16,13 @@ HAS_REAL_TIME = SPARK >= (4, 1)
 # From Spark 4.1 on a union of branches with like partitions reads these in one task. Before, each
 # branch has tasks of its own, so such a union of two sources is in task scope.
 UNION_JOINS_PARTITIONS = SPARK >= (4, 1)
+# From Spark 4.2 on a query can give its sources names, and its log has a second format for these.
+HAS_NAMED_SOURCES = SPARK >= (4, 2)
 
 needs_built_in = pytest.mark.skipif(
     not HAS_BUILT_IN, reason="Maven Central has no built-in connector for Spark 4.3"
 )
 needs_real_time = pytest.mark.skipif(not HAS_REAL_TIME, reason="Spark 4.0 has no real-time mode")
+needs_named_sources = pytest.mark.skipif(
+    not HAS_NAMED_SOURCES, reason="before Spark 4.2 sources have no names"
+)
