@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ from corpus.outcome import (
     of_output,
     of_transactions,
 )
-from corpus.stage import Stage
+from corpus.stage import Runtime, Stage
 
 # Records of a micro-batch. There is one before the fault; the second or the third meets it.
 PER_BATCH = 40
@@ -135,7 +134,14 @@ class _Swallows(Kind):
     def reach(self, application: Application, flow: Flow, point: Point, action: Action) -> None:
         application.faults.arm(point, action)
         program = [
-            *(sys.executable, str(_SWALLOWS), flow.servers, flow.input, flow.group, flow.output),
+            *(
+                application.python,
+                str(_SWALLOWS),
+                flow.servers,
+                flow.input,
+                flow.group,
+                flow.output,
+            ),
             *(f"eoskafka-{flow.name}", str(flow.checkpoint), str(application.faults.folder)),
             str(PER_BATCH),
         ]
@@ -333,8 +339,8 @@ class Cell:
         """For options, files and reports."""
         return f"{self.kind.name}/{self.fault.name}"
 
-    def run(self, stage: Stage, former: Path, jar: Path, folder: Path) -> Outcome:
-        """Bring a query to the fault with the former jar, start it with the other one, and judge.
+    def run(self, stage: Stage, former: Runtime, new: Runtime, folder: Path) -> Outcome:
+        """Bring a query to the fault on the former runtime, start it on the other one, and judge.
 
         Args:
             folder: for its checkpoint; an empty one.
@@ -343,7 +349,7 @@ class Cell:
         since = marks(flow.sink_servers)
         with stage.to_die(former) as application:
             self.interrupt(application, flow)
-        return start(self.kind, stage, jar, flow, since)
+        return start(self.kind, stage, new, flow, since)
 
     def interrupt(self, application: Application, flow: Flow) -> None:
         """One batch, and then the fault."""
@@ -353,9 +359,9 @@ class Cell:
         self.fault.meet(self.kind, application, flow)
 
 
-def start(kind: Kind, stage: Stage, jar: Path, flow: Flow, since: Marks) -> Outcome:
+def start(kind: Kind, stage: Stage, runtime: Runtime, flow: Flow, since: Marks) -> Outcome:
     """The start that a cell is about, and what it has left."""
-    with stage.to_start(jar) as application:
+    with stage.to_start(runtime) as application:
         end = kind.run(application, flow)
     # In this order: what is left open would hide what comes after it here.
     return {

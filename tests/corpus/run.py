@@ -1,6 +1,7 @@
 """Starts queries that a former connector has left, with that connector and with the new one.
 
-`python tests/corpus/run.py [--before COMMIT | --before-jar FILE] [--new-jar FILE] [--cells GLOB]`
+`python tests/corpus/run.py [--before COMMIT | --before-jar FILE] [--new-jar FILE] [--cells GLOB]
+[--before-spark VERSION] [--spark VERSION]`
 
 Each cell is a kind of query that the former connector has brought to a fault point. It is brought
 there twice: then the former connector starts it, and the new one does. What a start has left is
@@ -45,7 +46,7 @@ from rich.table import Table
 from corpus import jars
 from corpus.cells import Cell, live
 from corpus.outcome import Outcome, in_words
-from corpus.stage import Stage
+from corpus.stage import Runtime, Stage
 from corpus.stored import Stored, stored
 
 HERE = Path(__file__).resolve().parent
@@ -102,21 +103,21 @@ def main() -> int:
     # Brokers and applications must not outlive this process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     cells = [cell for cell in every_cell() if fnmatch(cell.name, arguments.cells)]
-    former = arguments.before_jar or jars.of_commit(arguments.before, BUILD / "jars")
+    former = Runtime(former_jar(arguments), arguments.before_spark)
     work = Path(tempfile.mkdtemp(prefix="work-", dir=_made(BUILD)))
     try:
         with Stage(work / "stage") as stage:
             if arguments.store:
                 store(cells, stage, former, arguments, work)
                 return 0
-            new = arguments.new_jar or ensure_built()
+            new = Runtime(arguments.new_jar or ensure_built(), arguments.spark)
             verdicts = compare(cells, stage, {"former": former, "new": new}, arguments, work)
     except BaseException:
         print(f"logs are in {work}", file=sys.stderr)
         raise
     names = {
-        "former": jars.label(former) if arguments.before_jar else jars.full(arguments.before)[:7],
-        "new": jars.label(new),
+        "former": label(former, arguments.before),
+        "new": label(new),
     }
     show(verdicts)
     if arguments.report:
@@ -128,14 +129,35 @@ def main() -> int:
     return 1
 
 
+def former_jar(arguments: argparse.Namespace) -> Path:
+    """The connector that brings queries to their faults."""
+    if arguments.before_jar:
+        return Path(arguments.before_jar)
+    if arguments.before:
+        return jars.of_commit(arguments.before, BUILD / "jars")
+    return ensure_built()
+
+
+def label(runtime: Runtime, commit: str | None = None) -> str:
+    """A runtime's name in the report."""
+    name = jars.full(commit)[:7] if commit else jars.label(runtime.jar)
+    return f"{name}, Spark {runtime.spark}" if runtime.spark else name
+
+
 def parsed() -> argparse.Namespace:
     """The command line."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--before", metavar="COMMIT", default=BEFORE, help="default: %(default)s")
+    one.add_argument(
+        "--before",
+        metavar="COMMIT",
+        help=f"default: {BEFORE}; or this checkout where the sides differ in Spark",
+    )
     one.add_argument("--before-jar", metavar="FILE", type=_jar, help="the former connector's jar")
     parser.add_argument("--new-jar", metavar="FILE", type=_jar, help="default: of this checkout")
+    parser.add_argument("--before-spark", metavar="VERSION", default="", help="of the former side")
+    parser.add_argument("--spark", metavar="VERSION", default="", help="of the new side")
     parser.add_argument("--cells", metavar="GLOB", default="*", help="those with such a name")
     parser.add_argument("--again", action="store_true", help="do not use kept outcomes")
     parser.add_argument("--list", action="store_true", help="list the cells, run nothing")
@@ -143,6 +165,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--lock", metavar="FILE", type=Path, help="held while a cell runs")
     parser.add_argument("--report", metavar="FILE", type=Path, help="default: reports/corpus.md")
     arguments = parser.parse_args()
+    is_of_sparks = bool(arguments.before_spark or arguments.spark)
+    if not (is_of_sparks or arguments.before or arguments.before_jar):
+        arguments.before = BEFORE
     names = [cell.name for cell in every_cell()]
     if unknown := sorted(expected_changes().keys() - set(names)):
         parser.error(f"{EXPECTED.name} names cells that are not there: {', '.join(unknown)}")
@@ -152,7 +177,7 @@ def parsed() -> argparse.Namespace:
     if arguments.list:
         print("\n".join(chosen))
         raise SystemExit(0)
-    if arguments.report is None and len(chosen) == len(names):
+    if arguments.report is None and len(chosen) == len(names) and not is_of_sparks:
         arguments.report = REPORT  # of all cells, or it would be overwritten by a few
     return arguments
 
@@ -183,28 +208,31 @@ def expected_changes() -> dict[str, dict[str, object]]:
 def store(
     cells: list[Cell | Stored],
     stage: Stage,
-    former: Path,
+    former: Runtime,
     arguments: argparse.Namespace,
     work: Path,
 ) -> None:
     """Make the files of the chosen stored cells."""
-    label = jars.label(former) if arguments.before_jar else jars.full(arguments.before)[:7]
+    name = label(former, arguments.before)
     for number, cell in enumerate(cells):
         if isinstance(cell, Stored):
             with held(arguments.lock):
-                cell.store(stage, former, label, _made(work / f"{number}"))
+                runtime = Runtime(former.jar, cell.spark)
+                cell.store(stage, runtime, name, _made(work / f"{number}"))
             print(f"{cell.file.name}: {cell.file.stat().st_size:,} bytes", flush=True)
 
 
 def compare(
     cells: list[Cell | Stored],
     stage: Stage,
-    chosen: dict[str, Path],
+    chosen: dict[str, Runtime],
     arguments: argparse.Namespace,
     work: Path,
 ) -> list[Verdict]:
     """Each cell on both sides, or what is kept of it."""
-    digests = {side: jars.digest(jar) for side, jar in chosen.items()}
+    digests = {
+        side: f"{jars.digest(runtime.jar)}{runtime.spark}" for side, runtime in chosen.items()
+    }
     rules = jars.digest(*_RULES)
     changes = expected_changes()
     verdicts = []
@@ -243,10 +271,12 @@ def _read(file: Path) -> Outcome:
     return outcome
 
 
-def attempt(cell: Cell | Stored, stage: Stage, former: Path, jar: Path, folder: Path) -> Outcome:
+def attempt(
+    cell: Cell | Stored, stage: Stage, former: Runtime, runtime: Runtime, folder: Path
+) -> Outcome:
     """Run one side of a cell; `broken` says why it could not be run."""
     try:
-        outcome = cell.run(stage, former, jar, folder)
+        outcome = cell.run(stage, former, runtime, folder)
     except Exception as error:
         traceback.print_exc()
         # What it has left open would hide what later cells write to topics that cells share.

@@ -5,13 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from eoskafka.cluster import LocalCluster
 from harness import Application
+from matrix.environments import python_of
 
 _MASTER = "local[2]"
 _JAR = "EOSKAFKA_JAR"
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What an application runs on.
+
+    Attributes:
+        jar: the connector's.
+        spark: a version of Spark, or empty for the one of this environment.
+    """
+
+    jar: Path
+    spark: str = ""
 
 
 class Stage:
@@ -24,7 +39,7 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._clusters: dict[str, LocalCluster] = {}
-        self._starters: dict[Path, Application] = {}
+        self._starters: dict[Runtime, Application] = {}
         self._started = 0
 
     def __enter__(self) -> Stage:
@@ -50,21 +65,25 @@ class Stage:
         return self._clusters[name].bootstrap_servers
 
     @contextmanager
-    def to_die(self, jar: Path) -> Iterator[Application]:
-        """An application of its own with this jar, which a fault may kill."""
-        with using(jar), Application(self._place(), _MASTER) as application:
+    def to_die(self, runtime: Runtime) -> Iterator[Application]:
+        """An application of its own, which a fault may kill."""
+        with using(runtime.jar), self._new(runtime) as application:
             yield application
 
     @contextmanager
-    def to_start(self, jar: Path) -> Iterator[Application]:
-        """The application in which all starts with this jar are made; a new one if it has died."""
-        found = self._starters.get(jar)
+    def to_start(self, runtime: Runtime) -> Iterator[Application]:
+        """The application in which all starts on a runtime are made; a new one if it has died."""
+        found = self._starters.get(runtime)
         if found is None or not found.is_running():
-            with using(jar):
-                found = self._starters[jar] = Application(self._place(), _MASTER)
+            with using(runtime.jar):
+                found = self._starters[runtime] = self._new(runtime)
                 found.start()
         with found.lent([]):
             yield found
+
+    def _new(self, runtime: Runtime) -> Application:
+        python = python_of(runtime.spark) if runtime.spark else None
+        return Application(self._place(), _MASTER, python=python)
 
     def _place(self) -> Path:
         self._started += 1

@@ -19,9 +19,11 @@ from harness import Flow
 
 from corpus.cells import CLEAN, FOREACH_BATCH, SHARED, STATEFUL, TASK, Cell, killed, start
 from corpus.outcome import Outcome
-from corpus.stage import Stage
+from corpus.stage import Runtime, Stage
 
 FOLDER = Path(__file__).resolve().parent / "stored"
+
+SPARKS = ("4.0.5", "4.1.4", "4.3.0")
 
 _FOREVER = str(2**31 - 1)
 _BROKER = {
@@ -49,31 +51,37 @@ class Stored:
 
     Attributes:
         cell: it.
+        spark: the version that it ran on, or empty for Spark 4.2 and the first connector.
     """
 
     cell: Cell
+    spark: str = ""
 
     @property
     def name(self) -> str:
         """For options, files and reports."""
-        return f"stored/{self.cell.kind.name}"
+        return f"stored/{self._short}"
 
     @property
     def file(self) -> Path:
         """The checkpoint, the broker's data, and what `about.json` says."""
-        return FOLDER / f"{self.cell.kind.name}.tar.gz"
+        return FOLDER / f"{self._short}.tar.gz"
 
-    def store(self, stage: Stage, jar: Path, label: str, folder: Path) -> None:
+    @property
+    def _short(self) -> str:
+        return f"{self.cell.kind.name}{self.spark and '-on-spark-'}{self.spark}"
+
+    def store(self, stage: Stage, runtime: Runtime, label: str, folder: Path) -> None:
         """Make the file anew.
 
         Args:
-            jar: the connector that the query has.
-            label: of the jar, to be kept in the file.
+            runtime: what the query runs on.
+            label: of its jar, to be kept in the file.
             folder: for the cluster and the checkpoint; an empty one.
         """
         with LocalCluster(data_dir=folder / _KAFKA, properties=_BROKER) as cluster:
             flow = Flow(cluster.bootstrap_servers, folder / _CHECKPOINT)
-            with stage.to_die(jar) as application:
+            with stage.to_die(runtime) as application:
                 self.cell.interrupt(application, flow)
             flow.assert_nothing_is_open()
         about = {"flow": flow.name, "connector": label, "fault": self.cell.fault.name}
@@ -83,8 +91,8 @@ class Stored:
             for name in (_ABOUT, _CHECKPOINT, _KAFKA):
                 archive.add(folder / name, name, filter=_kept)
 
-    def run(self, stage: Stage, _former: Path, jar: Path, folder: Path) -> Outcome:
-        """Start the stored query with a jar, and judge.
+    def run(self, stage: Stage, _former: Runtime, new: Runtime, folder: Path) -> Outcome:
+        """Start the stored query on the new runtime, and judge.
 
         Args:
             folder: where the file is unpacked; an empty one.
@@ -95,7 +103,7 @@ class Stored:
         _move_ports(folder / _KAFKA / _CLUSTER)
         with LocalCluster(data_dir=folder / _KAFKA, properties=_BROKER) as cluster:
             flow = Flow(cluster.bootstrap_servers, folder / _CHECKPOINT, name=about["flow"])
-            return start(self.cell.kind, stage, jar, flow, {})
+            return start(self.cell.kind, stage, new, flow, {})
 
 
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -122,3 +130,7 @@ def stored() -> Iterator[Stored]:
     yield Stored(Cell(STATEFUL, before_log))
     yield Stored(Cell(FOREACH_BATCH, before_log))
     yield Stored(Cell(SHARED, CLEAN))
+    for spark in SPARKS:
+        yield Stored(Cell(TASK, CLEAN), spark)
+        yield Stored(Cell(STATEFUL, before_log), spark)
+        yield Stored(Cell(FOREACH_BATCH, before_log), spark)

@@ -32,13 +32,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from eoskafka import delta, sparks
+from eoskafka import sparks
 from eoskafka._jar import ensure_built, sources_digest
 from harness import tally
+from matrix.environments import FOLDER, python_of
 from mutations.run import DIGEST_CHARS, ROOT, git
 from rich.console import Console
 
-FOLDER = ROOT / "build" / "matrix"
 RESULTS = ROOT / "docs" / "compatibility.json"
 TESTS = ROOT / "tests" / "integration"
 # Of one cell.
@@ -117,25 +117,6 @@ FEATURES = (
         not_on=(("4.3", "no delta-spark is there for Spark 4.3"),),
     ),
 )
-
-
-def python_of(version: str, console: Console) -> Path:
-    """The interpreter of an environment with this Spark, made if it is not there."""
-    folder = FOLDER / version
-    python = folder / "bin" / "python"
-    stamp = folder / ".installed"
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
-        return python
-    console.print(f"[dim]installing Spark {version}[/]")
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    packages = ["-e", f"{ROOT}[test]", f"pyspark=={version}"]
-    if newest := delta.newest_for(sparks.line(version)):
-        packages += ["deltalake>=1.6,<2", f"delta-spark=={newest}"]
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
-    stamp.write_text(wanted, encoding="utf-8")
-    return python
 
 
 @dataclass(frozen=True)
@@ -292,7 +273,7 @@ def main() -> int:
             console.print(f"[dim]{name}: there already[/]")
             good &= not former["failed"]
             continue
-        result = cell.run(python_of(cell.version, console), given.short)
+        result = cell.run(python_of(cell.version), given.short)
         verdict = ", ".join(result["failed"]) or "all passed"
         console.print(f"{name}: {result['passed']} tests, {result['seconds']} s: {verdict}")
         good &= not result["failed"]

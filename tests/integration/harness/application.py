@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -85,15 +84,21 @@ class Application:
         master: `local[n]`, `local-cluster[n,1,1024]`, or `two-hosts`: two executors on what Spark
             takes for two hosts, as speculation needs.
         settings: further Spark settings.
+        python: the interpreter of the environment whose Spark it runs on, or None for this one's.
     """
 
     def __init__(
-        self, folder: Path, master: str, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        master: str,
+        settings: Mapping[str, str] | None = None,
+        python: Path | None = None,
     ) -> None:
         self.folder = folder
         self.faults = Faults(folder / "faults")
         self.log = folder / "application.log"
         self._master = master
+        self.python = str(python or sys.executable)
         self.executor_log = folder / "executors.log"
         logging = folder / "log4j2.properties"
         logging.write_text(_EXECUTOR_LOGGING.format(file=self.executor_log), encoding="utf-8")
@@ -111,13 +116,13 @@ class Application:
 
     def start(self) -> Application:
         """Start it and wait until it takes queries."""
-        home = _spark_home(self.folder / "spark")
+        home = _spark_home(self.folder / "spark", self.python)
         spec = self.folder / "application.json"
         content = {"master": self._master, "settings": self._settings, "work": f"{home}/work"}
         spec.write_text(json.dumps(content), encoding="utf-8")
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
-                [sys.executable, str(_JOB), str(spec)],
+                [self.python, str(_JOB), str(spec)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -289,8 +294,8 @@ class Application:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(self.folder / "spark-tmp"),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": self.python,
+            "PYSPARK_DRIVER_PYTHON": self.python,
             # A shell's settings for other jobs are not for this one.
             "PYSPARK_SUBMIT_ARGS": "pyspark-shell",
             # Python workers unpickle the transforms by their module's name.
@@ -357,13 +362,14 @@ def _is_main(process: Process) -> bool:
     return str(_JOB) in process.command or "org.apache.spark.deploy.SparkSubmit" in process.command
 
 
-def _spark_home(folder: Path) -> Path:
+def _spark_home(folder: Path, python: str) -> Path:
     """A SPARK_HOME of links to pyspark's files: executors write their logs to its folder `work`."""
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations
+    where = (
+        "import importlib.util as u; print(u.find_spec('pyspark').submodule_search_locations[0])"
+    )
+    said = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True)
     folder.mkdir(parents=True)
-    for entry in Path(spec.submodule_search_locations[0]).iterdir():
+    for entry in Path(said.stdout.strip()).iterdir():
         if entry.name != "work":
             (folder / entry.name).symlink_to(entry)
     return folder
