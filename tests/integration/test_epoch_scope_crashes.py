@@ -146,12 +146,16 @@ def test_records_of_a_decided_epoch_that_are_gone_at_the_restart_are_not_read_ag
     error = flow.start(application, **STATELESS).wait_end().error
     assert "[EOSKAFKA_DATA_LOSS]" in str(error), error
     assert len(flow.outputs()) == PER_BATCH  # what was decided is there for its readers
+    how = {"failOnDataLoss": "false", **STATELESS}
+    error = flow.start(application, **{**how, "transform": "fail_all"}).wait_end().error
+    assert "fails" in str(error), error
+    assert flow.committed() == decided
     second = start_application("local[2]")
     second.faults.arm("before-decision", "kill")  # on the next batch
-    flow.start(second, failOnDataLoss="false", **STATELESS)
+    flow.start(second, **how)
     second.faults.wait_taken("before-decision")
     second.kill()
-    flow.start(application, failOnDataLoss="false", **STATELESS).wait_done()
+    flow.start(application, **how).wait_done()
     flow.assert_nothing_is_open()
     assert sorted(f"{(r.value or b'').decode()}" for r in flow.outputs()) == wanted
     assert flow.committed() == flow.ends()

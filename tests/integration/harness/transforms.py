@@ -61,6 +61,11 @@ def drop_all(rows: DataFrame) -> DataFrame:
     return exclaim(rows).where(col("value") == "no row has this value")
 
 
+def fail_all(rows: DataFrame) -> DataFrame:
+    """As `repartitioned`, with a function that fails on every row."""
+    return repartitioned(rows).selectExpr("key", "cast(raise_error('fails') as string) as value")
+
+
 def exclaim_in_pandas(rows: DataFrame) -> DataFrame:
     """As `exclaim`, in a Python worker."""
 
@@ -118,6 +123,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         random,
         grouped,
         drop_all,
+        fail_all,
         in_table,
         exclaim_in_pandas,
         leave_early,

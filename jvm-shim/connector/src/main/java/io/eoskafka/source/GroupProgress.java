@@ -211,15 +211,6 @@ final class GroupProgress {
         throw refusedToShare(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
-      // Also where this driver has had nothing to do yet, and so no batch.
-      if (existing.isPresent() && committed.isEmpty() && knowsTopics()) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_OFFSETS_GONE",
-            Map.of(
-                "group", identity.group(),
-                "partition", topicIds.keySet().iterator().next(),
-                "start", "not known"));
-      }
     }
     member = options.isShared() ? sharedMember() : exclusiveMember();
     member.refuseForeignMembers();
@@ -287,13 +278,6 @@ final class GroupProgress {
    */
   void takeOver(long batch) {
     files.writeTakenOver(batch);
-  }
-
-  /** Whether a topic is there that the checkpoint knows, and not one that was created again. */
-  private boolean knowsTopics() {
-    Map<TopicPartition, String> kept = files.readTopicIds();
-    return topicIds.entrySet().stream()
-        .anyMatch(entry -> entry.getValue().equals(kept.get(entry.getKey())));
   }
 
   private void explainTimeouts(SinkOptions sink) {
