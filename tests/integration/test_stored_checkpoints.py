@@ -1,4 +1,4 @@
-"""What users have on disk: checkpoints of former connectors and of each Spark version, started here.
+"""Checkpoints that users have on disk, of former connectors and each Spark version, start here.
 
 Each file has a checkpoint and its broker's data (see `tests/corpus/stored.py`).
 """
