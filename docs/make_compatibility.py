@@ -49,7 +49,7 @@ def text() -> str:
     """The whole page."""
     found = supported()
     results = found.get("results", {})
-    versions = sorted(results, key=lambda version: [int(part) for part in version.split(".")])
+    versions = sorted(results, key=_order)
     features = list(dict.fromkeys(name for version in versions for name in results[version]))
     missing = found.get("not_available", {})
     lines = [_HEAD, "## Supported versions", "", table(), "", "## Results", ""]
@@ -75,6 +75,11 @@ def text() -> str:
     if versions:
         lines += ["", "## Where these results are from", "", *_origins(versions, results)]
     return "\n".join(lines) + "\n"
+
+
+def _order(row: str) -> tuple[list[int], str]:
+    version, _, java = row.partition(" ")
+    return [int(part) for part in version.split(".")], java
 
 
 def _cell(result: dict[str, Any] | None, missing: dict[str, str], version: str) -> str:

@@ -8,6 +8,9 @@ came out with a reader that shares no code with the connector. Results go into
 `docs/compatibility.json`, cell by cell; a cell that is there with the same sources of the connector
 and of its tests is not run again unless `--again` is given.
 
+The Java is the one on the path. What the newest Spark versions do on Java 25 is run where
+`/usr/lib/jvm` has it.
+
 `--short` runs a few tests of each feature on the oldest and the newest version, and writes nothing:
 CI does it.
 
@@ -47,6 +50,9 @@ TIMEOUT_S = 3_600
 # The newest release of each line, and those that managed platforms have.
 LINES = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
 PLATFORMS = ("4.0.1", "4.1.1")
+# Spark 4.0 and 4.1 do not run on it: their Hadoop asks for a call that it has no more.
+JAVA = "25"
+ON_JAVA = ("4.2.1", "4.3.0")
 # CI runs the tests on the main version anyway.
 SHORT = (LINES[0], LINES[-1])
 
@@ -60,7 +66,7 @@ class Feature:
         files: whose tests run, apart from slow ones.
         short: tests of these files that the short form runs.
         not_on: by the line of a Spark version, why it does not have the feature.
-        on_platforms: whether it also runs on the versions of managed platforms.
+        on_platforms: whether it also runs on the versions of managed platforms, and on Java 25.
     """
 
     name: str
@@ -121,10 +127,22 @@ FEATURES = (
 
 @dataclass(frozen=True)
 class Cell:
-    """A feature on a version."""
+    """A feature on a version.
+
+    Attributes:
+        version: of Spark.
+        feature: it.
+        java: the home of a Java of its own, if it is not the one on the path.
+    """
 
     version: str
     feature: Feature
+    java: Path | None = None
+
+    @property
+    def row(self) -> str:
+        """What the results have it under."""
+        return f"{self.version} on Java {JAVA}" if self.java else self.version
 
     @property
     def line(self) -> str:
@@ -166,6 +184,7 @@ class Cell:
                 "PYSPARK_PYTHON": str(python),
                 "PYSPARK_DRIVER_PYTHON": str(python),
                 tally.VARIABLE: str(counts),
+                **({"JAVA_HOME": str(self.java)} if self.java else {}),
             },
             check=False,
             timeout=TIMEOUT_S,
@@ -183,7 +202,7 @@ class Cell:
             "date": datetime.now(timezone.utc).date().isoformat(),
             "commit": commit(),
             "sources": self.sources(),
-            "java": java_version(),
+            "java": JAVA if self.java else java_version(),
             "python": platform.python_version(),
         }
 
@@ -218,14 +237,23 @@ def java_version() -> str:
     return found[1] if found else "?"
 
 
-def cells(versions: Sequence[str], features: Sequence[str]) -> list[Cell]:
+def other_java() -> Path | None:
+    """The home of the Java that only some cells run on, if it is there."""
+    homes = sorted(Path("/usr/lib/jvm").glob(f"*-{JAVA}-*"))
+    return next((home for home in homes if (home / "bin" / "java").is_file()), None)
+
+
+def cells(versions: Sequence[str], features: Sequence[str], java: Path | None) -> list[Cell]:
     """Those that were asked for."""
+    places: list[tuple[str, Path | None]] = [(version, None) for version in versions]
+    if java:
+        places += [(version, java) for version in versions if version in ON_JAVA]
     return [
-        Cell(version, feature)
-        for version in versions
+        Cell(version, feature, home)
+        for version, home in places
         for feature in FEATURES
         if (not features or feature.name in features)
-        and (version not in PLATFORMS or feature.on_platforms)
+        and (feature.on_platforms or (version not in PLATFORMS and not home))
     ]
 
 
@@ -255,9 +283,12 @@ def main() -> int:
     versions = given.version or (SHORT if given.short else LINES + PLATFORMS)
     known = load().get("results", {})
     good = True
-    for cell in cells(versions, given.feature):
-        name = f"Spark {cell.version}, {cell.feature.name}"
-        former = known.get(cell.version, {}).get(cell.feature.name, {})
+    java = None if given.short else other_java()
+    if not (java or given.short):
+        console.print(f"Java {JAVA} is not in /usr/lib/jvm: its cells are left out")
+    for cell in cells(versions, given.feature, java):
+        name = f"Spark {cell.row}, {cell.feature.name}"
+        former = known.get(cell.row, {}).get(cell.feature.name, {})
         if cell.reason:
             if not given.short:
                 save(
@@ -278,7 +309,7 @@ def main() -> int:
         console.print(f"{name}: {result['passed']} tests, {result['seconds']} s: {verdict}")
         good &= not result["failed"]
         if not given.short:
-            save("results", cell.version, cell.feature.name, result)
+            save("results", cell.row, cell.feature.name, result)
     return 0 if good else 1
 
 
