@@ -11,4 +11,5 @@ acl() {
 
 # Only the first query of a cluster needs Create, and none does if you create the topic yourself.
 acl --operation Create --operation Describe --operation DescribeConfigs --operation Read --operation Write --topic "$DECISION_TOPIC"
+# Without this right epoch scope is more cautious, as docs/brokers.md describes.
 acl --operation DescribeConfigs --cluster

@@ -31,6 +31,23 @@ _JAVA_TIMEOUT_S = 30
 # Of a task's transaction, unless `kafka.transaction.timeout.ms` says otherwise.
 _TASK_TIMEOUT_MS = 300_000
 _DAY_MS = 86_400_000
+# Settings of the brokers, and what is not known without them.
+_HIDDEN = {
+    "transaction.max.timeout.ms": (
+        "how long a transaction may be open: epoch scope asks for kafka.transaction.timeout.ms, or "
+        "15 minutes, and the brokers refuse what is too long"
+    ),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+        "when the brokers abort a transaction that has timed out: epoch scope keeps 60 s for it"
+    ),
+    "offsets.retention.minutes": (
+        "how long a query may be down before its offsets are deleted, which stops it with an error"
+    ),
+    "transaction.state.log.replication.factor": (
+        "whether transactions outlive the loss of a broker"
+    ),
+    "offsets.topic.replication.factor": "whether offsets outlive the loss of a broker",
+}
 
 
 class Level(str, enum.Enum):
@@ -269,60 +286,72 @@ def _limits(at: Connection) -> Iterator[Finding]:
     with at.admin() as admin:
         nodes = [int(node["broker_id"]) for node in admin.describe_cluster()["brokers"]]
         settings = _settings(admin, ConfigResourceType.BROKER, str(nodes[0]))
-    if not settings:
-        yield Finding(
-            "limits",
-            Level.UNKNOWN,
-            "the brokers' settings are not shown to this user",
-            "grant DescribeConfigs on the cluster; epoch scope needs it",
-        )
-        return
-    longest = int(settings["transaction.max.timeout.ms"])
-    yield (
-        Finding(
-            "transaction.max.timeout.ms",
+    for setting, unknown in _HIDDEN.items():
+        if setting not in settings:
+            yield Finding(
+                setting,
+                Level.UNKNOWN,
+                f"not shown to this user, so it is not known {unknown}",
+                "grant DescribeConfigs on the cluster, or ask who operates it",
+            )
+    if "transaction.max.timeout.ms" in settings:
+        yield _longest(int(settings["transaction.max.timeout.ms"]))
+    if "offsets.retention.minutes" in settings:
+        yield _kept(int(settings["offsets.retention.minutes"]) * 60_000)
+    for log in ("transaction.state.log", "offsets.topic"):
+        setting = f"{log}.replication.factor"
+        if setting in settings:
+            yield _copies(setting, int(settings[setting]), len(nodes))
+
+
+def _longest(longest: int) -> Finding:
+    about = "transaction.max.timeout.ms"
+    if longest < _TASK_TIMEOUT_MS:
+        return Finding(
+            about,
             Level.PROBLEM,
             f"{longest:,} ms, but a task's transaction asks for {_TASK_TIMEOUT_MS:,}",
             f"raise it, or give the sink kafka.transaction.timeout.ms={longest}",
         )
-        if longest < _TASK_TIMEOUT_MS
-        else Finding(
-            "transaction.max.timeout.ms",
-            Level.FINE,
-            f"{longest:,} ms: a batch in epoch scope must end within it, and a task in task scope "
-            f"within {_TASK_TIMEOUT_MS:,}",
-        )
+    return Finding(
+        about,
+        Level.FINE,
+        f"{longest:,} ms: a batch in epoch scope must end within it, and a task in task scope "
+        f"within {_TASK_TIMEOUT_MS:,}",
     )
-    kept = int(settings["offsets.retention.minutes"]) * 60_000
-    yield Finding(
+
+
+def _kept(kept_ms: int) -> Finding:
+    is_long = kept_ms >= 7 * _DAY_MS
+    return Finding(
         "offsets.retention.minutes",
-        Level.FINE if kept >= 7 * _DAY_MS else Level.NOTE,
-        f"{kept / _DAY_MS:g} days: a query that is down for longer loses its offsets, and stops "
+        Level.FINE if is_long else Level.NOTE,
+        f"{kept_ms / _DAY_MS:g} days: a query that is down for longer loses its offsets, and stops "
         "with an error",
         ""
-        if kept >= 7 * _DAY_MS
+        if is_long
         else "raise it to the longest time that a query may be down, weekends included",
     )
-    for log in ("transaction.state.log", "offsets.topic"):
-        setting = f"{log}.replication.factor"
-        copies, wanted = int(settings[setting]), min(3, len(nodes))
-        yield (
-            Finding(
-                setting,
-                Level.NOTE,
-                f"{copies}, on {len(nodes)} brokers",
-                f"with {wanted}, no transaction or offset is lost with a broker",
-            )
-            if copies < wanted
-            else Finding(setting, Level.FINE, str(copies))
+
+
+def _copies(setting: str, copies: int, brokers_there: int) -> Finding:
+    wanted = min(3, brokers_there)
+    if copies < wanted:
+        return Finding(
+            setting,
+            Level.NOTE,
+            f"{copies}, on {brokers_there} brokers",
+            f"with {wanted}, no transaction or offset is lost with a broker",
         )
+    return Finding(setting, Level.FINE, str(copies))
 
 
 def _settings(admin: Any, kind: ConfigResourceType, name: str) -> dict[str, str]:
     """Empty where the user lacks DescribeConfigs: this client does not raise it."""
     resource = ConfigResource(kind, name)
     found = admin.describe_configs([resource], config_filter="all")
-    return {setting: each["value"] for setting, each in found[kind.name.lower()][name].items()}
+    shown = found[kind.name.lower()][name]
+    return {setting: each["value"] for setting, each in shown.items() if each["value"] is not None}
 
 
 def _decisions(at: Connection, topic: str) -> Finding:
@@ -341,12 +370,12 @@ def _decisions(at: Connection, topic: str) -> Finding:
             "grant DescribeConfigs on it",
         )
     wrong = [
-        f"{name}={settings[name]}"
+        f"{name}={settings.get(name, 'not shown')}"
         for name, right in (
             ("cleanup.policy", "compact"),
             ("unclean.leader.election.enable", "false"),
         )
-        if settings[name] != right
+        if settings.get(name) != right
     ]
     return Finding(
         about,

@@ -177,8 +177,8 @@ def test_a_transaction_timeout_above_the_brokers_limit_is_explained(streams: Str
         source={"subscribe": streams.topic(records=1)},
         sink={"kafka.transaction.timeout.ms": 3_600_000},
     )
-    assert "EOSKAFKA_WRITE_FAILED" in error
-    assert "transaction.max.timeout.ms" in error
+    assert "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG" in error
+    assert "(transaction.max.timeout.ms) is lower" in error
 
 
 @pytest.mark.parametrize("side", ["source", "sink"])

@@ -212,7 +212,12 @@ def _refuse_compacted(admin: KafkaAdminClient, topic: str) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic)
     # Of a user who lacks DescribeConfigs this client makes one without settings.
     found = admin.describe_configs([resource], config_filter="all")["topic"][topic]
-    if "compact" in found.get("cleanup.policy", {}).get("value", ""):
+    if "cleanup.policy" not in found:
+        raise UndecidedError(
+            f"the brokers do not show this user whether topic {topic} is compacted, and then what "
+            "is missing from it would prove nothing: grant DescribeConfigs on it"
+        )
+    if "compact" in found["cleanup.policy"]["value"]:
         raise UndecidedError(
             f"topic {topic} is compacted: records that a later one of their key replaces vanish "
             "from it, so what is missing proves nothing"

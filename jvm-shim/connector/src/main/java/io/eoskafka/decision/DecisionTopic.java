@@ -22,7 +22,6 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
@@ -73,15 +72,14 @@ final class DecisionTopic {
 
   private final Admin admin;
   private final ClientSettings client;
+  private final BrokerSettings broker;
   private final String name;
   private int partitions;
 
-  /** Of any broker; asked once. */
-  private Config broker;
-
-  DecisionTopic(Admin admin, ClientSettings client, String name) {
+  DecisionTopic(Admin admin, ClientSettings client, BrokerSettings broker, String name) {
     this.admin = admin;
     this.client = client;
+    this.broker = broker;
     this.name = name;
   }
 
@@ -151,10 +149,7 @@ final class DecisionTopic {
 
   private void create() {
     NewTopic topic =
-        new NewTopic(
-                name,
-                PARTITIONS,
-                Short.parseShort(value(brokerConfig(), "transaction.state.log.replication.factor")))
+        new NewTopic(name, PARTITIONS, (short) broker.logReplicas())
             .configs(
                 Map.of(
                     TopicConfig.CLEANUP_POLICY_CONFIG,
@@ -164,7 +159,7 @@ final class DecisionTopic {
                     TopicConfig.UNCLEAN_LEADER_ELECTION_ENABLE_CONFIG,
                     "false",
                     TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG,
-                    value(brokerConfig(), "transaction.state.log.min.isr"),
+                    Integer.toString(broker.logMinIsr()),
                     TopicConfig.SEGMENT_BYTES_CONFIG,
                     SEGMENT_BYTES,
                     TopicConfig.DELETE_RETENTION_MS_CONFIG,
@@ -185,23 +180,32 @@ final class DecisionTopic {
             .get(resource);
     int replicas = topic.partitions().get(0).replicas().size();
     require(
-        value(config, TopicConfig.CLEANUP_POLICY_CONFIG).equals(TopicConfig.CLEANUP_POLICY_COMPACT),
+        shown(config, TopicConfig.CLEANUP_POLICY_CONFIG).equals(TopicConfig.CLEANUP_POLICY_COMPACT),
         "its cleanup.policy is not compact");
     require(
-        value(config, TopicConfig.UNCLEAN_LEADER_ELECTION_ENABLE_CONFIG).equals("false"),
+        shown(config, TopicConfig.UNCLEAN_LEADER_ELECTION_ENABLE_CONFIG).equals("false"),
         "its unclean.leader.election.enable is not false");
-    requireAtLeast(replicas, "replication factor", "transaction.state.log.replication.factor");
     requireAtLeast(
-        Integer.parseInt(value(config, TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG)),
+        replicas, "replication factor", broker.logReplicas(), BrokerSettings.LOG_REPLICAS);
+    requireAtLeast(
+        Integer.parseInt(shown(config, TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG)),
         TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG,
-        "transaction.state.log.min.isr");
+        broker.logMinIsr(),
+        BrokerSettings.LOG_MIN_ISR);
   }
 
-  private void requireAtLeast(int has, String what, String setting) {
-    int wanted = Integer.parseInt(value(brokerConfig(), setting));
+  private void requireAtLeast(int has, String what, int wanted, String setting) {
     require(
         has >= wanted,
-        "its " + what + " is " + has + ", and the broker's " + setting + " is " + wanted);
+        "its "
+            + what
+            + " is "
+            + has
+            + ", and it must be at least "
+            + wanted
+            + " (the brokers' "
+            + setting
+            + ", or what is safe if they do not show that)");
   }
 
   private void require(boolean holds, String problem) {
@@ -211,31 +215,11 @@ final class DecisionTopic {
     }
   }
 
-  private static String value(Config config, String setting) {
+  private String shown(Config config, String setting) {
     ConfigEntry entry = config.get(setting);
-    return entry == null ? "" : entry.value();
-  }
-
-  /** The longest timeout that the brokers allow a transaction. */
-  long maxTransactionTimeoutMs() {
-    return Long.parseLong(value(brokerConfig(), "transaction.max.timeout.ms"));
-  }
-
-  /** How often the brokers look for transactions that are past their timeout. */
-  long timeoutCheckMs() {
-    return Long.parseLong(
-        value(brokerConfig(), "transaction.abort.timed.out.transaction.cleanup.interval.ms"));
-  }
-
-  private Config brokerConfig() {
-    if (broker != null) {
-      return broker;
-    }
-    Collection<Node> nodes = KafkaCalls.reach(admin.describeCluster().nodes(), client);
-    ConfigResource any =
-        new ConfigResource(ConfigResource.Type.BROKER, nodes.iterator().next().idString());
-    broker = KafkaCalls.get(admin.describeConfigs(List.of(any)).all(), "DescribeConfigs").get(any);
-    return broker;
+    boolean isShown = entry != null && entry.value() != null;
+    require(isShown, "the brokers do not show its " + setting);
+    return entry.value();
   }
 
   /** Where a query's decisions are. */

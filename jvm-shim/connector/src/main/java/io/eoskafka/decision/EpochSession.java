@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
@@ -96,7 +97,8 @@ public final class EpochSession {
       requireKept("the sink's cluster", kept.get().cluster(), cluster);
       requireKept("decisionTopic", kept.get().topic(), options.decisionTopic());
     }
-    topic = new DecisionTopic(admin, client, options.decisionTopic());
+    BrokerSettings broker = BrokerSettings.read(admin, client);
+    topic = new DecisionTopic(admin, client, broker, options.decisionTopic());
     topic.require(kept.map(SinkIdentity::partitions).orElse(0), owner.mayBegin());
     identity =
         new SinkIdentity(
@@ -107,9 +109,9 @@ public final class EpochSession {
             options.transactionalIdPrefix(),
             owner.writeId());
     isKept = kept.equals(Optional.of(identity));
-    timeoutCheckMs = topic.timeoutCheckMs();
+    timeoutCheckMs = broker.timeoutCheckMs();
     outputs = new OutputTopics(admin);
-    transactionTimeoutMs = chooseTimeout(topic.maxTransactionTimeoutMs());
+    transactionTimeoutMs = chooseTimeout(broker.maxTransactionTimeoutMs());
     if (undecidedForMs() <= 0) {
       throw EosKafkaException.of(
           "EOSKAFKA_OPTION_INVALID",
@@ -592,19 +594,22 @@ public final class EpochSession {
 
   /**
    * The longest that the brokers allow, unless the user wants less: see {@link #undecidedForMs}.
+   *
+   * @param max empty if the brokers do not tell; then they refuse what is too long
    */
-  private int chooseTimeout(long maxMs) {
-    long chosen = options.transactionTimeout().orElse((int) Math.min(maxMs, Integer.MAX_VALUE));
-    if (chosen > maxMs) {
+  private int chooseTimeout(OptionalInt max) {
+    int chosen = options.transactionTimeout().orElse(max.orElse(BrokerSettings.UNTOLD_TIMEOUT_MS));
+    if (chosen > max.orElse(Integer.MAX_VALUE)) {
       throw EosKafkaException.of(
-          "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG", Map.of("timeout", chosen, "maximum", maxMs));
+          "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG",
+          Map.of("timeout", chosen, "maximum", max.getAsInt() + " ms"));
     }
     long least = 4 * timeoutCheckMs;
     if (chosen < least) {
       throw EosKafkaException.of(
           "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_SHORT", Map.of("timeout", chosen, "minimum", least));
     }
-    return (int) chosen;
+    return chosen;
   }
 
   static List<PreparedTransaction> transactions(List<WriterOutput> outputs) {

@@ -37,6 +37,7 @@ import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.protocol.Errors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -457,6 +458,14 @@ public final class TransactionalProducer {
       }
       if (cause instanceof UnknownTopicOrPartitionException && !failedTopic.isEmpty()) {
         return EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", failedTopic), e);
+      }
+      // The producer has a text alone of this error.
+      if (String.valueOf(cause.getMessage())
+          .contains(Errors.INVALID_TRANSACTION_TIMEOUT.message())) {
+        return EosKafkaException.of(
+            "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG",
+            Map.of("timeout", transactionTimeoutMs, "maximum", "lower"),
+            e);
       }
       if (cause instanceof RecordTooLargeException) {
         return EosKafkaException.of(

@@ -48,6 +48,6 @@ public final class Denied {
     if (refusal instanceof TransactionalIdAuthorizationException) {
       return "Write and Describe on transactional ids with the query's transactionalIdPrefix";
     }
-    return "a right on the cluster (DescribeConfigs, or Create for the decision topic)";
+    return "a right on the cluster (Create, for the decision topic)";
   }
 }
