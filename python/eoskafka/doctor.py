@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import IncompatibleBrokerVersion
 
 from eoskafka import _jar, jar_path, properties, sparks
 from eoskafka.errors import JarError
@@ -252,7 +253,8 @@ def _brokers(at: Connection) -> Iterator[Finding]:
                 about,
                 Level.PROBLEM,
                 f"Kafka {broker.release}: it {'; it '.join(broker.lacks)}",
-                "upgrade it to Kafka 3.0 or newer",
+                "upgrade it to Kafka 3.0 or newer; of a service that is compatible with Kafka, ask "
+                "the operator for these requests",
             )
         else:
             yield Finding(about, Level.FINE, f"Kafka {broker.release} or newer")
@@ -347,9 +349,12 @@ def _copies(setting: str, copies: int, brokers_there: int) -> Finding:
 
 
 def _settings(admin: Any, kind: ConfigResourceType, name: str) -> dict[str, str]:
-    """Empty where the user lacks DescribeConfigs: this client does not raise it."""
+    """Empty where the brokers do not show them: this client does not raise a right that lacks."""
     resource = ConfigResource(kind, name)
-    found = admin.describe_configs([resource], config_filter="all")
+    try:
+        found = admin.describe_configs([resource], config_filter="all")
+    except IncompatibleBrokerVersion:
+        return {}
     shown = found[kind.name.lower()][name]
     return {setting: each["value"] for setting, each in shown.items() if each["value"] is not None}
 

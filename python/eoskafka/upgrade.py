@@ -19,18 +19,23 @@ from kafka.structs import OffsetAndMetadata
 from eoskafka import stamps
 from eoskafka.groups import Connection, committed, members, offset_json, open_transactions
 
-# Api key, lowest version, Kafka release that has it, what is missing before: as
+# Api key, its name, lowest version, Kafka release that has it, what is missing before: as
 # `io.eoskafka.wire.BrokerVersions` has it.
 _NEEDS = (
     (
         28,
+        "TxnOffsetCommit",
         3,
         "2.5",
         "cannot distinguish the offsets of a former driver from those of the current one",
     ),
-    (9, 7, "2.5", "does not wait for offsets in open transactions"),
-    (66, 0, "3.0", "cannot list open transactions"),
-    (65, 0, "3.0", "cannot say which query a transaction belongs to"),
+    (9, "OffsetFetch", 7, "2.5", "does not wait for offsets in open transactions"),
+    (66, "ListTransactions", 0, "3.0", "cannot list open transactions"),
+    (65, "DescribeTransactions", 0, "3.0", "cannot say which query a transaction belongs to"),
+    (22, "InitProducerId", 0, "0.11", "has no transactions"),
+    (24, "AddPartitionsToTxn", 0, "0.11", "has no transactions"),
+    (25, "AddOffsetsToTxn", 0, "0.11", "has no transactions"),
+    (26, "EndTxn", 0, "0.11", "has no transactions"),
 )
 
 
@@ -157,8 +162,8 @@ def _broker(cluster: Connection, node: Mapping[str, object]) -> Broker:
     except (KafkaError, OSError):
         return Broker(number, address, "", ())
     lacks = tuple(
-        f"{why} (Kafka {release})"
-        for api, version, release, why in _NEEDS
+        f"{why} ({name} version {version}, Kafka {release})"
+        for api, name, version, release, why in _NEEDS
         if known.api_versions.get(api, (0, -1))[1] < version
     )
     return Broker(number, address, ".".join(map(str, known.broker_version)), lacks)

@@ -12,7 +12,7 @@ import enum
 import struct
 import threading
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,6 +23,8 @@ _SIZE = struct.Struct(">i")
 # Of a request: api key, api version, correlation id. A response starts with the correlation id.
 _REQUEST = struct.Struct(">hhi")
 _ERROR = struct.Struct(">h")
+# An api key, its lowest and its highest version.
+_RANGE = struct.Struct(">hhh")
 _CONCURRENT_TRANSACTIONS = 51
 _CALL_TIMEOUT_S = 10.0
 # The largest frame that a broker takes by default.
@@ -37,11 +39,15 @@ class Api(enum.IntEnum):
     OFFSET_FETCH = 9
     JOIN_GROUP = 11
     HEARTBEAT = 12
+    API_VERSIONS = 18
     INIT_PRODUCER_ID = 22
     ADD_PARTITIONS_TO_TXN = 24
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
 
 
 @dataclass
@@ -83,6 +89,7 @@ class Proxy:
         self._drops: list[Drop] = []
         self._delay_s = 0.0
         self._is_cut = False
+        self._highest: dict[int, int] = {}
         self.requests: Counter[int] = Counter()
         self.refused: Counter[int] = Counter()
 
@@ -104,6 +111,10 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._drops.append, drop)
         return drop
 
+    def limit(self, api: Api, highest: int = -1) -> None:
+        """Hide newer versions of a request from new connections; -1 hides it altogether."""
+        self._loop.call_soon_threadsafe(self._highest.__setitem__, api, highest)
+
     def delay(self, seconds: float) -> None:
         """Hold every reply back for so long from now on; 0 ends it."""
         self._loop.call_soon_threadsafe(setattr, self, "_delay_s", seconds)
@@ -113,7 +124,7 @@ class Proxy:
         self._call(self._cut())
 
     def mend(self) -> None:
-        """Let clients connect again; forget drops and delays."""
+        """Let clients connect again; forget drops, limits and delays."""
         self._call(self._mend())
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -136,6 +147,7 @@ class Proxy:
     async def _mend(self) -> None:
         self._is_cut = False
         self._delay_s = 0.0
+        self._highest.clear()
         self._drops.clear()
 
     def _close_all(self) -> None:
@@ -153,7 +165,7 @@ class Proxy:
             return
         both = {to_client, to_broker}
         self._open |= both
-        asked: dict[int, int] = {}
+        asked: dict[int, tuple[int, int]] = {}
         ways = [
             asyncio.ensure_future(self._requests(client, to_broker, asked)),
             asyncio.ensure_future(self._replies(broker, to_client, asked)),
@@ -169,26 +181,34 @@ class Proxy:
             self._open -= both
 
     async def _requests(
-        self, client: asyncio.StreamReader, broker: asyncio.StreamWriter, asked: dict[int, int]
+        self,
+        client: asyncio.StreamReader,
+        broker: asyncio.StreamWriter,
+        asked: dict[int, tuple[int, int]],
     ) -> None:
         while frame := await _read(client):
-            api, _, correlation = _REQUEST.unpack_from(frame)
-            asked[correlation] = api
+            api, version, correlation = _REQUEST.unpack_from(frame)
+            asked[correlation] = api, version
             self.requests[api] += 1
             await _write(broker, frame)
 
     async def _replies(
-        self, broker: asyncio.StreamReader, client: asyncio.StreamWriter, asked: dict[int, int]
+        self,
+        broker: asyncio.StreamReader,
+        client: asyncio.StreamWriter,
+        asked: dict[int, tuple[int, int]],
     ) -> None:
         while frame := await _read(broker):
             (correlation,) = _SIZE.unpack_from(frame)
-            api = asked.pop(correlation, None)
+            api, version = asked.pop(correlation, (None, 0))
             if _is_concurrent(api, frame):
                 self.refused[api or 0] += 1
             if self._is_lost(api):
                 return
             if self._delay_s:
                 await asyncio.sleep(self._delay_s)
+            if api == Api.API_VERSIONS and self._highest:
+                frame = _limited(frame, version, self._highest)
             await _write(client, frame)
 
     def _is_lost(self, api: int | None) -> bool:
@@ -215,6 +235,46 @@ def _is_concurrent(api: int | None, reply: bytes) -> bool:
         # The name, how many partitions, the first one's number.
         return _ERROR.unpack_from(reply, 11 + name + 1 + 4) == (_CONCURRENT_TRANSACTIONS,)
     return False
+
+
+def _limited(reply: bytes, version: int, highest: Mapping[int, int]) -> bytes:
+    """An answer to ApiVersions without what is above these versions; -1 removes an api key."""
+    (error,) = _ERROR.unpack_from(reply, 4)
+    # A version that the broker does not know is answered in the first one's form.
+    is_compact = version >= 3 and error == 0
+    entry = _RANGE.size + (1 if is_compact else 0)  # no tags
+    if is_compact:
+        count, start = _unsigned(reply, 6)
+        count -= 1
+    else:
+        (count,), start = _SIZE.unpack_from(reply, 6), 10
+    kept = []
+    for at in range(start, start + count * entry, entry):
+        api, lowest, last = _RANGE.unpack_from(reply, at)
+        last = min(last, highest.get(api, last))
+        if last >= lowest:
+            tags = reply[at + _RANGE.size : at + entry]
+            kept.append(_RANGE.pack(api, lowest, last) + tags)
+    size = _to_unsigned(len(kept) + 1) if is_compact else _SIZE.pack(len(kept))
+    return reply[:6] + size + b"".join(kept) + reply[start + count * entry :]
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def _to_unsigned(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes | None:

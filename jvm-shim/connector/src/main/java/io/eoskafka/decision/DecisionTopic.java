@@ -2,6 +2,7 @@ package io.eoskafka.decision;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.BrokerVersions;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
@@ -30,6 +31,8 @@ import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
+import org.apache.kafka.common.protocol.ApiKeys;
 
 /**
  * The topic that holds every query's decisions, and markers of the transactions that were decided
@@ -175,9 +178,15 @@ final class DecisionTopic {
 
   private void check(TopicDescription topic) {
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, name);
-    Config config =
-        KafkaCalls.get(admin.describeConfigs(List.of(resource)).all(), "DescribeConfigs")
-            .get(resource);
+    Config config;
+    try {
+      config =
+          KafkaCalls.get(admin.describeConfigs(List.of(resource)).all(), "DescribeConfigs")
+              .get(resource);
+    } catch (UnsupportedVersionException e) {
+      throw BrokerVersions.lacks(
+          ApiKeys.DESCRIBE_CONFIGS, "cannot say whether " + name + " keeps decisions", "0.11");
+    }
     int replicas = topic.partitions().get(0).replicas().size();
     require(
         shown(config, TopicConfig.CLEANUP_POLICY_CONFIG).equals(TopicConfig.CLEANUP_POLICY_COMPACT),

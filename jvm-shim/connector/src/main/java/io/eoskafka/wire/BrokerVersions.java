@@ -42,7 +42,12 @@ public final class BrokerVersions {
               ApiKeys.DESCRIBE_TRANSACTIONS,
               0,
               "3.0",
-              "cannot say which query a transaction belongs to"));
+              "cannot say which query a transaction belongs to"),
+          // Last, so that a broker that is only too old is called so.
+          new Need(ApiKeys.INIT_PRODUCER_ID, 0, "0.11", "has no transactions"),
+          new Need(ApiKeys.ADD_PARTITIONS_TO_TXN, 0, "0.11", "has no transactions"),
+          new Need(ApiKeys.ADD_OFFSETS_TO_TXN, 0, "0.11", "has no transactions"),
+          new Need(ApiKeys.END_TXN, 0, "0.11", "has no transactions"));
 
   private BrokerVersions() {}
 
@@ -50,7 +55,8 @@ public final class BrokerVersions {
    * Asks each broker; one that cannot be reached now is passed over.
    *
    * @param admin of the same cluster
-   * @throws EosKafkaException {@code EOSKAFKA_BROKER_TOO_OLD}, {@code EOSKAFKA_UNREACHABLE}
+   * @throws EosKafkaException {@code EOSKAFKA_BROKER_TOO_OLD}, {@code
+   *     EOSKAFKA_BROKER_LACKS_REQUEST}, {@code EOSKAFKA_UNREACHABLE}
    */
   public static void require(Admin admin, ClientSettings settings) {
     Collection<Node> nodes;
@@ -97,16 +103,28 @@ public final class BrokerVersions {
   }
 
   private static void check(Node node, NodeApiVersions versions) {
+    String broker = node.idString() + " (" + node.host() + ":" + node.port() + ")";
     for (Need need : NEEDS) {
       ApiVersion has = versions.apiVersion(need.api);
-      if (has == null || has.maxVersion() < need.version) {
+      if (has == null) {
+        throw lacks("Broker " + broker + " does not have", need.api, need.why, need.release);
+      }
+      if (has.maxVersion() < need.version) {
         throw EosKafkaException.of(
             "EOSKAFKA_BROKER_TOO_OLD",
-            Map.of(
-                "broker", node.idString() + " (" + node.host() + ":" + node.port() + ")",
-                "release", need.release,
-                "why", need.why));
+            Map.of("broker", broker, "release", need.release, "why", need.why));
       }
     }
+  }
+
+  /** For a request of the admin client that not every query needs. */
+  public static EosKafkaException lacks(ApiKeys api, String why, String release) {
+    return lacks("The brokers do not have", api, why, release);
+  }
+
+  private static EosKafkaException lacks(String who, ApiKeys api, String why, String release) {
+    return EosKafkaException.of(
+        "EOSKAFKA_BROKER_LACKS_REQUEST",
+        Map.of("who", who, "request", api.name, "why", why, "release", release));
   }
 }

@@ -1,0 +1,99 @@
+"""Brokers that lack a request, as Kafka's older ones and some that are compatible with it do.
+
+A real broker stays behind a proxy that takes the request out of what the broker says it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+from eoskafka import doctor
+from eoskafka.doctor import Level
+from faults.cluster import FaultyCluster
+from faults.proxy import Api, Proxy
+from pyspark.sql import SparkSession
+from streams import Streams, kv
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
+    with FaultyCluster(tmp_path_factory.mktemp("proxied"), brokers=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def proxy(proxied: FaultyCluster) -> Iterator[Proxy]:
+    """In front of the one broker."""
+    (found,) = proxied.proxies.values()
+    yield found
+    found.mend()
+
+
+@pytest.fixture
+def behind(shared_spark: SparkSession, proxied: FaultyCluster, tmp_path: Path) -> Iterator[Streams]:
+    """Queries that reach the broker through the proxy."""
+    with closing(Streams(shared_spark, proxied.bootstrap_servers, tmp_path)) as streams:
+        yield streams
+
+
+def slow(*values: object) -> ParameterSet:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("api", "wanted"),
+    [
+        (Api.INIT_PRODUCER_ID, "InitProducerId: without it a broker has no transactions"),
+        slow(Api.END_TXN, "EndTxn: without it a broker has no transactions"),
+        (Api.LIST_TRANSACTIONS, "ListTransactions: without it a broker cannot list open"),
+        slow(Api.DESCRIBE_TRANSACTIONS, "DescribeTransactions: without it a broker cannot say"),
+        slow(Api.OFFSET_FETCH, "OffsetFetch: without it a broker does not wait"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Api) else "",
+)
+def test_a_request_that_brokers_lack_is_named_before_anything_is_written(
+    behind: Streams, proxy: Proxy, proxied: FaultyCluster, api: Api, wanted: str
+) -> None:
+    topic, output = behind.topic(records=4), behind.topic()
+    writer = behind.sink(kv(behind.source(topic)), output)
+    proxy.limit(api)
+    error = behind.failure(writer)
+    assert "[EOSKAFKA_BROKER_LACKS_REQUEST] Broker 1 " in error
+    assert wanted in error
+    found = {each.about: each for each in doctor.cluster(proxied.bootstrap_servers)}
+    (broker,) = [each for about, each in found.items() if about.startswith("broker 1 ")]
+    assert broker.level is Level.PROBLEM
+    assert f"({wanted.partition(':')[0]} version" in broker.found
+    proxy.mend()
+    assert behind.ends(output) == {0: 0, 1: 0}
+    behind.run(writer)
+    assert behind.numbers(output) == [0, 1, 2, 3]
+
+
+def test_offsets_that_are_not_stable_are_refused(behind: Streams, proxy: Proxy) -> None:
+    topic, output = behind.topic(records=4), behind.topic()
+    proxy.limit(Api.OFFSET_FETCH, 6)
+    error = behind.failure(behind.sink(kv(behind.source(topic)), output))
+    assert "[EOSKAFKA_BROKER_TOO_OLD]" in error
+    assert "it does not wait for offsets in open transactions" in error
+    proxy.mend()
+    assert behind.ends(output) == {0: 0, 1: 0}
+
+
+def test_settings_that_no_request_shows_stop_epoch_scope_alone(
+    behind: Streams, proxy: Proxy, proxied: FaultyCluster
+) -> None:
+    topic, output = behind.topic(records=4), behind.topic()
+    proxy.limit(Api.DESCRIBE_CONFIGS)
+    options = {"transactionScope": "epoch"}
+    error = behind.failure(behind.sink(kv(behind.source(topic)), output, options=options))
+    assert "[EOSKAFKA_BROKER_LACKS_REQUEST]" in error
+    assert "DescribeConfigs: without it a broker cannot say whether __eoskafka_decisions" in error
+    found = {each.about: each for each in doctor.cluster(proxied.bootstrap_servers)}
+    assert found["transaction.max.timeout.ms"].level is Level.UNKNOWN
+    behind.run(behind.sink(kv(behind.source(topic)), output))
+    assert behind.numbers(output) == [0, 1, 2, 3]
