@@ -24,7 +24,7 @@ from kafka.errors import IncompatibleBrokerVersion
 
 from eoskafka import _jar, jar_path, properties, sparks
 from eoskafka.errors import JarError
-from eoskafka.groups import Connection
+from eoskafka.groups import Connection, nodes
 from eoskafka.upgrade import brokers
 
 _LEAST_JAVA = 17
@@ -286,8 +286,8 @@ def _features(at: Connection) -> Iterator[Finding]:
 
 def _limits(at: Connection) -> Iterator[Finding]:
     with at.admin() as admin:
-        nodes = [int(node["broker_id"]) for node in admin.describe_cluster()["brokers"]]
-        settings = _settings(admin, ConfigResourceType.BROKER, str(nodes[0]))
+        present = nodes(admin)
+        settings = _settings(admin, ConfigResourceType.BROKER, str(present[0]["broker_id"]))
     for setting, unknown in _HIDDEN.items():
         if setting not in settings:
             yield Finding(
@@ -303,7 +303,7 @@ def _limits(at: Connection) -> Iterator[Finding]:
     for log in ("transaction.state.log", "offsets.topic"):
         setting = f"{log}.replication.factor"
         if setting in settings:
-            yield _copies(setting, int(settings[setting]), len(nodes))
+            yield _copies(setting, int(settings[setting]), len(present))
 
 
 def _longest(longest: int) -> Finding:

@@ -109,6 +109,17 @@ class Connection:
             ) from error
 
 
+def nodes(admin: KafkaAdminClient) -> list[dict[str, Any]]:
+    """The brokers that are there, each with at least `broker_id`, `host` and `port`."""
+    try:
+        found: list[dict[str, Any]] = admin.describe_cluster()["brokers"]
+    except KeyError:
+        # kafka-python 3.0 expects a field of Kafka 3.7 in the answer.
+        metadata = admin._manager.run(admin._get_cluster_metadata, [])
+        found = [{**each, "broker_id": each["node_id"]} for each in metadata["brokers"]]
+    return found
+
+
 def committed(cluster: Connection, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """A group's offsets; partitions that have none are left out."""
     found = _ask(cluster, lambda admin: admin.list_group_offsets([group])[group])

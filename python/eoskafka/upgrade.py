@@ -17,7 +17,14 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
-from eoskafka.groups import Connection, committed, members, offset_json, open_transactions
+from eoskafka.groups import (
+    Connection,
+    committed,
+    members,
+    nodes,
+    offset_json,
+    open_transactions,
+)
 
 # Api key, its name, lowest version, Kafka release that has it, what is missing before: as
 # `io.eoskafka.wire.BrokerVersions` has it.
@@ -149,8 +156,8 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
 def brokers(cluster: Connection) -> tuple[Broker, ...]:
     """All brokers of a cluster, and what each of them cannot do."""
     with cluster.admin() as admin:
-        nodes = admin.describe_cluster()["brokers"]
-    return tuple(_broker(cluster, node) for node in nodes)
+        found = nodes(admin)
+    return tuple(_broker(cluster, node) for node in found)
 
 
 def _broker(cluster: Connection, node: Mapping[str, object]) -> Broker:
