@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 from eoskafka import doctor
 from eoskafka.doctor import Level
 from faults.cluster import FaultyCluster
@@ -40,20 +39,38 @@ def behind(shared_spark: SparkSession, proxied: FaultyCluster, tmp_path: Path) -
         yield streams
 
 
-def slow(*values: object) -> ParameterSet:
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 @pytest.mark.parametrize(
     ("api", "wanted"),
     [
-        (Api.INIT_PRODUCER_ID, "InitProducerId: without it a broker has no transactions"),
-        slow(Api.END_TXN, "EndTxn: without it a broker has no transactions"),
-        (Api.LIST_TRANSACTIONS, "ListTransactions: without it a broker cannot list open"),
-        slow(Api.DESCRIBE_TRANSACTIONS, "DescribeTransactions: without it a broker cannot say"),
-        slow(Api.OFFSET_FETCH, "OffsetFetch: without it a broker does not wait"),
+        pytest.param(
+            Api.INIT_PRODUCER_ID,
+            "InitProducerId: without it a broker has no transactions",
+            id="InitProducerId",
+        ),
+        pytest.param(
+            Api.END_TXN,
+            "EndTxn: without it a broker has no transactions",
+            id="EndTxn",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Api.LIST_TRANSACTIONS,
+            "ListTransactions: without it a broker cannot list open",
+            id="ListTransactions",
+        ),
+        pytest.param(
+            Api.DESCRIBE_TRANSACTIONS,
+            "DescribeTransactions: without it a broker cannot say",
+            id="DescribeTransactions",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Api.OFFSET_FETCH,
+            "OffsetFetch: without it a broker does not wait",
+            id="OffsetFetch",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=lambda value: value.name if isinstance(value, Api) else "",
 )
 def test_a_request_that_brokers_lack_is_named_before_anything_is_written(
     behind: Streams, proxy: Proxy, proxied: FaultyCluster, api: Api, wanted: str

@@ -67,9 +67,9 @@ def test_epochs_run_without_the_brokers_settings_and_the_log_names_them(
     ("timeout", "wanted"),
     [
         # The brokers themselves refuse it when a writer's producer is initialised.
-        (3_600_000, "[EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG]"),
+        pytest.param(3_600_000, "[EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG]", id="too long"),
         # Enough for the second after which these brokers look for timeouts, which they do not show.
-        (120_000, "it must be at least 240000"),
+        pytest.param(120_000, "it must be at least 240000", id="too short"),
     ],
 )
 def test_a_timeout_that_does_not_fit_is_refused_though_no_limit_is_shown(
