@@ -44,6 +44,7 @@ class Broker:
         heap_mb: int,
         process: ProcessId | None,
         on_change: Callable[[], None],
+        jars: Sequence[Path] | None = None,
     ) -> None:
         self.node_id = node_id
         self.port = port
@@ -52,6 +53,7 @@ class Broker:
         self.heap_mb = heap_mb
         self.process = process
         self._on_change = on_change
+        self._jars = jars
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -110,7 +112,7 @@ class Broker:
         if self.pid is not None:
             raise ClusterError(f"broker {self.node_id} already runs as pid {self.pid}")
         command = [
-            *kafka_command(kafka_jars()),
+            *kafka_command(self._jars or kafka_jars()),
             *(f"-Xmx{self.heap_mb}m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
             *("-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"),
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
@@ -145,6 +147,8 @@ class Broker:
         from kafka.admin import KafkaAdminClient
         from kafka.errors import KafkaError
 
+        from eoskafka.groups import nodes
+
         kafka_log = logging.getLogger("kafka")
         level = kafka_log.level
         kafka_log.setLevel(logging.CRITICAL)  # its warnings are what we wait out
@@ -154,7 +158,7 @@ class Broker:
                 request_timeout_ms=_ADMIN_TIMEOUT_MS,
                 bootstrap_timeout_ms=_ADMIN_TIMEOUT_MS,
             ) as admin:
-                brokers = {b["broker_id"]: b for b in admin.describe_cluster()["brokers"]}
+                brokers = {b["broker_id"]: b for b in nodes(admin)}
                 if self.node_id not in brokers or brokers[self.node_id].get("is_fenced"):
                     return False
                 # The answer above may have come from another broker: ask this one something.
@@ -184,9 +188,9 @@ def kafka_command(jars: Sequence[Path]) -> list[str]:
     return [java(), "-cp", os.pathsep.join(str(jar) for jar in jars)]
 
 
-def run_kafka_tool(main_class: str, *arguments: str) -> None:
+def run_kafka_tool(jars: Sequence[Path], main_class: str, *arguments: str) -> None:
     """Run one of Kafka's own tools to its end; ClusterError with its output if it fails."""
-    command = [*kafka_command(kafka_jars()), "-XX:TieredStopAtLevel=1", main_class, *arguments]
+    command = [*kafka_command(jars), "-XX:TieredStopAtLevel=1", main_class, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ClusterError(

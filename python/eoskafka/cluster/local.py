@@ -16,13 +16,13 @@ import socket
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
 from eoskafka.cluster.broker import START_TIMEOUT_S, Broker, run_kafka_tool
-from eoskafka.cluster.jars import KAFKA_VERSION, cache_dir
+from eoskafka.cluster.jars import KAFKA_VERSION, cache_dir, kafka_jars
 from eoskafka.cluster.process import ProcessId
 from eoskafka.cluster.settings import broker_properties, write_log4j, write_properties
 from eoskafka.errors import ClusterError, ClusterNotFoundError
@@ -48,6 +48,7 @@ class LocalCluster:
             its ports are known.
         features: levels of Kafka's features that differ from the newest, `transaction.version` to
             1 for instance; of a new cluster.
+        jars: of another release of Kafka, which knows KRaft; None: the pinned ones.
 
     Raises:
         ClusterError: from every method, with the broker's log file where one is to blame.
@@ -60,6 +61,7 @@ class LocalCluster:
         heap_mb: int = 512,
         properties: Mapping[str, str] | Callable[[Broker], Mapping[str, str]] | None = None,
         features: Mapping[str, int] | None = None,
+        jars: Sequence[Path] | None = None,
     ) -> None:
         if brokers not in (1, 3):
             raise ClusterError(f"a local cluster has 1 or 3 brokers, not {brokers}")
@@ -67,6 +69,7 @@ class LocalCluster:
         self._heap_mb = heap_mb
         self._properties = properties or {}
         self._features = features or {}
+        self._jars = jars
         self._chosen_dir = Path(data_dir).absolute() if data_dir is not None else None
         self._temporary: Path | None = None
         self._cluster_id: str | None = None
@@ -203,6 +206,7 @@ class LocalCluster:
             heap_mb=heap_mb,
             process=process,
             on_change=self._save,
+            jars=self._jars,
         )
 
     def _configure(self) -> None:
@@ -225,6 +229,7 @@ class LocalCluster:
     def _format(self, broker: Broker) -> None:
         settings = str(broker.folder / "server.properties")
         run_kafka_tool(
+            self._jars or kafka_jars(),
             "kafka.tools.StorageTool",
             *("format", "--cluster-id", self.cluster_id, "--config", settings),
             "--ignore-formatted",
@@ -265,7 +270,7 @@ class LocalCluster:
     def _save(self) -> None:
         """Write the state file whole or not at all: a reader in another process may come now."""
         state = {
-            "kafka_version": KAFKA_VERSION,
+            "kafka_version": None if self._jars else KAFKA_VERSION,
             "cluster_id": self._cluster_id,
             "heap_mb": self._heap_mb,
             "brokers": [

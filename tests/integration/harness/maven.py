@@ -8,8 +8,8 @@ from pathlib import Path
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
-def jars(name: str, *properties: str) -> list[Path]:
-    """What `<name>-pom.xml` beside this file asks for, in `build/<name>-jars`.
+def jars(name: str, *properties: str, folder: Path | None = None) -> list[Path]:
+    """What `<name>-pom.xml` beside this file asks for, in `folder` or `build/<name>-jars`.
 
     Downloaded where it is not among Maven's files yet.
 
@@ -17,10 +17,16 @@ def jars(name: str, *properties: str) -> list[Path]:
         properties: Maven's, `key=value`.
     """
     here = Path(__file__)
-    folder = here.parents[3] / "build" / f"{name}-jars"
+    folder = folder or here.parents[3] / "build" / f"{name}-jars"
     command = [
         *("mvn", "-q", "-B", "-f", str(here.with_name(f"{name}-pom.xml")), _GOAL),
         *(f"-D{each}" for each in (f"outputDirectory={folder}", *properties)),
     ]
     subprocess.run(command, check=True)
     return sorted(folder.glob("*.jar"))
+
+
+def kafka_jars(release: str) -> list[Path]:
+    """A release of Kafka's brokers, in a folder of its own."""
+    folder = Path(__file__).parents[3] / "build" / f"kafka-{release}-jars"
+    return jars("kafka-release", f"kafka.version={release}", folder=folder)
