@@ -454,6 +454,8 @@ class Sink(_Side):
         decision_topic: where epoch scope keeps its decisions; made if missing.
         write_id: names a batch write, so that its repetition is known.
         register_topics: the only topics that may be written to.
+        allow_non_replayable_sources: accept a source such as Spark's `socket`, although a restart
+            can then lose records or write them twice.
         kafka: as a source has it.
 
     Raises:
@@ -471,6 +473,7 @@ class Sink(_Side):
     decision_topic: str | None = None
     write_id: str | None = None
     register_topics: Sequence[str] | None = None
+    allow_non_replayable_sources: bool | None = None
 
     def stream(self, rows: DataFrame, *, checkpoint: str, mode: str = "append") -> DataStreamWriter:
         """A writer to `start()`, after a `trigger` or a `queryName` if need be.

@@ -22,6 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param decisionTopic where epoch scope keeps its decisions
  * @param writeId names a batch write
  * @param registerTopics the only topics that may be written to; empty for no such limit
+ * @param allowsNonReplayableSources whether the query may read from a source that is known not to
+ *     return the same records again
  */
 public record SinkOptions(
     ClientSettings client,
@@ -33,7 +35,11 @@ public record SinkOptions(
     OptionalInt recoveryReserve,
     String decisionTopic,
     Optional<String> writeId,
-    List<String> registerTopics) {
+    List<String> registerTopics,
+    boolean allowsNonReplayableSources) {
+
+  /** Allows a source that cannot return the same records again. */
+  public static final String ALLOW_NON_REPLAYABLE = "allowNonReplayableSources";
 
   /** Where decisions are, unless the user says otherwise. */
   public static final String DEFAULT_DECISION_TOPIC = "__eoskafka_decisions";
@@ -100,7 +106,8 @@ public record SinkOptions(
             values.positiveInt("recoveryReserveMs"),
             decisionTopic,
             Optional.ofNullable(options.get("writeId")),
-            registerTopics(values, options));
+            registerTopics(values, options),
+            values.bool(ALLOW_NON_REPLAYABLE, false));
     // Last, so that what this connector says of a setting comes first.
     parsed.client.check("sink", ProducerConfig.configDef());
     return parsed;
@@ -118,7 +125,8 @@ public record SinkOptions(
         OptionalInt.empty(),
         decisionTopic,
         Optional.empty(),
-        List.of());
+        List.of(),
+        false);
   }
 
   private static List<String> registerTopics(Values values, CaseInsensitiveStringMap options) {

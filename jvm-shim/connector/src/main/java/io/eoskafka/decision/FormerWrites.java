@@ -270,7 +270,24 @@ public final class FormerWrites {
       boolean isKnown = batch > 0 && session.lastDecided() >= batch - 1;
       requireNoOtherName(owner, isKnown, batch);
     }
+    // What a former run has decided is committed by now, whatever its source is.
+    requireReplayable(query, options);
     return session.begin(batch, options);
+  }
+
+  /** In task scope every source is ours. */
+  private static void requireReplayable(RunningQuery query, SinkOptions options) {
+    if (options.allowsNonReplayableSources()) {
+      return;
+    }
+    query
+        .nonReplayableSource()
+        .ifPresent(
+            source -> {
+              throw EosKafkaException.of(
+                  "EOSKAFKA_SOURCE_NOT_REPLAYABLE",
+                  Map.of("source", source, "option", SinkOptions.ALLOW_NON_REPLAYABLE));
+            });
   }
 
   /**

@@ -15,6 +15,7 @@ import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeoutException;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
@@ -41,6 +42,15 @@ public final class RunningQuery {
   private static final String ALLOW_CHECKPOINT_V1 =
       "spark.sql.streaming.realTimeMode.dangerouslyAllowCheckpointV1.enabled";
   private static final String QUERY_ID_KEY = MovedClass.STREAM_EXECUTION.constant("QUERY_ID_KEY");
+
+  /**
+   * Sources of Spark's that keep their records in the driver's memory, wherever a version has them.
+   * The rows of {@code rate} and {@code rate-micro-batch} are made from their offsets alone.
+   */
+  private static final Pattern NON_REPLAYABLE =
+      Pattern.compile(
+          "org\\.apache\\.spark\\.sql\\.execution\\.streaming\\..*"
+              + "(TextSocketMicroBatchStream|MemoryStream)");
 
   /** Of the session that has last had a query of ours; with it all queries of the JVM. */
   private static volatile SharedState shared;
@@ -171,6 +181,17 @@ public final class RunningQuery {
   /** Whether it has a source of another class, or reads one twice. */
   public boolean readsOtherThan(Class<? extends SparkDataStream> type) {
     return query.sources().size() != sources(type).size();
+  }
+
+  /**
+   * A source that is known not to return the same records for the same offsets after a restart, as
+   * it shows itself, or empty. What the connector does not know counts as replayable.
+   */
+  public Optional<String> nonReplayableSource() {
+    return sources(SparkDataStream.class).stream()
+        .filter(source -> NON_REPLAYABLE.matcher(source.getClass().getName()).matches())
+        .map(Object::toString)
+        .findFirst();
   }
 
   /** The options of its sink, which is ours. */
