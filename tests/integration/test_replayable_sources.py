@@ -80,6 +80,7 @@ def test_a_source_that_cannot_be_replayed_is_refused(
     assert_refused(streams, streams.sink(memory, output), output, "MemoryStream")
 
 
+@pytest.mark.slow
 def test_one_that_stands_beside_a_topic_is_refused(
     streams: Streams, socket_rows: DataFrame
 ) -> None:

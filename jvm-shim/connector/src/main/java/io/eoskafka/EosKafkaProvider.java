@@ -51,7 +51,7 @@ public final class EosKafkaProvider
     return new BatchView(context, options);
   }
 
-  /** Where Spark takes a batch write, in any save mode: the table itself writes streams only. */
+  /** Where Spark takes a DataFrame's write, in any save mode; a table takes {@code INSERT INTO}. */
   @Override
   public BaseRelation createRelation(
       SQLContext context,

@@ -13,6 +13,7 @@ import java.util.TreeMap;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -35,12 +36,19 @@ final class EosKafkaTable
     this.properties = properties;
   }
 
-  private CaseInsensitiveStringMap with(CaseInsensitiveStringMap options) {
+  /** Of a table's own options those of one side: SQL reads and writes the same table. */
+  private CaseInsensitiveStringMap with(String side, CaseInsensitiveStringMap options) {
     Map<String, String> all = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     properties.forEach(
         (name, value) -> {
-          if (OptionTable.isOption(name)) {
+          if (OptionTable.isOption(name) && OptionTable.mayBeOn(side, name)) {
             all.put(name, value);
+          } else if (name.startsWith(TableCatalog.OPTION_PREFIX)) {
+            // A name that the connector does not know is refused.
+            String option = name.substring(TableCatalog.OPTION_PREFIX.length());
+            if (OptionTable.mayBeOn(side, option)) {
+              all.put(option, value);
+            }
           }
         });
     all.putAll(options.asCaseSensitiveMap());
@@ -64,18 +72,21 @@ final class EosKafkaTable
         TableCapability.BATCH_READ,
         TableCapability.MICRO_BATCH_READ,
         TableCapability.STREAMING_WRITE,
+        // For INSERT INTO. With BATCH_WRITE Spark would run the tasks of a DataFrame's write
+        // itself.
+        TableCapability.V1_BATCH_WRITE,
         TableCapability.ACCEPT_ANY_SCHEMA);
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new EosKafkaScan(SourceOptions.parse(with(options)));
+    return new EosKafkaScan(SourceOptions.parse(with("source", options)));
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     return new EosKafkaWriteBuilder(
-        SinkOptions.parse(with(info.options())), info.schema(), metrics);
+        SinkOptions.parse(with("sink", info.options())), info.schema(), metrics);
   }
 
   @Override

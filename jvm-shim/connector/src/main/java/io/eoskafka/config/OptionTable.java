@@ -78,6 +78,17 @@ public final class OptionTable {
     return BY_NAME.containsKey(lower) || lower.startsWith("kafka.");
   }
 
+  /**
+   * Whether it counts on one side of a table that is read and written; what the connector does not
+   * know counts on both.
+   *
+   * @param side {@code source} or {@code sink}
+   */
+  public static boolean mayBeOn(String side, String name) {
+    JsonNode option = BY_NAME.get(lower(name));
+    return option == null || isOn(option, side);
+  }
+
   private static EosKafkaException unknown(String side, String given) {
     List<String> candidates = new ArrayList<>();
     BY_NAME

@@ -4,10 +4,13 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.spark.StreamWriteBuilder;
 import java.util.Map;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -33,7 +36,7 @@ public final class EosKafkaWriteBuilder implements StreamWriteBuilder {
   @Override
   public Write build() {
     OutputColumns columns = OutputColumns.of(schema, options.topic());
-    return new Write() {
+    return new V1Write() {
       @Override
       public String description() {
         return "eoskafka[" + (options.topic() == null ? "by row" : options.topic()) + "]";
@@ -42,6 +45,13 @@ public final class EosKafkaWriteBuilder implements StreamWriteBuilder {
       @Override
       public CustomMetric[] supportedCustomMetrics() {
         return SinkMetrics.ofWrite();
+      }
+
+      /** {@code INSERT INTO}, and other writes to a table by its name. */
+      @Override
+      public InsertableRelation toInsertableRelation() {
+        return (rows, overwrite) ->
+            BatchWrite.run(rows, overwrite ? SaveMode.Overwrite : SaveMode.Append, options);
       }
 
       @Override
