@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from harness import Application, until
-from kafka.admin import NewTopic
 
-from faults.registration import QUICK, HeldUp, held_up
+from faults.registration import HeldUp, held_up
 
 
 @pytest.fixture
@@ -55,24 +54,3 @@ def test_begin_waits_no_longer_than_it_may_and_says_for_what(
     held.leader.resume()
     held.flow.start(application).wait_done()
     held.flow.assert_exactly_once()
-
-
-@pytest.mark.slow
-def test_a_call_that_a_broker_does_not_answer_is_tried_on_another_one(
-    held: HeldUp, application: Application
-) -> None:
-    flow, stopped = held.flow, held.leader
-    with flow.admin() as admin:
-        flow.output = f"{flow.name}-elsewhere"
-        admin.create_topics([NewTopic(flow.output, replica_assignments={0: [1]})])
-        admin.wait_for_topics([flow.output])
-    flow.produce(40)
-    query = flow.reach(application, "before-log", "stop", maxOffsetsPerTrigger=10, **QUICK)
-    # The driver's client has asked no other one so far.
-    stopped.pause()
-    application.resume(application.faults.wait_taken("before-log"))
-    # A call may take a minute.
-    query.wait_batches(3, 40)
-    stopped.resume()
-    query.wait_done()
-    flow.assert_exactly_once()
