@@ -13,7 +13,7 @@ from eoskafka.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-OLDEST = (4, 0)
+OLDEST = (3, 5)
 NEWEST = (4, 3)
 # `configure` may be told to take a newer one; the JVM decides with the same setting.
 ALLOW_UNTESTED = "spark.eoskafka.allowUntestedSpark"

@@ -1,6 +1,5 @@
 package testing;
 
-import java.util.List;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -12,8 +11,7 @@ import org.apache.spark.sql.execution.RowToColumnarExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
+import scala.collection.immutable.List;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
@@ -62,19 +60,14 @@ public final class HoldsRowsBack extends AbstractFunction1<SparkSessionExtension
             case "columns" -> new ColumnarToRowExec(new RowToColumnarExec(rows));
             default -> new ColumnarToRowExec(new MadeUpColumns(new RowToColumnarExec(rows)));
           };
-      return write.withNewChildren(sequence(held));
+      return write.withNewChildren(Sequences.of(held));
     }
 
-    private static Seq<SortOrder> byValue(SparkPlan rows) {
+    private static List<SortOrder> byValue(SparkPlan rows) {
       Expression value = (Expression) rows.output().last();
       Ascending$ ascending = Ascending$.MODULE$;
-      return sequence(
-          new SortOrder(value, ascending, ascending.defaultNullOrdering(), sequence()));
-    }
-
-    @SafeVarargs
-    private static <T> Seq<T> sequence(T... items) {
-      return CollectionConverters.asScala(List.of(items)).toSeq();
+      return Sequences.of(
+          new SortOrder(value, ascending, ascending.defaultNullOrdering(), Sequences.of()));
     }
   }
 }

@@ -6,8 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
+import scala.collection.immutable.List;
 
 /** An operator over column batches, such as a plug-in for an accelerator brings along. */
 public final class MadeUpColumns extends SparkPlan {
@@ -35,16 +34,21 @@ public final class MadeUpColumns extends SparkPlan {
   }
 
   @Override
-  public Seq<Attribute> output() {
-    return child.output();
+  public List<Attribute> output() {
+    return child.output().toList();
   }
 
   @Override
-  public Seq<SparkPlan> children() {
-    return CollectionConverters.asScala(java.util.List.of(child)).toSeq();
+  public List<SparkPlan> children() {
+    return Sequences.of(child);
   }
 
-  @Override
+  /** Scala 2.12 has the other one. */
+  public SparkPlan withNewChildrenInternal(scala.collection.IndexedSeq<SparkPlan> children) {
+    return new MadeUpColumns(children.head());
+  }
+
+  /** Scala 2.13 has this one. */
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
     return new MadeUpColumns(children.head());
   }

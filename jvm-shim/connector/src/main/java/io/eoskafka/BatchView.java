@@ -3,6 +3,7 @@ package io.eoskafka;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.source.EosKafkaScan;
 import io.eoskafka.spark.Rows;
+import io.eoskafka.spark.ScalaCollections;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
@@ -11,7 +12,6 @@ import org.apache.spark.sql.sources.TableScan;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.collection.immutable.Map;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** Topics as a relation, for the parts of SQL that do not know of tables. */
 final class BatchView extends BaseRelation implements TableScan {
@@ -31,8 +31,7 @@ final class BatchView extends BaseRelation implements TableScan {
   @Override
   public StructType schema() {
     return EosKafkaScan.schema(
-        SourceOptions.includeHeaders(
-            new CaseInsensitiveStringMap(CollectionConverters.asJava(options))));
+        SourceOptions.includeHeaders(new CaseInsensitiveStringMap(ScalaCollections.map(options))));
   }
 
   @Override

@@ -4,6 +4,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.sink.BatchWrite;
 import io.eoskafka.source.EosKafkaScan;
+import io.eoskafka.spark.ScalaCollections;
 import io.eoskafka.spark.SparkCheck;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
@@ -19,7 +20,6 @@ import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** {@code format("eoskafka")}, and in SQL {@code CREATE TEMPORARY VIEW … USING eoskafka}. */
 public final class EosKafkaProvider
@@ -60,9 +60,7 @@ public final class EosKafkaProvider
       Dataset<Row> rows) {
     SparkCheck.check();
     BatchWrite.run(
-        rows,
-        mode,
-        SinkOptions.parse(new CaseInsensitiveStringMap(CollectionConverters.asJava(options))));
+        rows, mode, SinkOptions.parse(new CaseInsensitiveStringMap(ScalaCollections.map(options))));
     return new BaseRelation() {
       @Override
       public SQLContext sqlContext() {

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.eoskafka.config.Json;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.group.Identity;
 import io.eoskafka.transaction.PreparedTransaction;
@@ -111,7 +112,7 @@ public record Decision(
   private static void encode(Map<TopicPartition, Long> offsets, ObjectNode into) {
     offsets.forEach(
         (partition, offset) ->
-            into.withObjectProperty(partition.topic())
+            Json.objectIn(into, partition.topic())
                 .put(Integer.toString(partition.partition()), offset));
   }
 

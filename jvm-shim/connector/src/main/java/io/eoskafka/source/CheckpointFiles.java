@@ -3,6 +3,7 @@ package io.eoskafka.source;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.eoskafka.config.Json;
 import io.eoskafka.group.Identity;
 import io.eoskafka.spark.CheckpointFolder;
 import java.util.HashMap;
@@ -109,7 +110,7 @@ final class CheckpointFiles {
     ObjectNode root = JSON.createObjectNode();
     ids.forEach(
         (partition, id) ->
-            root.withObjectProperty(partition.topic())
+            Json.objectIn(root, partition.topic())
                 .put(Integer.toString(partition.partition()), id));
     folder.write(TOPIC_IDS, root.toString());
   }

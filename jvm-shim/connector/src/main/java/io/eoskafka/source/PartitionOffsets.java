@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.Json;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
@@ -52,7 +53,7 @@ final class PartitionOffsets extends Offset {
     ObjectNode root = JSON.createObjectNode();
     sorted.forEach(
         (partition, offset) ->
-            root.withObjectProperty(partition.topic())
+            Json.objectIn(root, partition.topic())
                 .put(Integer.toString(partition.partition()), offset));
     return new PartitionOffsets(sorted, root.toString());
   }

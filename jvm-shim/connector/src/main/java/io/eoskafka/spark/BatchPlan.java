@@ -9,12 +9,14 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Explode;
 import org.apache.spark.sql.catalyst.plans.InnerLike;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
+import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.CoalesceExec;
@@ -38,8 +40,6 @@ import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec;
 import org.apache.spark.sql.execution.joins.CartesianProductExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
-import org.apache.spark.sql.execution.metric.SQLMetrics;
-import scala.jdk.javaapi.CollectionConverters;
 import scala.math.BigInt;
 
 /**
@@ -134,10 +134,7 @@ public record BatchPlan<S extends MicroBatchStream>(
           }
         });
     SparkContext spark = write.sparkContext();
-    SQLMetrics.postDriverMetricUpdates(
-        spark,
-        spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY()),
-        CollectionConverters.asScala(changed).toSeq());
+    DriverMetrics.post(spark, spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY()), changed);
   }
 
   /** Its sources of ours, each once. */
@@ -170,7 +167,7 @@ public record BatchPlan<S extends MicroBatchStream>(
       if (!sources.add(streamOf(scan))) {
         throw unfit("it reads a source twice (" + scan.scan().description() + ")");
       }
-      slots += scan.inputPartitions().size();
+      slots += slots(scan).size();
     }
     List<SparkPlan> coalesced = collect(stage, CoalesceExec.class);
     // Spark runs one task for a batch with no input partition.
@@ -214,7 +211,8 @@ public record BatchPlan<S extends MicroBatchStream>(
     if (node instanceof Exchange) {
       throw unfit("it shuffles (" + node.nodeName() + ")");
     }
-    if (node instanceof LocalTableScanExec local && local.rows().isEmpty()) {
+    if (node instanceof LocalTableScanExec
+        && ScalaCollections.list(node, "rows", InternalRow.class).isEmpty()) {
       // What Spark puts in the place of a union's source that has no news.
       return;
     }
@@ -260,7 +258,7 @@ public record BatchPlan<S extends MicroBatchStream>(
   }
 
   private static boolean hasNews(SparkPlan node) {
-    return scans(node).stream().anyMatch(scan -> !scan.inputPartitions().isEmpty());
+    return scans(node).stream().anyMatch(scan -> !slots(scan).isEmpty());
   }
 
   private static boolean isEmptyBroadcast(SparkPlan node) {
@@ -321,6 +319,10 @@ public record BatchPlan<S extends MicroBatchStream>(
         .toList();
   }
 
+  private static List<InputPartition> slots(DataSourceV2ScanExecBase scan) {
+    return ScalaCollections.list(scan, "inputPartitions", InputPartition.class);
+  }
+
   /** What a scan reads, or null where it is no stream. */
   private static MicroBatchStream streamOf(DataSourceV2ScanExecBase scan) {
     if (scan instanceof MicroBatchScanExec ofMicroBatch) {
@@ -346,7 +348,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     if (node instanceof QueryStageExec stage) {
       return List.of(stage.plan());
     }
-    return CollectionConverters.asJava(node.children());
+    return ScalaCollections.list(node, "children", SparkPlan.class);
   }
 
   private static UnfitException unfit(String reason) {

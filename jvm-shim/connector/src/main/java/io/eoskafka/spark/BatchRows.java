@@ -6,13 +6,13 @@ import java.util.Deque;
 import java.util.IdentityHashMap;
 import java.util.Set;
 import java.util.stream.Stream;
+import org.apache.spark.Dependency;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.ExternalRDD;
 import org.apache.spark.sql.execution.LogicalRDD;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** Whether rows are made from those that a query has handed to its {@code foreachBatch}. */
 final class BatchRows {
@@ -51,8 +51,8 @@ final class BatchRows {
           || plan instanceof ExternalRDD<?> other && isMadeFrom(other.rdd(), batch, seen)) {
         return true;
       }
-      plans.addAll(CollectionConverters.asJava(plan.children()));
-      plans.addAll(CollectionConverters.asJava(plan.subqueries()));
+      plans.addAll(ScalaCollections.list(plan, "children", LogicalPlan.class));
+      plans.addAll(ScalaCollections.list(plan, "subqueries", LogicalPlan.class));
     }
     return false;
   }
@@ -66,7 +66,8 @@ final class BatchRows {
         return true;
       }
       if (seen.add(next)) {
-        CollectionConverters.asJava(next.dependencies()).forEach(from -> left.add(from.rdd()));
+        ScalaCollections.list(next, "dependencies", Dependency.class)
+            .forEach(from -> left.add(from.rdd()));
       }
     }
     return false;

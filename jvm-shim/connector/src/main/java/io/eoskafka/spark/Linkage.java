@@ -120,7 +120,7 @@ final class Linkage {
   /** What the classes that are found by their name lack. */
   Set<String> missingOfMoved(SparkVersion version) {
     Set<String> missing = new LinkedHashSet<>();
-    for (MovedClass<?> moved : MovedClass.ALL) {
+    for (MovedClass<?> moved : MovedClass.in(version)) {
       String name = moved.nameIn(version).replace('.', '/');
       if (file(name).isEmpty()) {
         missing.add(moved.nameIn(version));

@@ -5,7 +5,6 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionOperation;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What a streaming query's logical plan shows before its first batch is planned. It knows the usual
@@ -44,7 +43,7 @@ final class LogicalShape {
             || plan instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
     return gathers
         ? Optional.of(plan.nodeName())
-        : CollectionConverters.asJava(plan.children()).stream()
+        : ScalaCollections.list(plan, "children", LogicalPlan.class).stream()
             .flatMap(child -> gathers(child).stream())
             .findFirst();
   }

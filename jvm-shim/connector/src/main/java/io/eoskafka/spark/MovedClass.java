@@ -1,11 +1,13 @@
 package io.eoskafka.spark;
 
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Predicate;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
@@ -21,7 +23,14 @@ final class MovedClass<T> {
       new MovedClass<>("runtime.", "StreamExecution", StreamRun.class)
           .withStatic("QUERY_ID_KEY", String.class);
   static final MovedClass<StreamRun.Batch> EXECUTION_CONTEXT =
-      new MovedClass<>("runtime.", "StreamExecutionContext", StreamRun.Batch.class);
+      new MovedClass<>("runtime.", "StreamExecutionContext", StreamRun.Batch.class)
+          .onlyIn(SparkVersion::hasBatchContext);
+  static final MovedClass<StreamRun.WithContext> RUN_WITH_CONTEXT =
+      new MovedClass<>("runtime.", "StreamExecution", StreamRun.WithContext.class)
+          .onlyIn(SparkVersion::hasBatchContext);
+  static final MovedClass<StreamRun.WithoutContext> RUN_WITHOUT_CONTEXT =
+      new MovedClass<>("runtime.", "StreamExecution", StreamRun.WithoutContext.class)
+          .onlyIn(version -> !version.hasBatchContext());
   static final MovedClass<None> MICRO_BATCH_EXECUTION =
       new MovedClass<>("runtime.", "MicroBatchExecution", None.class)
           .withStatic("BATCH_ID_KEY", String.class);
@@ -36,10 +45,12 @@ final class MovedClass<T> {
           "CheckpointFileManager$CancellableFSDataOutputStream",
           CheckpointFileSystem.Cancellable.class);
 
-  static final List<MovedClass<?>> ALL =
+  private static final List<MovedClass<?>> ALL =
       List.of(
           STREAM_EXECUTION,
           EXECUTION_CONTEXT,
+          RUN_WITH_CONTEXT,
+          RUN_WITHOUT_CONTEXT,
           MICRO_BATCH_EXECUTION,
           STATEFUL_OPERATOR,
           CHECKPOINT_FILE_MANAGER,
@@ -61,6 +72,7 @@ final class MovedClass<T> {
   private final String name;
   private final Class<T> view;
   private final List<Needed> needed = new ArrayList<>();
+  private Predicate<SparkVersion> isIn = version -> true;
 
   /** The class in the running Spark, once it was asked for. */
   private volatile Class<?> type;
@@ -85,6 +97,16 @@ final class MovedClass<T> {
   private MovedClass<T> withStatic(String method, Class<?> result, Class<?>... parameters) {
     needed.add(new Needed(method, result, List.of(parameters), true));
     return this;
+  }
+
+  private MovedClass<T> onlyIn(Predicate<SparkVersion> versions) {
+    isIn = versions;
+    return this;
+  }
+
+  /** Those that the connector uses in a version. */
+  static List<MovedClass<?>> in(SparkVersion version) {
+    return ALL.stream().<MovedClass<?>>filter(each -> each.isIn.test(version)).toList();
   }
 
   /** The full name of the class in a version. */
@@ -114,13 +136,19 @@ final class MovedClass<T> {
     }
     return view.cast(
         Proxy.newProxyInstance(
-            view.getClassLoader(),
-            new Class<?>[] {view},
-            (proxy, method, arguments) ->
-                call(
-                    type().getMethod(method.getName(), method.getParameterTypes()),
-                    target,
-                    arguments)));
+            view.getClassLoader(), new Class<?>[] {view}, new View(type(), target)));
+  }
+
+  /** The object that a view is of. */
+  static Object target(Object view) {
+    return ((View) Proxy.getInvocationHandler(view)).target;
+  }
+
+  private record View(Class<?> type, Object target) implements InvocationHandler {
+    @Override
+    public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+      return call(type.getMethod(method.getName(), method.getParameterTypes()), target, arguments);
+    }
   }
 
   /** Calls a static method of the class. */

@@ -49,16 +49,20 @@ record Operators(Set<String> fit, Set<String> synchronous) {
           "SortExec",
           "adaptive.AdaptiveSparkPlanExec",
           "adaptive.BroadcastQueryStageExec",
-          "adaptive.ResultQueryStageExec",
           "joins.BroadcastNestedLoopJoinExec",
           "python.ArrowEvalPythonExec",
           "python.ArrowEvalPythonUDTFExec",
           "python.BatchEvalPythonExec",
           "python.BatchEvalPythonUDTFExec",
-          "python.MapInArrowExec",
           "python.MapInPandasExec");
 
-  private static final Set<String> SYNCHRONOUS_IN_4_0 = named("streaming.EventTimeWatermarkExec");
+  private static final Set<String> HOLDING_IN_3_5 = named("python.PythonMapInArrowExec");
+
+  private static final Set<String> HOLDING_SINCE_4_0 =
+      named("adaptive.ResultQueryStageExec", "python.MapInArrowExec");
+
+  private static final Set<String> SYNCHRONOUS_BEFORE_4_1 =
+      named("streaming.EventTimeWatermarkExec");
 
   /** Spark 4.1 has real-time mode, and other packages for streaming. */
   private static final Set<String> SYNCHRONOUS_SINCE_4_1 =
@@ -69,8 +73,9 @@ record Operators(Set<String> fit, Set<String> synchronous) {
   /** A version that is newer than all that were tested has the newest one's. */
   static Operators of(SparkVersion version) {
     Set<String> synchronous = new HashSet<>(SYNCHRONOUS);
-    synchronous.addAll(version.isAtLeast(4, 1) ? SYNCHRONOUS_SINCE_4_1 : SYNCHRONOUS_IN_4_0);
+    synchronous.addAll(version.isAtLeast(4, 1) ? SYNCHRONOUS_SINCE_4_1 : SYNCHRONOUS_BEFORE_4_1);
     Set<String> fit = new HashSet<>(HOLDING);
+    fit.addAll(version.isAtLeast(4, 0) ? HOLDING_SINCE_4_0 : HOLDING_IN_3_5);
     fit.addAll(synchronous);
     return new Operators(Set.copyOf(fit), Set.copyOf(synchronous));
   }

@@ -12,15 +12,11 @@ public final class Rows {
 
   /** As users see them. */
   public static RDD<Row> asUsersSee(Dataset<Row> rows) {
-    return classic(rows).rdd();
+    return rows.rdd();
   }
 
   /** As Spark's operators have them. */
   public static JavaRDD<InternalRow> asOperatorsHave(Dataset<Row> rows) {
-    return classic(rows).queryExecution().toRdd().toJavaRDD();
-  }
-
-  private static org.apache.spark.sql.classic.Dataset<Row> classic(Dataset<Row> rows) {
-    return (org.apache.spark.sql.classic.Dataset<Row>) rows;
+    return rows.queryExecution().toRdd().toJavaRDD();
   }
 }

@@ -21,8 +21,8 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
@@ -33,7 +33,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** What source and sink learn of the streaming query whose thread they are called on. */
 public final class RunningQuery {
@@ -67,6 +66,15 @@ public final class RunningQuery {
     this.batch = currentBatch(query);
   }
 
+  /** Its class is Spark's own, which has another name before Spark 4. */
+  private static SharedState sharedState(SparkSession session) {
+    try {
+      return (SharedState) session.getClass().getMethod("sharedState").invoke(session);
+    } catch (ReflectiveOperationException e) {
+      throw new LinkageError("SparkSession.sharedState", e);
+    }
+  }
+
   private static long currentBatch(StreamRun query) {
     StreamRun.Batch running = StreamRun.latestBatch(query);
     return running == null ? -1 : running.batchId();
@@ -74,8 +82,8 @@ public final class RunningQuery {
 
   /** The query whose thread this is, or has created: source and sink are called on no other. */
   public static RunningQuery ofThisThread() {
-    SparkSession session = (SparkSession) SparkSession.active();
-    shared = session.sharedState();
+    SparkSession session = SparkSession.active();
+    shared = sharedState(session);
     String queryId = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
     // Without the class of the values, which has another name before Spark 4.1.
     Map<UUID, ?> queries = shared.activeStreamingQueries();
@@ -101,8 +109,8 @@ public final class RunningQuery {
    *     query's; {@code EOSKAFKA_WRITE_THROUGH_CONNECT}
    */
   public static Optional<RunningQuery> ofWrite(Dataset<Row> rows) {
-    SparkSession session = (SparkSession) rows.sparkSession();
-    shared = session.sharedState();
+    SparkSession session = rows.sparkSession();
+    shared = sharedState(session);
     List<StreamRun> queries = active();
     for (StreamRun query : queries) {
       if (query.queryExecutionThread() == Thread.currentThread()) {
@@ -202,7 +210,7 @@ public final class RunningQuery {
           "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "the query's plan does not end in a write"));
     }
     return SinkOptions.parse(
-        new CaseInsensitiveStringMap(CollectionConverters.asJava(write.writeOptions())));
+        new CaseInsensitiveStringMap(ScalaCollections.map(write.writeOptions())));
   }
 
   /**
@@ -220,7 +228,7 @@ public final class RunningQuery {
   /** Its sources of this class, each once, in their order in the query. */
   public <S extends SparkDataStream> List<S> sources(Class<S> type) {
     Set<SparkDataStream> seen = Collections.newSetFromMap(new IdentityHashMap<>());
-    return CollectionConverters.asJava(query.sources()).stream()
+    return ScalaCollections.list(query.sources()).stream()
         .filter(stream -> type.isInstance(stream) && seen.add(stream))
         .map(type::cast)
         .toList();

@@ -14,7 +14,7 @@ public record SparkVersion(int major, int minor, String text) implements Compara
   private static final Pattern FORM = Pattern.compile("(\\d{1,4})\\.(\\d{1,4})(?:[^\\d].*)?");
 
   /** The oldest and the newest minor version that the tests run on. */
-  static final SparkVersion OLDEST = of("4.0");
+  static final SparkVersion OLDEST = of("3.5");
 
   static final SparkVersion NEWEST = of("4.3");
 
@@ -31,6 +31,11 @@ public record SparkVersion(int major, int minor, String text) implements Compara
 
   static SparkVersion running() {
     return RUNNING;
+  }
+
+  /** Whether it keeps what it knows of a running batch in a class of its own. */
+  boolean hasBatchContext() {
+    return isAtLeast(4, 0);
   }
 
   /** Whether it has real-time mode. */

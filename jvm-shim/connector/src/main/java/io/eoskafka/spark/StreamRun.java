@@ -9,8 +9,8 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.streaming.Trigger;
+import scala.collection.Seq;
 import scala.collection.immutable.Map;
-import scala.collection.immutable.Seq;
 
 /** What is needed of Spark's {@code StreamExecution}: a run of a streaming query. */
 interface StreamRun {
@@ -40,10 +40,7 @@ interface StreamRun {
 
   QueryExecution lastExecution();
 
-  /** Null before the first batch. {@link #latestBatch} views it. */
-  Object getLatestExecutionContext();
-
-  /** What is needed of Spark's {@code StreamExecutionContext}: the running batch. */
+  /** What is needed of the running batch. */
   interface Batch {
     long batchId();
 
@@ -52,8 +49,47 @@ interface StreamRun {
     Map<SparkDataStream, Offset> endOffsets();
   }
 
+  /** What Spark 4 has of it: its {@code StreamExecutionContext}. */
+  interface WithContext {
+    /** Null before the first batch. */
+    Object getLatestExecutionContext();
+  }
+
+  /** What Spark 3.5 has of it. */
+  interface WithoutContext {
+    long currentBatchId();
+
+    Map<SparkDataStream, Offset> committedOffsets();
+
+    Map<SparkDataStream, Offset> availableOffsets();
+  }
+
   /** The batch that a run is in, or null before its first one. */
-  static Batch latestBatch(StreamRun run) {
-    return MovedClass.EXECUTION_CONTEXT.view(run.getLatestExecutionContext());
+  static Batch latestBatch(StreamRun of) {
+    Object execution = MovedClass.target(of);
+    if (SparkVersion.running().hasBatchContext()) {
+      return MovedClass.EXECUTION_CONTEXT.view(
+          MovedClass.RUN_WITH_CONTEXT.view(execution).getLatestExecutionContext());
+    }
+    WithoutContext run = MovedClass.RUN_WITHOUT_CONTEXT.view(execution);
+    return run.currentBatchId() < 0 ? null : new Former(run);
+  }
+
+  /** The running batch of Spark 3.5. */
+  record Former(WithoutContext run) implements Batch {
+    @Override
+    public long batchId() {
+      return run.currentBatchId();
+    }
+
+    @Override
+    public Map<SparkDataStream, Offset> startOffsets() {
+      return run.committedOffsets();
+    }
+
+    @Override
+    public Map<SparkDataStream, Offset> endOffsets() {
+      return run.availableOffsets();
+    }
   }
 }
