@@ -33,9 +33,12 @@ def spec(flow: Flow) -> dict[str, object]:
     }
 
 
-def test_a_write_of_foreach_batch_is_refused(url: str, flow: Flow) -> None:
+@pytest.mark.parametrize(
+    "how", ["foreach-batch", pytest.param("foreach-batch-sql", marks=pytest.mark.slow)]
+)
+def test_a_write_of_foreach_batch_is_refused(url: str, flow: Flow, how: str) -> None:
     flow.produce(RECORDS)
-    error = client(url, "foreach-batch", **spec(flow))["error"]
+    error = client(url, how, **spec(flow))["error"]
     assert "[EOSKAFKA_WRITE_THROUGH_CONNECT]" in error, error
     assert flow.outputs() == []
     flow.assert_nothing_is_open()

@@ -26,10 +26,10 @@ RECORDS = 50
 
 
 def program(language: str, cluster: LocalCluster, tmp_path: Path, name: str) -> str:
-    """The page's one program in a language, with these topics, this cluster and this folder."""
+    """The page's program in a language, of all its parts, with these topics and this folder."""
     text = PAGE.read_text(encoding="utf-8")
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    replaced = found.replace("broker:9092", cluster.bootstrap_servers)
+    found = re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    replaced = "\n".join(found).replace("broker:9092", cluster.bootstrap_servers)
     replaced = replaced.replace("/checkpoints/", f"{tmp_path}/checkpoints/")
     # Names of topics only: the table's name in SQL stays.
     replaced = re.sub(r"""(["'])payments-clean\1""", rf"\1{name}-clean\1", replaced)
@@ -107,3 +107,4 @@ def test_sql_in_spark_sql(cluster: LocalCluster, topics: str, tmp_path: Path) ->
     warehouse = f"spark.sql.warehouse.dir={tmp_path}/warehouse"
     output = run(tmp_path, "spark-sql", "--conf", warehouse, "-f", str(script))
     assert output.splitlines()[-1].split("\t") == [str(RECORDS), f"payment {RECORDS - 1:02d}"]
+    assert written(cluster, topics) == [*EXPECTED, b"a payment", b"another one"]

@@ -1,6 +1,7 @@
 """A client of Spark Connect: `python connect_client.py WHAT SPEC` prints its outcome as JSON.
 
-`foreach-batch`: a query that writes each batch in its function. `stream-and-job`: a query that
+`foreach-batch`: a query that writes each batch in its function; `foreach-batch-sql`: with a
+statement `INSERT INTO`. `stream-and-job`: a query that
 writes to Kafka, and a batch job in the same session while it runs.
 """
 
@@ -23,9 +24,11 @@ def main() -> None:
     values = rows.selectExpr("key", "cast(value as string) value")
     error = ""
     try:
-        {"foreach-batch": foreach_batch, "stream-and-job": stream_and_job}[what](
-            spark, values, spec
-        )
+        {
+            "foreach-batch": foreach_batch,
+            "foreach-batch-sql": foreach_batch,
+            "stream-and-job": stream_and_job,
+        }[what](spark, values, {**spec, "sql": what.endswith("sql")})
     except PySparkException as failure:
         error = str(failure)
     print(json.dumps({"error": error}))
@@ -33,9 +36,16 @@ def main() -> None:
 
 def foreach_batch(_: Any, values: Any, spec: dict[str, Any]) -> None:
     """The function runs in a process of the server's, as another client."""
-    sink = spec["sink"]
+    sink, is_sql = spec["sink"], spec["sql"]
+    listed = ", ".join(f"`{option}` '{value}'" for option, value in sink.items())
 
     def write(batch: DataFrame, _: int) -> None:
+        if is_sql:
+            session = batch.sparkSession
+            batch.createOrReplaceTempView("batch")
+            session.sql(f"CREATE TEMPORARY VIEW sink USING eoskafka OPTIONS ({listed})").collect()
+            session.sql("INSERT INTO sink SELECT key, value FROM batch").collect()
+            return
         batch.write.format("eoskafka").mode("append").options(**sink).save()
 
     query = (
