@@ -15,8 +15,16 @@ import sys
 import tarfile
 from pathlib import Path
 
-# The first release, those that platforms have, and what the jar is compiled with.
-MAVEN = ("4.0.0", "4.0.1", "4.1.1", "4.2.0")
+# The first release, those that platforms have, and what the jar is compiled with. Before 4.0 there
+# are two versions of Scala.
+MAVEN = (
+    ("3.5.1-scala-2.12", "2.12"),
+    ("3.5.8", "2.13"),
+    ("4.0.0", "2.13"),
+    ("4.0.1", "2.13"),
+    ("4.1.1", "2.13"),
+    ("4.2.0", "2.13"),
+)
 PYPI = ("4.3.0",)
 
 HERE = Path(__file__).resolve().parent
@@ -26,9 +34,9 @@ FOLDER = HERE.parents[1] / "build" / "spark"
 def main() -> None:
     """Make what is missing, and print one line for each version."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for version in MAVEN:
+    for version, scala in MAVEN:
         if not _is_there(version):
-            _of_maven(version)
+            _of_maven(version, scala)
         print(f"Spark {version}: jars of Maven Central")
     for version in PYPI:
         if not _is_there(version):
@@ -57,11 +65,12 @@ def _write(version: str, jars: list[Path]) -> None:
     _list(version).write_text(os.pathsep.join(map(str, jars)), encoding="utf-8")
 
 
-def _of_maven(version: str) -> None:
+def _of_maven(version: str, scala: str) -> None:
     subprocess.run(
         [
             *("mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(HERE / "pom.xml")),
-            *("dependency:build-classpath", f"-Dspark.version={version}"),
+            *("dependency:build-classpath", f"-Dspark.version={version.partition('-')[0]}"),
+            f"-Dscala.binary.version={scala}",
             f"-Dmdep.outputFile={_list(version)}",
         ],
         check=True,

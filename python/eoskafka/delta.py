@@ -14,7 +14,7 @@ JARS = "spark.jars"
 
 # The releases of delta-spark that are in Maven Central, and the Spark versions of their artifacts.
 # pip has releases that Maven Central lacks, such as 4.4.1.
-_ARTIFACTS = {"4.4.0": {(4, 0), (4, 1), (4, 2)}}
+_ARTIFACTS = {"3.3.2": {(3, 5)}, "4.4.0": {(4, 0), (4, 1), (4, 2)}}
 
 
 def package() -> str:
@@ -35,8 +35,9 @@ def package() -> str:
     spark = sparks.line(version("pyspark"))
     if delta not in _ARTIFACTS:
         raise ConfigurationError(
-            f"delta-spark {delta} has no jar that is known to be in Maven Central: "
-            f"pip install 'delta-spark=={max(_ARTIFACTS)}', or add Delta's jar to spark.jars"
+            f"delta-spark {delta} has no jar that is known to be in Maven Central: pip install "
+            f"'delta-spark=={newest_for(spark) or max(_ARTIFACTS)}', or add Delta's jar to "
+            "spark.jars"
         )
     if spark not in _ARTIFACTS[delta]:
         fits = ", ".join(map(sparks.text, sorted(_ARTIFACTS[delta])))
@@ -45,7 +46,8 @@ def package() -> str:
             f"{version('pyspark')}. Use one of those Spark versions with Delta Lake, or add a jar "
             "of Delta that is made for this one to spark.jars"
         )
-    return f"io.delta:delta-spark_{sparks.text(spark)}_2.13:{delta}"
+    of_spark = f"{sparks.text(spark)}_" if spark >= (4, 0) else ""
+    return f"io.delta:delta-spark_{of_spark}{sparks.scala(version('pyspark'))}:{delta}"
 
 
 def newest_for(spark: tuple[int, int]) -> str | None:

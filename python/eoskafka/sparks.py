@@ -35,6 +35,11 @@ def text(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
+def scala(version: str) -> str:
+    """The Scala version of pip's pyspark. Spark 3.5 is also there with Scala 2.13."""
+    return "2.13" if line(version) >= (4, 0) else "2.12"
+
+
 def supported() -> str:
     """The range, for messages."""
     return f"{text(OLDEST)} to {text(NEWEST)}"
@@ -72,7 +77,7 @@ def real_time_trigger(writer: DataStreamWriter, interval: str) -> DataStreamWrit
         interval: how long a batch lasts, such as `"5 minutes"`.
 
     Raises:
-        ConfigurationError: this Spark has no real-time mode (4.0), or its session tracks the
+        ConfigurationError: this Spark has no real-time mode (3.5, 4.0), or its session tracks the
             progress of such queries asynchronously (4.3).
     """
     import pyspark

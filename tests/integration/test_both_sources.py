@@ -21,6 +21,7 @@ import pytest
 from eoskafka import offsets
 from eoskafka.cluster import LocalCluster
 from harness import until, until_ended
+from harness.versions import reports
 from kafka import KafkaProducer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -146,7 +147,7 @@ def test_beginning_stopping_going_on_and_new_partitions(
 
 
 def _has_begun(query: StreamingQuery) -> bool:
-    return any(p.sources[0].endOffset is not None for p in query.recentProgress) or (
+    return any(p.sources[0].endOffset is not None for p in reports(query)) or (
         query.status["message"] == "Waiting for next trigger"
     )
 
@@ -192,7 +193,7 @@ def test_a_whole_topic_by_its_name_before_it_is_there(streams: Streams) -> None:
 
 def ends(query: StreamingQuery, topic: str) -> list[dict[str, int]]:
     """Where each batch with rows has ended, by partition."""
-    found = [p.sources[0].endOffset for p in query.recentProgress if p.numInputRows > 0]
+    found = [p.sources[0].endOffset for p in reports(query) if p.numInputRows > 0]
     return [json.loads(end)[topic] for end in found]
 
 
@@ -222,7 +223,7 @@ def test_the_greatest_limit_there_is(either: Streams, option: str) -> None:
 def test_all_that_is_available_now_comes_within_the_limit(either: Streams) -> None:
     topic, output = either.topic(records=25), either.topic()
     query = either.copy(topic, output, options={"maxOffsetsPerTrigger": 10})
-    taken = [p.numInputRows for p in query.recentProgress if p.numInputRows]
+    taken = [p.numInputRows for p in reports(query) if p.numInputRows]
     assert len(taken) == 3
     assert max(taken) <= 10
     assert either.numbers(output) == [*range(25)]
@@ -233,7 +234,7 @@ def test_once_takes_all_whatever_the_limits(either: Streams) -> None:
     limits = {"maxOffsetsPerTrigger": 10, "minOffsetsPerTrigger": 3}
     rows = kv(either.source(topic, limits))
     query = either.run(either.sink(rows, output).trigger(once=True))
-    assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [25]
+    assert [p.numInputRows for p in reports(query) if p.numInputRows] == [25]
     assert either.numbers(output) == [*range(25)]
 
 
@@ -253,7 +254,7 @@ def test_a_lower_limit_waits_and_a_delay_ends_the_wait(either: Streams) -> None:
     reaches(either, output, [*range(13)], query)
 
     def reported() -> list[Any]:
-        return [p for p in query.recentProgress if p.numInputRows]
+        return [p for p in reports(query) if p.numInputRows]
 
     until(lambda: len(reported()) == 2, "two reports", QUERY_S)
     reports = reported()
@@ -270,7 +271,7 @@ def test_a_batch_with_both_limits_has_no_more_than_the_upper_one(either: Streams
     query = running(either, kv(either.source(topic, limits)), output)
 
     def reports() -> list[int]:
-        return [p.numInputRows for p in query.recentProgress if p.numInputRows]
+        return [p.numInputRows for p in reports(query) if p.numInputRows]
 
     until(lambda: len(reports()) == 3, "three reports", QUERY_S)
     # It looks once more, and the last four records are too few.
@@ -403,7 +404,7 @@ def test_aborted_records_gaps_and_empty_ranges(
     query = either.copy(topic, output, options=options)
     wanted = committed if isolation == "read_committed" else every
     assert either.numbers(output) == sorted(wanted)
-    assert sum(p.numInputRows for p in query.recentProgress) == len(wanted)
+    assert sum(p.numInputRows for p in reports(query)) == len(wanted)
 
 
 def test_the_default_isolation_is_one_of_the_differences(streams: Streams) -> None:
@@ -603,7 +604,7 @@ def test_nor_one_without_topics(either: Streams) -> None:
 def test_a_start_without_a_batch_counts_in_the_next_run(either: Streams) -> None:
     topic, output, checkpoint = either.topic(records=4), either.topic(), either.checkpoint()
     query = either.copy(topic, output, checkpoint, {"startingOffsets": "latest"})
-    assert [p.numInputRows for p in query.recentProgress] in ([], [0])
+    assert [p.numInputRows for p in reports(query)] in ([], [0])
     either.send(topic, 10, 11)
     # The option counts once, and it has counted.
     either.copy(topic, output, checkpoint, {"startingOffsets": "earliest"})
@@ -660,7 +661,7 @@ def test_the_first_batch_after_the_builtin_connector_is_not_done_twice(streams: 
 def one_batch(streams: Streams, writer: DataStreamWriter) -> None:
     """Run a query's first batch, and stop it before it looks for another."""
     query = streams.start(writer.trigger(processingTime="1 hour"))
-    until(lambda: len(query.recentProgress) > 0, "the batch", QUERY_S)
+    until(lambda: len(reports(query)) > 0, "the batch", QUERY_S)
     query.stop()
 
 
@@ -793,7 +794,7 @@ def test_the_lag_is_that_of_the_batchs_end(either: Streams, limit: int | None) -
     query = either.copy(topic, output, options=options)
     lags = [
         {k: float(v) for k, v in p.sources[0].metrics.items() if "BehindLatest" in k}
-        for p in query.recentProgress
+        for p in reports(query)
         if p.numInputRows
     ]
     steps = [7.0, 4.0, 1.0, 0.0] if limit else [0.0]
@@ -809,9 +810,9 @@ def test_rows_in_and_out_are_counted(either: Streams) -> None:
         "value != cast('3' as binary)"
     )
     query = either.run(either.sink(rows, output))
-    reports = [p for p in query.recentProgress if p.numInputRows]
-    assert [p.numInputRows for p in reports] == [8, 8, 4]
-    assert [p.sink.numOutputRows for p in reports] in ([7, 8, 4], [8, 7, 4], [8, 8, 3])
+    read = [p for p in reports(query) if p.numInputRows]
+    assert [p.numInputRows for p in read] == [8, 8, 4]
+    assert [p.sink.numOutputRows for p in read] in ([7, 8, 4], [8, 7, 4], [8, 8, 3])
 
 
 @pytest.mark.parametrize("records", [1, 17])
@@ -901,7 +902,7 @@ def test_a_source_that_only_reads_begins_anew_without_its_checkpoint(either: Str
             .trigger(availableNow=True)
         )
         assert query.awaitTermination(QUERY_S)
-        return sum(batch.numInputRows for batch in query.recentProgress)
+        return sum(batch.numInputRows for batch in reports(query))
 
     assert read() == 4
     assert read() == 0

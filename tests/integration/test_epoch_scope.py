@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 from harness import until
+from harness.versions import reports
 from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col
@@ -183,7 +184,7 @@ def test_epoch_scope_may_be_asked_for(inputs: Inputs) -> None:
     streams, output = inputs.streams, inputs.streams.topic()
     epoch = {"transactionScope": "epoch"}
     query = streams.run(streams.sink(kv(inputs.source), output, options=epoch))
-    metrics = [p.sink.metrics for p in query.recentProgress if p.numInputRows > 0]
+    metrics = [p.sink.metrics for p in reports(query) if p.numInputRows > 0]
     assert {(m["transactionScope"], m["transactionsCommitted"]) for m in metrics} == {
         ("epoch", "2")
     }

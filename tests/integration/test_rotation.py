@@ -20,7 +20,7 @@ from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from harness import Flow, StartApplication, compile_to_jar, until
 from harness.segments import Transaction, transactions
-from harness.versions import needs_real_time
+from harness.versions import needs_real_time, reports
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
 from pyspark.sql.streaming import StreamingQuery
@@ -338,7 +338,7 @@ def few_at_once(streams: Streams) -> Iterator[None]:
 def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: LocalCluster) -> None:
     query = job.streams.run(job.streams.sink(slowly(rows(job)), job.output, job.checkpoint, SHORT))
     # What is available now is done all the same, in several batches.
-    assert len([p for p in query.recentProgress if p.numInputRows > 0]) > 1
+    assert len([p for p in reports(query) if p.numInputRows > 0]) > 1
     committed = found(job, cluster)
     require_each_in_its_own(job, committed, lambda _: 1)
     assert job.offsets() == job.streams.ends(job.input)

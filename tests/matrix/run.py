@@ -48,9 +48,9 @@ TESTS = ROOT / "tests" / "integration"
 TIMEOUT_S = 3_600
 
 # The newest release of each line, and those that managed platforms have.
-LINES = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
+LINES = ("3.5.8", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
 PLATFORMS = ("4.0.1", "4.1.1")
-# Spark 4.0 and 4.1 do not run on it: their Hadoop asks for a call that it has no more.
+# Older ones do not run on it: their Hadoop asks for a call that it has no more.
 JAVA = "25"
 ON_JAVA = ("4.2.1", "4.3.0")
 # CI runs the tests on the main version anyway.
@@ -113,7 +113,10 @@ FEATURES = (
         "real-time mode",
         ("test_real_time", "test_real_time_crashes"),
         ("test_real_time.py::test_the_last_records_do_not_wait_for_the_next_ones",),
-        not_on=(("4.0", "Spark 4.0 has no real-time mode"),),
+        not_on=(
+            ("3.5", "Spark 3.5 has no real-time mode"),
+            ("4.0", "Spark 4.0 has no real-time mode"),
+        ),
     ),
     Feature("plans and their scope", ("test_rotation", "test_scope_refusals"), on_platforms=True),
     Feature("shared groups", ("test_shared_ownership",)),

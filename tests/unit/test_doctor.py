@@ -62,9 +62,9 @@ def test_no_java_is_a_problem(java: Path, monkeypatch: pytest.MonkeyPatch, tmp_p
     [
         ("4.2.3", Level.FINE, ""),
         ("4.0.1.dev0", Level.FINE, ""),
-        ("3.5.9", Level.PROBLEM, "pip install 'pyspark==4.3.*'"),
+        ("3.4.4", Level.PROBLEM, "pip install 'pyspark==4.3.*'"),
         ("4.4.0", Level.PROBLEM, "pip install 'pyspark==4.3.*'"),
-        (None, Level.UNKNOWN, "a cluster brings its own, which must be 4.0 to 4.3"),
+        (None, Level.UNKNOWN, "a cluster brings its own, which must be 3.5 to 4.3"),
     ],
 )
 def test_spark_is_the_jars(

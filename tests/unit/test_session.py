@@ -218,19 +218,28 @@ def test_spark_4_0_has_no_real_time_mode(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("spark", "line"), [("4.0.5", "4.0"), ("4.1.1-amzn-0", "4.1"), ("4.2.1", "4.2")]
+    ("delta", "spark", "jar"),
+    [
+        ("3.3.2", "3.5.8", "delta-spark_2.12"),
+        ("4.4.0", "4.0.5", "delta-spark_4.0_2.13"),
+        ("4.4.0", "4.1.1-amzn-0", "delta-spark_4.1_2.13"),
+        ("4.4.0", "4.2.1", "delta-spark_4.2_2.13"),
+    ],
 )
-def test_deltas_jar_fits_spark(monkeypatch: pytest.MonkeyPatch, spark: str, line: str) -> None:
-    installed = {"delta-spark": "4.4.0", "pyspark": spark}
+def test_deltas_jar_fits_spark(
+    monkeypatch: pytest.MonkeyPatch, delta: str, spark: str, jar: str
+) -> None:
+    installed = {"delta-spark": delta, "pyspark": spark}
     monkeypatch.setattr("importlib.metadata.version", installed.__getitem__)
-    assert package() == f"io.delta:delta-spark_{line}_2.13:4.4.0"
+    assert package() == f"io.delta:{jar}:{delta}"
 
 
 @pytest.mark.parametrize(
     ("delta", "spark", "said"),
     [
         ("4.4.0", "4.3.0", "has jars for Spark 4.0, 4.1, 4.2, and this is Spark 4.3.0"),
-        ("4.4.1", "4.2.0", "delta-spark 4.4.1 has no jar that is known to be in Maven Central"),
+        ("4.4.1", "4.2.0", "Maven Central: pip install 'delta-spark==4.4.0'"),
+        ("4.4.1", "3.5.8", "Maven Central: pip install 'delta-spark==3.3.2'"),
     ],
 )
 def test_where_delta_has_no_jar_the_error_says_why(

@@ -27,7 +27,8 @@ def test_both_languages_have_the_same_range() -> None:
         ("4.1.1-amzn-0", (4, 1), True),
         ("4.3.0", (4, 3), True),
         ("4.4.0", (4, 4), False),
-        ("3.5.9", (3, 5), False),
+        ("3.5.2-databricks", (3, 5), True),
+        ("3.4.4", (3, 4), False),
         ("master", (0, 0), False),
     ],
 )

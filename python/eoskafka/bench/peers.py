@@ -16,7 +16,7 @@ from eoskafka.bench.errors import BenchError
 DEFAULTS, OURS = "defaults", "eoskafka's settings"
 # By the line of Spark that runs, the release of its built-in connector: the newest one that Maven
 # Central has.
-BUILT_IN_RELEASES = {(4, 0): "4.0.2", (4, 1): "4.1.2", (4, 2): "4.2.0"}
+BUILT_IN_RELEASES = {(3, 5): "3.5.7", (4, 0): "4.0.2", (4, 1): "4.1.2", (4, 2): "4.2.0"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,12 @@ def peer_jars() -> list[Path]:
     """
     release = _built_in_release()
     folder = f"peers-{release}"
-    target = _built("bench-peers", f"-Dspark.version={release}", f"-Dpeers.folder={folder}")
+    target = _built(
+        "bench-peers",
+        f"-Dspark.version={release}",
+        f"-Dscala.binary.version={sparks.scala(release)}",
+        f"-Dpeers.folder={folder}",
+    )
     return sorted((target / folder).glob("*.jar"))
 
 

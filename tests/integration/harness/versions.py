@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyspark
 import pytest
 from eoskafka.bench.peers import BUILT_IN_RELEASES
 from eoskafka.sparks import line
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 SPARK = line(pyspark.__version__)
 
 # Maven Central has no built-in connector for Spark 4.3.
 HAS_BUILT_IN = SPARK in BUILT_IN_RELEASES
-# Spark 4.0 has no real-time mode.
+# Spark 3.5 and 4.0 have no real-time mode.
 HAS_REAL_TIME = SPARK >= (4, 1)
 # From Spark 4.1 on a union of branches with like partitions reads these in one task. Before, each
 # branch has tasks of its own, so such a union of two sources is in task scope.
@@ -22,7 +25,17 @@ HAS_NAMED_SOURCES = SPARK >= (4, 2)
 needs_built_in = pytest.mark.skipif(
     not HAS_BUILT_IN, reason="Maven Central has no built-in connector for Spark 4.3"
 )
-needs_real_time = pytest.mark.skipif(not HAS_REAL_TIME, reason="Spark 4.0 has no real-time mode")
+needs_real_time = pytest.mark.skipif(
+    not HAS_REAL_TIME, reason="Spark 3.5 and 4.0 have no real-time mode"
+)
 needs_named_sources = pytest.mark.skipif(
     not HAS_NAMED_SOURCES, reason="before Spark 4.2 sources have no names"
 )
+
+
+def reports(query: Any) -> list[StreamingQueryProgress]:
+    """A query's `recentProgress`, whose entries Spark 3.5 has as plain dictionaries."""
+    return [
+        StreamingQueryProgress.fromJson(each) if type(each) is dict else each
+        for each in query.recentProgress
+    ]

@@ -26,13 +26,14 @@ class SparkVersionTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"4.0.0", "4.0.5", "4.1.1-amzn-0", "4.2.1", "4.3.7"})
+  @ValueSource(
+      strings = {"3.5.0", "3.5.2-databricks", "4.0.0", "4.0.5", "4.1.1-amzn-0", "4.2.1", "4.3.7"})
   void theseAreTaken(String version) {
     assertThat(SparkCheck.refusal(SparkVersion.of(version), "2.13.17", false)).isEmpty();
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"3.5.9", "four"})
+  @ValueSource(strings = {"3.4.4", "four"})
   void olderOnesAreRefusedWhateverIsAllowed(String version) {
     assertThat(SparkCheck.refusal(SparkVersion.of(version), "2.13.17", true))
         .map(Throwable::getMessage)
@@ -51,6 +52,12 @@ class SparkVersionTest {
             said ->
                 assertThat(said)
                     .contains("[EOSKAFKA_UNTESTED_SPARK]", version, "allowUntestedSpark=true"));
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"2.12.18", "2.13.8"})
+  void spark35ComesWithEitherScala(String scala) {
+    assertThat(SparkCheck.refusal(SparkVersion.of("3.5.8"), scala, false)).isEmpty();
   }
 
   @Test
