@@ -17,7 +17,7 @@ Spark version and writes their results into that file.
 
 A cell says how many tests have passed on that version. Most of them kill executors or drivers while
 transactions are open; each one counts the output with a reader that shares no code with the connector, and
-fails on a lost or a duplicated record.
+fails on a lost or a duplicated record. [brokers.md](brokers.md) has the releases of Kafka's brokers.
 """
 
 

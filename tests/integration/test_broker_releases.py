@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.jars import KAFKA_VERSION
 from eoskafka.doctor import Level
 from harness import Flow, Point, StartApplication, maven
+from harness.strangers import stranger
 
 RECORDS = 2_000
 PER_BATCH = 500
@@ -22,6 +24,7 @@ SCOPES: dict[str, tuple[Point, dict[str, object]]] = {
 }
 # Kafka's release, and the levels of transaction.version that it knows.
 RELEASES = [
+    ("3.0.2", None),
     ("3.3.2", None),
     ("3.9.2", None),
     *((release, level) for release in ("4.0.2", KAFKA_VERSION, "4.4.0") for level in (1, 2)),
@@ -75,3 +78,26 @@ def test_a_query_killed_in_the_middle_leaves_each_record_once(
     second = start_application("local[2]")
     flow.start(second, **how).wait_done()
     flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_a_group_that_has_another_member_is_refused(
+    brokers: LocalCluster,
+    start_application: StartApplication,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    version, _ = request.node.callspec.params["brokers"]
+    if kind == "consumer" and version.startswith("3."):
+        pytest.skip("KIP-848 came with Kafka 4.0")
+    flow = Flow(brokers.bootstrap_servers, tmp_path / "checkpoint")
+    flow.produce(RECORDS)
+    with stranger(kind, flow.servers, flow.input, flow.group, tmp_path / "log") as other:
+        other.wait_given()
+        error = flow.start(start_application("local[2]")).wait_end().error
+        # The second where its client has not committed yet.
+        assert re.search(r"\[EOSKAFKA_(OFFSET_WITHOUT_STAMP|FOREIGN_MEMBER)\]", str(error)), error
+        assert f"consumer-{flow.group}" in str(error)
+        assert other.partitions() == 2
+    assert list(flow.outputs()) == []
