@@ -265,8 +265,8 @@ class Files(Checkpoint):
     """A checkpoint in memory."""
 
     def __init__(self, files: dict[str, str]) -> None:
-        super().__init__("/checkpoint")
         self.files = files
+        super().__init__("/checkpoint")
 
     def _read(self, name: str) -> str | None:
         return self.files.get(name)
