@@ -34,7 +34,8 @@ test: build ## JVM unit tests, unit and integration tests, a short campaign of f
 	@# What both processes would make at once.
 	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
 	$(BIN)/python -c "from eoskafka.bench.peers import peer_jars; peer_jars()"
-	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/integration tests/faults -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile --durations=40 tests/unit tests/integration tests/faults \
+		-m "not slow"
 
 test-oldest: build ## the commands' tests with the oldest kafka-python that is allowed
 	$(BIN)/pip install --quiet --no-deps --target build/kafka-python-$(OLDEST) --upgrade \
