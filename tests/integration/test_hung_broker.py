@@ -1,73 +1,84 @@
-"""A broker that takes connections and answers nothing."""
+"""A broker that keeps its connections and answers nothing."""
 
 from __future__ import annotations
 
-import socket
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
+import pytest
+from eoskafka.cluster import LocalCluster
+from harness import until
 from py4j.protocol import Py4JJavaError
 from streams import Streams
 
-TRIES, WAIT_S = 30, 20
+WAIT_S = 20
 
 
-def test_a_call_that_a_broker_does_not_answer_is_tried_on_another_one(streams: Streams) -> None:
-    """A call may take a minute, and a request two seconds."""
-    was_asked = False
-    with socket.create_server(("127.0.0.1", 0)) as hung:
-        hung.setblocking(False)
-        servers = f"127.0.0.1:{hung.getsockname()[1]},{streams.servers}"
-        options = {
-            "kafka.bootstrap.servers": servers,
-            "kafka.request.timeout.ms": "2000",
-            "subscribe": "any",
-        }
-        for _ in range(TRIES):
-            # Each client begins with one of the two, by chance.
-            assert answers(streams, options), f"no answer within {WAIT_S} s"
-            try:
-                hung.accept()[0].close()
-            except BlockingIOError:
-                continue
-            was_asked = True
-            break
-    assert was_asked
+@pytest.mark.slow
+def test_a_call_that_a_broker_does_not_answer_is_tried_on_another_one(
+    streams: Streams, tmp_path: Path
+) -> None:
+    """A request may take three seconds, and a call a minute."""
+    with LocalCluster(data_dir=tmp_path / "cluster", brokers=3) as cluster:
+        admin = client(streams, cluster.bootstrap_servers)
+        try:
+            until(lambda: is_answered(streams, admin), "brokers that answer", 60)
+            # The client has asked one of them last, and keeps to it.
+            for broker in cluster.brokers:
+                assert broker.pid is not None
+                os.kill(broker.pid, signal.SIGSTOP)
+                try:
+                    assert is_answered(streams, admin), f"no answer within {WAIT_S} s"
+                finally:
+                    os.kill(broker.pid, signal.SIGCONT)
+        finally:
+            admin.close(streams.spark._jvm.java.time.Duration.ofSeconds(0))  # type: ignore[union-attr]
 
 
-def answers(streams: Streams, options: dict[str, str]) -> bool:
-    """Whether the connector's client for a source with these options is answered in time."""
+def is_answered(streams: Streams, admin: Any) -> bool:
+    """Whether one of the brokers says in time which topics there are."""
+    seconds: Any = streams.spark._jvm.java.util.concurrent.TimeUnit.SECONDS  # type: ignore[union-attr]
+    try:
+        admin.listTopics().names().get(WAIT_S, seconds)
+    except Py4JJavaError as error:
+        if "TimeoutException" not in str(error.java_exception):
+            raise
+        return False
+    return True
+
+
+def client(streams: Streams, servers: str) -> Any:
+    """An admin client with the connector's settings."""
     jvm: Any = streams.spark._jvm
+    gateway: Any = streams.spark.sparkContext._gateway
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
     def call_static(name: str, method: str, type_name: str, argument: object) -> Any:
         """Py4J does not find the classes of jars that a session adds."""
-        gateway: Any = streams.spark.sparkContext._gateway
-        types = gateway.new_array(jvm.java.lang.Class, 1)
-        types[0] = loader.loadClass(type_name)
-        arguments = gateway.new_array(jvm.java.lang.Object, 1)
-        arguments[0] = argument
+        types, arguments = (
+            gateway.new_array(jvm.java.lang.Class, 1),
+            gateway.new_array(jvm.java.lang.Object, 1),
+        )
+        types[0], arguments[0] = loader.loadClass(type_name), argument
         return loader.loadClass(name).getMethod(method, types).invoke(None, arguments)
 
-    given = jvm.java.util.HashMap(options)
-    insensitive = "org.apache.spark.sql.util.CaseInsensitiveStringMap"
+    options = {
+        "kafka.bootstrap.servers": servers,
+        "kafka.request.timeout.ms": "3000",
+        "subscribe": "any",
+    }
+    insensitive = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap
     parsed = call_static(
         "io.eoskafka.config.SourceOptions",
         "parse",
-        insensitive,
-        jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(given),
+        "org.apache.spark.sql.util.CaseInsensitiveStringMap",
+        insensitive(jvm.java.util.HashMap(options)),
     )
-    admin = call_static(
+    return call_static(
         "io.eoskafka.shaded.kafka.clients.admin.Admin",
         "create",
         "java.util.Map",
         parsed.client().admin("test"),
     )
-    try:
-        admin.listTopics().names().get(WAIT_S, jvm.java.util.concurrent.TimeUnit.SECONDS)
-    except Py4JJavaError as error:
-        if "TimeoutException" not in str(error.java_exception):
-            raise
-        return False
-    finally:
-        admin.close(jvm.java.time.Duration.ofSeconds(0))
-    return True

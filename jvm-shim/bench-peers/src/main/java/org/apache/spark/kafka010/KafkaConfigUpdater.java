@@ -3,18 +3,24 @@ package org.apache.spark.kafka010;
 import java.util.HashMap;
 import java.util.Map;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
+import scala.Tuple2;
+import scala.collection.Iterator;
 
 /** Collects the settings of one Kafka client. */
 public final class KafkaConfigUpdater {
-  private final Map<String, Object> settings;
+  private final Map<String, Object> settings = new HashMap<>();
 
   /**
    * @param module whom the settings are for; the original logs it
    */
   public KafkaConfigUpdater(
       String module, scala.collection.immutable.Map<String, Object> settings) {
-    this.settings = new HashMap<>(CollectionConverters.asJava(settings));
+    // Not with Scala's converters, which have other names in 2.12 and 2.13.
+    Iterator<Tuple2<String, Object>> next = settings.iterator();
+    while (next.hasNext()) {
+      Tuple2<String, Object> setting = next.next();
+      this.settings.put(setting._1(), setting._2());
+    }
   }
 
   public KafkaConfigUpdater set(String name, Object value) {

@@ -1,6 +1,7 @@
 package org.apache.spark.kafka010;
 
 import scala.Tuple2;
+import scala.collection.immutable.List;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
@@ -10,8 +11,19 @@ public final class KafkaRedactionUtil$ {
 
   private KafkaRedactionUtil$() {}
 
-  @SuppressWarnings("unchecked") // the empty list is one of any type
+  /** For callers of Scala 2.12. */
+  public scala.collection.Seq<Tuple2<String, String>> redactParams(
+      scala.collection.Seq<Tuple2<String, Object>> settings) {
+    return none();
+  }
+
+  /** For callers of Scala 2.13. */
   public Seq<Tuple2<String, String>> redactParams(Seq<Tuple2<String, Object>> settings) {
-    return (Seq<Tuple2<String, String>>) (Seq<?>) Nil$.MODULE$;
+    return none();
+  }
+
+  @SuppressWarnings("unchecked") // the empty list is one of any type
+  private static List<Tuple2<String, String>> none() {
+    return (List<Tuple2<String, String>>) (List<?>) Nil$.MODULE$;
   }
 }
