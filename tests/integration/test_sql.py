@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from eoskafka.audit import read_committed
+from harness.versions import reports
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -209,3 +210,24 @@ def test_a_statement_on_a_thread_of_its_own_is_refused(streams: Streams) -> None
     error = in_batches(streams, insert, str(streams.checkpoint()), topic)
     assert "[EOSKAFKA_WRITE_OFF_THREAD]" in error, error
     assert streams.values(output) == []
+
+
+# ---- streams
+
+
+@pytest.mark.parametrize("scope", ["task", "epoch"])
+def test_a_stream_that_writes_to_a_table_has_its_options(streams: Streams, scope: str) -> None:
+    topic, output, checkpoint = streams.topic(records=5), streams.topic(), streams.checkpoint()
+    name = table(streams, output, transactionScope=scope)
+
+    def copied() -> None:
+        writer = kv(streams.source(topic)).writeStream.trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(checkpoint)).toTable(name)
+        assert query.awaitTermination(60)
+        (batch,) = [p for p in reports(query) if p.numInputRows]
+        assert (batch.sink.metrics or {})["transactionScope"] == scope
+
+    copied()
+    streams.send(topic, *range(5, 9))
+    copied()
+    assert streams.numbers(output) == [*range(9)]

@@ -84,9 +84,13 @@ final class EosKafkaTable
   }
 
   @Override
+  public SinkOptions sinkOptions(CaseInsensitiveStringMap written) {
+    return SinkOptions.parse(with("sink", written));
+  }
+
+  @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new EosKafkaWriteBuilder(
-        SinkOptions.parse(with("sink", info.options())), info.schema(), metrics);
+    return new EosKafkaWriteBuilder(sinkOptions(info.options()), info.schema(), metrics);
   }
 
   @Override

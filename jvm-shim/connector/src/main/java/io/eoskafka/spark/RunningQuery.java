@@ -209,8 +209,8 @@ public final class RunningQuery {
       throw EosKafkaException.of(
           "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "the query's plan does not end in a write"));
     }
-    return SinkOptions.parse(
-        new CaseInsensitiveStringMap(ScalaCollections.map(write.writeOptions())));
+    return ((TransactionalSink) query.sink())
+        .sinkOptions(new CaseInsensitiveStringMap(ScalaCollections.map(write.writeOptions())));
   }
 
   /**

@@ -1,4 +1,12 @@
 package io.eoskafka.spark;
 
-/** Marks the sink that commits source offsets with its output, so that the group is the truth. */
-public interface TransactionalSink {}
+import io.eoskafka.config.SinkOptions;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The sink that commits source offsets with its output, so that the group is the truth. */
+public interface TransactionalSink {
+  /**
+   * @param written the options of a query's write; a table of Spark's catalog has some of its own
+   */
+  SinkOptions sinkOptions(CaseInsensitiveStringMap written);
+}
