@@ -259,7 +259,7 @@ class Checkpoint:
     def _unreadable(self, name: str, why: Exception) -> CheckpointError:
         return CheckpointError(
             f"{self.location}/{name} cannot be read: {why}. It is not a file of a Kafka source of "
-            f"Spark 4, or source {self.source} is another one: --source takes its number in the "
+            f"Spark, or source {self.source} is another one: --source takes its number in the "
             "query, or its name"
         )
 

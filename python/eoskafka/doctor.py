@@ -110,7 +110,7 @@ def _java() -> Finding:
         return Finding("Java", Level.UNKNOWN, f"{command} does not say its version", advice)
     text = f"{version[1]}{version[2]} ({command})"
     if int(version[1]) < _LEAST_JAVA:
-        return Finding("Java", Level.PROBLEM, f"{text}; Spark 4 needs {_LEAST_JAVA}", advice)
+        return Finding("Java", Level.PROBLEM, f"{text}; eoskafka needs {_LEAST_JAVA}", advice)
     return Finding("Java", Level.FINE, text)
 
 

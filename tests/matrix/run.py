@@ -48,7 +48,7 @@ TESTS = ROOT / "tests" / "integration"
 TIMEOUT_S = 3_600
 
 # The newest release of each line, and those that managed platforms have.
-LINES = ("3.5.8", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
+LINES = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
 PLATFORMS = ("4.0.1", "4.1.1")
 # Older ones do not run on it: their Hadoop asks for a call that it has no more.
 JAVA = "25"

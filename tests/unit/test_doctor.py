@@ -39,7 +39,7 @@ def say(java: Path, text: str) -> None:
         ('openjdk version "17.0.9" 2023-10-17', Level.FINE, "17.0.9 ("),
         ('openjdk version "21" 2023-09-19', Level.FINE, "21 ("),
         ('java version "1.8.0_392"', Level.PROBLEM, "8.0_392 ("),
-        ('openjdk version "11.0.2" 2019-01-15', Level.PROBLEM, "Spark 4 needs 17"),
+        ('openjdk version "11.0.2" 2019-01-15', Level.PROBLEM, "eoskafka needs 17"),
         ("what?", Level.UNKNOWN, "does not say its version"),
     ],
 )
