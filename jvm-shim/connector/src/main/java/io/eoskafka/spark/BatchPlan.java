@@ -134,7 +134,10 @@ public record BatchPlan<S extends MicroBatchStream>(
           }
         });
     SparkContext spark = write.sparkContext();
-    DriverMetrics.post(spark, spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY()), changed);
+    NamedMethod.POST_METRICS.callStatic(
+        spark,
+        spark.getLocalProperty(SQLExecution.EXECUTION_ID_KEY()),
+        ScalaCollections.sequence(changed));
   }
 
   /** Its sources of ours, each once. */
@@ -212,7 +215,7 @@ public record BatchPlan<S extends MicroBatchStream>(
       throw unfit("it shuffles (" + node.nodeName() + ")");
     }
     if (node instanceof LocalTableScanExec
-        && ScalaCollections.list(node, "rows", InternalRow.class).isEmpty()) {
+        && NamedMethod.ROWS.listOf(node, InternalRow.class).isEmpty()) {
       // What Spark puts in the place of a union's source that has no news.
       return;
     }
@@ -320,7 +323,7 @@ public record BatchPlan<S extends MicroBatchStream>(
   }
 
   private static List<InputPartition> slots(DataSourceV2ScanExecBase scan) {
-    return ScalaCollections.list(scan, "inputPartitions", InputPartition.class);
+    return NamedMethod.INPUT_PARTITIONS.listOf(scan, InputPartition.class);
   }
 
   /** What a scan reads, or null where it is no stream. */
@@ -348,7 +351,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     if (node instanceof QueryStageExec stage) {
       return List.of(stage.plan());
     }
-    return ScalaCollections.list(node, "children", SparkPlan.class);
+    return NamedMethod.CHILDREN_OF_PLAN.listOf(node, SparkPlan.class);
   }
 
   private static UnfitException unfit(String reason) {

@@ -51,8 +51,8 @@ final class BatchRows {
           || plan instanceof ExternalRDD<?> other && isMadeFrom(other.rdd(), batch, seen)) {
         return true;
       }
-      plans.addAll(ScalaCollections.list(plan, "children", LogicalPlan.class));
-      plans.addAll(ScalaCollections.list(plan, "subqueries", LogicalPlan.class));
+      plans.addAll(NamedMethod.CHILDREN.listOf(plan, LogicalPlan.class));
+      plans.addAll(NamedMethod.SUBQUERIES.listOf(plan, LogicalPlan.class));
     }
     return false;
   }
@@ -66,7 +66,8 @@ final class BatchRows {
         return true;
       }
       if (seen.add(next)) {
-        ScalaCollections.list(next, "dependencies", Dependency.class)
+        NamedMethod.DEPENDENCIES
+            .listOf(next, Dependency.class)
             .forEach(from -> left.add(from.rdd()));
       }
     }

@@ -135,6 +135,22 @@ final class Linkage {
     return missing;
   }
 
+  /** What is called by its name and is not there. */
+  Set<String> missingOfNamed(SparkVersion version) {
+    Set<String> missing = new LinkedHashSet<>();
+    for (NamedMethod named : NamedMethod.values()) {
+      String owner = named.ownerIn(version);
+      boolean isThere =
+          family(owner.replace('.', '/')).stream()
+              .flatMap(each -> each.methods().keySet().stream())
+              .anyMatch(member -> member.startsWith(named.method() + "("));
+      if (!isThere) {
+        missing.add(owner + "." + named.method());
+      }
+    }
+    return missing;
+  }
+
   private boolean has(String owner, MovedClass.Needed method) {
     String parameters =
         MethodType.methodType(void.class, method.parameters()).toMethodDescriptorString();

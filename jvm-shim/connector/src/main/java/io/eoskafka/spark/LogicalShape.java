@@ -43,7 +43,7 @@ final class LogicalShape {
             || plan instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
     return gathers
         ? Optional.of(plan.nodeName())
-        : ScalaCollections.list(plan, "children", LogicalPlan.class).stream()
+        : NamedMethod.CHILDREN.listOf(plan, LogicalPlan.class).stream()
             .flatMap(child -> gathers(child).stream())
             .findFirst();
   }

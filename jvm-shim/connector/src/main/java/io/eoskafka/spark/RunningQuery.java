@@ -66,15 +66,6 @@ public final class RunningQuery {
     this.batch = currentBatch(query);
   }
 
-  /** Its class is Spark's own, which has another name before Spark 4. */
-  private static SharedState sharedState(SparkSession session) {
-    try {
-      return (SharedState) session.getClass().getMethod("sharedState").invoke(session);
-    } catch (ReflectiveOperationException e) {
-      throw new LinkageError("SparkSession.sharedState", e);
-    }
-  }
-
   private static long currentBatch(StreamRun query) {
     StreamRun.Batch running = StreamRun.latestBatch(query);
     return running == null ? -1 : running.batchId();
@@ -83,7 +74,7 @@ public final class RunningQuery {
   /** The query whose thread this is, or has created: source and sink are called on no other. */
   public static RunningQuery ofThisThread() {
     SparkSession session = SparkSession.active();
-    shared = sharedState(session);
+    shared = (SharedState) NamedMethod.SHARED_STATE.of(session);
     String queryId = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
     // Without the class of the values, which has another name before Spark 4.1.
     Map<UUID, ?> queries = shared.activeStreamingQueries();
@@ -110,7 +101,7 @@ public final class RunningQuery {
    */
   public static Optional<RunningQuery> ofWrite(Dataset<Row> rows) {
     SparkSession session = rows.sparkSession();
-    shared = sharedState(session);
+    shared = (SharedState) NamedMethod.SHARED_STATE.of(session);
     List<StreamRun> queries = active();
     for (StreamRun query : queries) {
       if (query.queryExecutionThread() == Thread.currentThread()) {

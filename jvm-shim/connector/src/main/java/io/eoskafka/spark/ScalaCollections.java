@@ -1,6 +1,5 @@
 package io.eoskafka.spark;
 
-import java.lang.reflect.InvocationTargetException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -11,10 +10,7 @@ import scala.collection.Iterator;
 import scala.collection.immutable.$colon$colon;
 import scala.collection.immutable.Nil$;
 
-/**
- * Collections of Scala 2.12, which Spark 3.5 may have, and of 2.13. Their methods have other types
- * there: a method of Spark that returns a sequence is called by its name.
- */
+/** Collections of Scala 2.12, which Spark 3.5 may have, and of 2.13: what both of them have. */
 public final class ScalaCollections {
   private ScalaCollections() {}
 
@@ -48,34 +44,5 @@ public final class ScalaCollections {
       made = new $colon$colon<>(values.get(i), made);
     }
     return made;
-  }
-
-  /**
-   * What a method of Spark without parameters returns as a sequence.
-   *
-   * @param type of its elements
-   */
-  static <T> List<T> list(Object owner, String method, Class<T> type) {
-    try {
-      List<T> found = new ArrayList<>();
-      for (Object value : list((Iterable<?>) owner.getClass().getMethod(method).invoke(owner))) {
-        found.add(type.cast(value));
-      }
-      return found;
-    } catch (InvocationTargetException e) {
-      throw unchecked(e.getCause());
-    } catch (ReflectiveOperationException e) {
-      throw new LinkageError(owner.getClass().getName() + "." + method, e);
-    }
-  }
-
-  private static RuntimeException unchecked(Throwable error) {
-    if (error instanceof RuntimeException unchecked) {
-      return unchecked;
-    }
-    if (error instanceof Error serious) {
-      throw serious;
-    }
-    return new IllegalStateException(error);
   }
 }

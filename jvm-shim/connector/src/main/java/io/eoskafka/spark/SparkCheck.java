@@ -98,6 +98,7 @@ public final class SparkCheck {
     }
     Linkage linkage = Linkage.of(loader);
     Set<String> missing = new LinkedHashSet<>(linkage.missingOfMoved(spark));
+    missing.addAll(linkage.missingOfNamed(spark));
     missing.addAll(linkage.missing(linkage.loadedIn(spark), name -> name.startsWith(SPARK)));
     if (!missing.isEmpty()) {
       String names = String.join(", ", missing.stream().limit(NAMED).toList());

@@ -72,6 +72,7 @@ class SparkLinkageTest {
         ours.values().stream().filter(file -> !without.contains(file.name())).toList();
     assertThat(linkage.missing(loaded, name -> true)).isEmpty();
     assertThat(linkage.missingOfMoved(spark)).isEmpty();
+    assertThat(linkage.missingOfNamed(spark)).isEmpty();
     // What a start looks at is not less than what there is.
     Set<String> checked = new TreeSet<>();
     linkage.loadedIn(spark).forEach(file -> checked.add(file.name()));
