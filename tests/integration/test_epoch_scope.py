@@ -290,3 +290,14 @@ def test_a_query_that_has_ended_leaves_no_client(inputs: Inputs) -> None:
         return [t.getName() for t in threads if "eoskafka-driver-epochs" in t.getName()]
 
     until(lambda: not clients(), f"the end of {clients()}", 20)
+
+
+def test_a_plan_that_reads_none_of_its_records_goes_on_after_a_restart(streams: Streams) -> None:
+    topic, output, group = streams.topic(), streams.topic(), streams.group()
+    checkpoint = streams.checkpoint()
+    for number in range(3):
+        streams.send(topic, number)
+        rows = streams.source(topic, {"kafka.group.id": group}).where("1 = 0")
+        streams.run(streams.sink(kv(rows), output, checkpoint))
+    assert streams.numbers(output) == []
+    assert sum(streams.offsets(group, topic).values()) == 3

@@ -20,7 +20,7 @@ from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from harness import Flow, StartApplication, compile_to_jar, until
 from harness.segments import Transaction, transactions
-from harness.versions import needs_real_time, reports
+from harness.versions import EXPANDS_ROW_BY_ROW, needs_real_time, reports
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
 from pyspark.sql.streaming import StreamingQuery
@@ -101,7 +101,7 @@ SYNCHRONOUS: dict[str, tuple[Plan, Callable[[int], int]]] = {
     "project": (placed, lambda _: 1),
     "filter": (filtered, lambda offset: int(offset % 3 != 0)),
     "generate": (generated, lambda _: 5),
-    "expand": (expanded, lambda _: 2),
+    **({"expand": (expanded, lambda _: 2)} if EXPANDS_ROW_BY_ROW else {}),
     "join": (joined, lambda _: 1),
     "outer join": (joined_in_part, lambda _: 1),
     "join with many": (joined_with_many, lambda offset: 3 * int(offset % 2 == 0)),

@@ -19,6 +19,8 @@ HAS_REAL_TIME = SPARK >= (4, 1)
 # From Spark 4.1 on a union of branches with like partitions reads these in one task. Before, each
 # branch has tasks of its own, so such a union of two sources is in task scope.
 UNION_JOINS_PARTITIONS = SPARK >= (4, 1)
+# Before Spark 4.2 an expansion without generated code reads on before it hands out its last row.
+EXPANDS_ROW_BY_ROW = SPARK >= (4, 2)
 # From Spark 4.2 on a query can give its sources names, and its log has a second format for these.
 HAS_NAMED_SOURCES = SPARK >= (4, 2)
 

@@ -151,8 +151,12 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
         query.sourcesOfBatch(EosKafkaMicroBatchStream.class)) {
       EosKafkaMicroBatchStream source = batch.stream();
       if (batch.hasNews() && sources.stream().noneMatch(read -> read == source)) {
+        // At a start Spark has the texts of its log in the place of offsets.
         source.planInputPartitions(
-            batch.start() == null ? source.initialOffset() : batch.start(), batch.end());
+            batch.start() == null
+                ? source.initialOffset()
+                : source.deserializeOffset(batch.start().json()),
+            source.deserializeOffset(batch.end().json()));
         sources.add(source);
         reason = Optional.of("its plan reads none of the new records of " + source);
       }

@@ -33,6 +33,7 @@ record ClassFile(
     Supplier<Uses> uses) {
 
   static final int ABSTRACT = 0x0400;
+  static final int PUBLIC = 0x0001;
   static final int STATIC = 0x0008;
   static final int PRIVATE = 0x0002;
   static final int INTERFACE = 0x0200;

@@ -142,8 +142,9 @@ final class Linkage {
       String owner = named.ownerIn(version);
       boolean isThere =
           family(owner.replace('.', '/')).stream()
-              .flatMap(each -> each.methods().keySet().stream())
-              .anyMatch(member -> member.startsWith(named.method() + "("));
+              .flatMap(each -> each.methods().entrySet().stream())
+              .filter(each -> (each.getValue() & ClassFile.PUBLIC) != 0)
+              .anyMatch(each -> each.getKey().startsWith(named.method() + "("));
       if (!isThere) {
         missing.add(owner + "." + named.method());
       }
@@ -160,6 +161,7 @@ final class Linkage {
         boolean isStatic = (found.getValue() & ClassFile.STATIC) != 0;
         if (found.getKey().startsWith(prefix)
             && isStatic == method.isStatic()
+            && (found.getValue() & ClassFile.PUBLIC) != 0
             && returns(found.getKey().substring(prefix.length()), method.result())) {
           return true;
         }

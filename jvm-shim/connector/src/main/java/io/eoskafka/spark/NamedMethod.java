@@ -18,6 +18,7 @@ enum NamedMethod {
   INPUT_PARTITIONS(
       "org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase", "inputPartitions"),
   ROWS("org.apache.spark.sql.execution.LocalTableScanExec", "rows"),
+  SESSION("org.apache.spark.sql.execution.QueryExecution", "sparkSession"),
   POST_METRICS("org.apache.spark.sql.execution.metric.SQLMetrics", "postDriverMetricUpdates"),
   SHARED_STATE("org.apache.spark.sql.classic.SparkSession", "sharedState") {
     @Override

@@ -26,7 +26,6 @@ record Operators(Set<String> fit, Set<String> synchronous) {
       named(
           "CoalesceExec",
           "CollectMetricsExec",
-          "ExpandExec",
           "FilterExec",
           "GenerateExec",
           "InputAdapter",
@@ -64,6 +63,12 @@ record Operators(Set<String> fit, Set<String> synchronous) {
   private static final Set<String> SYNCHRONOUS_BEFORE_4_1 =
       named("streaming.EventTimeWatermarkExec");
 
+  /**
+   * Without generated code it asks for the next row, before Spark 4.2, before it hands on the last
+   * one made of a row. What was read by then must not be committed.
+   */
+  private static final Set<String> EXPAND = named("ExpandExec");
+
   /** Spark 4.1 has real-time mode, and other packages for streaming. */
   private static final Set<String> SYNCHRONOUS_SINCE_4_1 =
       named(
@@ -75,6 +80,7 @@ record Operators(Set<String> fit, Set<String> synchronous) {
     Set<String> synchronous = new HashSet<>(SYNCHRONOUS);
     synchronous.addAll(version.isAtLeast(4, 1) ? SYNCHRONOUS_SINCE_4_1 : SYNCHRONOUS_BEFORE_4_1);
     Set<String> fit = new HashSet<>(HOLDING);
+    (version.isAtLeast(4, 2) ? synchronous : fit).addAll(EXPAND);
     fit.addAll(version.isAtLeast(4, 0) ? HOLDING_SINCE_4_0 : HOLDING_IN_3_5);
     fit.addAll(synchronous);
     return new Operators(Set.copyOf(fit), Set.copyOf(synchronous));

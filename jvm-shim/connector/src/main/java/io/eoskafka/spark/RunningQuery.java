@@ -122,7 +122,7 @@ public final class RunningQuery {
     }
     String inherited = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
     for (StreamRun query : queries) {
-      if (query.sparkSessionForStream() == session || query.id().toString().equals(inherited)) {
+      if (StreamRun.sessionOf(query) == session || query.id().toString().equals(inherited)) {
         throw notOfBatch("EOSKAFKA_WRITE_OFF_THREAD", query);
       }
     }
@@ -161,7 +161,7 @@ public final class RunningQuery {
    */
   public void allowCheckpointV1() {
     if (gathers().isEmpty()) {
-      query.sparkSessionForStream().conf().set(ALLOW_CHECKPOINT_V1, "true");
+      StreamRun.sessionOf(query).conf().set(ALLOW_CHECKPOINT_V1, "true");
     }
   }
 

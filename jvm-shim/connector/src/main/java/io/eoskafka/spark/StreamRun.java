@@ -23,9 +23,6 @@ interface StreamRun {
   /** The session that the query was started in. */
   SparkSession sparkSession();
 
-  /** The query's own copy of it. */
-  SparkSession sparkSessionForStream();
-
   Thread queryExecutionThread();
 
   String resolvedCheckpointRoot();
@@ -53,6 +50,8 @@ interface StreamRun {
   interface WithContext {
     /** Null before the first batch. */
     Object getLatestExecutionContext();
+
+    SparkSession sparkSessionForStream();
   }
 
   /** What Spark 3.5 has of it. */
@@ -73,6 +72,15 @@ interface StreamRun {
     }
     WithoutContext run = MovedClass.RUN_WITHOUT_CONTEXT.view(execution);
     return run.currentBatchId() < 0 ? null : new Former(run);
+  }
+
+  /** The query's own copy of the session, or null before its first batch. */
+  static SparkSession sessionOf(StreamRun run) {
+    if (SparkVersion.running().hasBatchContext()) {
+      return MovedClass.RUN_WITH_CONTEXT.view(MovedClass.target(run)).sparkSessionForStream();
+    }
+    QueryExecution execution = run.lastExecution();
+    return execution == null ? null : (SparkSession) NamedMethod.SESSION.of(execution);
   }
 
   /** The running batch of Spark 3.5. */
