@@ -257,9 +257,9 @@ def test_a_lower_limit_waits_and_a_delay_ends_the_wait(either: Streams) -> None:
         return [p for p in reports(query) if p.numInputRows]
 
     until(lambda: len(reported()) == 2, "two reports", QUERY_S)
-    reports = reported()
-    assert [p.numInputRows for p in reports] == [10, 3]
-    first, second = (datetime.fromisoformat(p.timestamp.replace("Z", "+00:00")) for p in reports)
+    both = reported()
+    assert [p.numInputRows for p in both] == [10, 3]
+    first, second = (datetime.fromisoformat(p.timestamp.replace("Z", "+00:00")) for p in both)
     # A trigger has its time before it looks at the clock of the delay.
     assert (second - first).total_seconds() > DELAY_S - 1, "three records are not ten"
     assert either.finished(query, output) == [*range(13)]
@@ -270,13 +270,13 @@ def test_a_batch_with_both_limits_has_no_more_than_the_upper_one(either: Streams
     limits = {"minOffsetsPerTrigger": 10, "maxOffsetsPerTrigger": 12}
     query = running(either, kv(either.source(topic, limits)), output)
 
-    def reports() -> list[int]:
+    def counts() -> list[int]:
         return [p.numInputRows for p in reports(query) if p.numInputRows]
 
-    until(lambda: len(reports()) == 3, "three reports", QUERY_S)
+    until(lambda: len(counts()) == 3, "three reports", QUERY_S)
     # It looks once more, and the last four records are too few.
     assert len(either.finished(query, output)) == 36
-    assert reports() == [12, 12, 12]
+    assert counts() == [12, 12, 12]
 
 
 # ---- what a record brings
