@@ -15,4 +15,14 @@ class OperatorsTest {
     assertThat(operators.fit()).contains(expand);
     assertThat(operators.synchronous().contains(expand)).isEqualTo(isSynchronous);
   }
+
+  /** Another thread than the task's reads their input in Spark 3.5. */
+  @ParameterizedTest
+  @CsvSource({"3.5.8, false", "4.0.5, true", "4.3.0, true"})
+  void pythonIsFitSinceSpark4(String version, boolean isFit) {
+    boolean hasPython =
+        Operators.of(SparkVersion.of(version)).fit().stream()
+            .anyMatch(name -> name.contains(".python."));
+    assertThat(hasPython).isEqualTo(isFit);
+  }
 }
