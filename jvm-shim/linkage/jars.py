@@ -16,15 +16,9 @@ import tarfile
 from pathlib import Path
 
 # The first release, those that platforms have, and what the jar is compiled with. Before 4.0 there
-# are two versions of Scala.
-MAVEN = (
-    ("3.5.1-scala-2.12", "2.12"),
-    ("3.5.8", "2.13"),
-    ("4.0.0", "2.13"),
-    ("4.0.1", "2.13"),
-    ("4.1.1", "2.13"),
-    ("4.2.0", "2.13"),
-)
+# are two versions of Scala; a release without one has 2.13.
+SCALA = "-scala-"
+MAVEN = (f"3.5.1{SCALA}2.12", "3.5.8", "4.0.0", "4.0.1", "4.1.1", "4.2.0")
 PYPI = ("4.3.0",)
 
 HERE = Path(__file__).resolve().parent
@@ -34,9 +28,9 @@ FOLDER = HERE.parents[1] / "build" / "spark"
 def main() -> None:
     """Make what is missing, and print one line for each version."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for version, scala in MAVEN:
+    for version in MAVEN:
         if not _is_there(version):
-            _of_maven(version, scala)
+            _of_maven(version)
         print(f"Spark {version}: jars of Maven Central")
     for version in PYPI:
         if not _is_there(version):
@@ -65,12 +59,13 @@ def _write(version: str, jars: list[Path]) -> None:
     _list(version).write_text(os.pathsep.join(map(str, jars)), encoding="utf-8")
 
 
-def _of_maven(version: str, scala: str) -> None:
+def _of_maven(version: str) -> None:
+    release, _, scala = version.partition(SCALA)
     subprocess.run(
         [
             *("mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(HERE / "pom.xml")),
-            *("dependency:build-classpath", f"-Dspark.version={version.partition('-')[0]}"),
-            f"-Dscala.binary.version={scala}",
+            *("dependency:build-classpath", f"-Dspark.version={release}"),
+            f"-Dscala.binary.version={scala or '2.13'}",
             f"-Dmdep.outputFile={_list(version)}",
         ],
         check=True,

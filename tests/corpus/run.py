@@ -115,10 +115,7 @@ def main() -> int:
     except BaseException:
         print(f"logs are in {work}", file=sys.stderr)
         raise
-    names = {
-        "former": label(former, arguments.before),
-        "new": label(new),
-    }
+    names = {"former": label(former, arguments.before), "new": label(new)}
     show(verdicts)
     if arguments.report:
         arguments.report.write_text(written(verdicts, names), encoding="utf-8")

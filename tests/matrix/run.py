@@ -11,8 +11,7 @@ and of its tests is not run again unless `--again` is given.
 The Java is the one on the path. What the newest Spark versions do on Java 25 is run where
 `/usr/lib/jvm` has it.
 
-`--short` runs a few tests of each feature on the oldest and the newest version, and writes nothing:
-CI does it.
+`--short` runs a few tests of each feature on the oldest and the newest version, and writes nothing.
 
 Exit code 0: every test of every cell has passed. 1: one has not. 2: usage.
 """
@@ -53,7 +52,7 @@ PLATFORMS = ("4.0.1", "4.1.1")
 # Older ones do not run on it: their Hadoop asks for a call that it has no more.
 JAVA = "25"
 ON_JAVA = ("4.2.1", "4.3.0")
-# CI runs the tests on the main version anyway.
+# `make test` is on the main version.
 SHORT = (LINES[0], LINES[-1])
 
 
@@ -278,7 +277,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("version", nargs="*", metavar="VERSION", help="of Spark, such as 4.0.5")
     parser.add_argument("--feature", action="append", default=[], help="only this one")
-    parser.add_argument("--short", action="store_true", help="a few tests, for CI")
+    parser.add_argument("--short", action="store_true", help="a few tests, no results")
     parser.add_argument("--again", action="store_true", help="also what has a result")
     given = parser.parse_args()
     console = Console()

@@ -2,7 +2,6 @@ package io.eoskafka.spark;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 
@@ -59,11 +58,9 @@ enum NamedMethod {
    * @param type of its elements
    */
   <T> List<T> listOf(Object target, Class<T> type) {
-    List<T> found = new ArrayList<>();
-    for (Object value : ScalaCollections.list((scala.collection.Iterable<?>) of(target))) {
-      found.add(type.cast(value));
-    }
-    return found;
+    return ScalaCollections.list((scala.collection.Iterable<?>) of(target)).stream()
+        .<T>map(type::cast)
+        .toList();
   }
 
   /** Calls the static method, of which there is one. */
