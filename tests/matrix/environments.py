@@ -1,10 +1,15 @@
-"""Environments with another Spark version, for the matrix and for checkpoints that change Spark."""
+"""Environments with another Spark version, for the matrix and for checkpoints that change Spark.
+
+An environment has only its own pyspark and delta-spark, and borrows every other package, and this
+checkout's connector, from the environment that makes it. So it is there in a minute, and two
+versions differ in Spark alone.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from eoskafka import delta, sparks
@@ -18,15 +23,23 @@ def python_of(version: str) -> Path:
     folder = FOLDER / version
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    packages = [f"pyspark=={version}"]
+    if newest := delta.newest_for(sparks.line(version)):
+        packages.append(f"delta-spark=={newest}")
+    wanted = " ".join(packages)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return python
     print(f"installing Spark {version}", file=sys.stderr, flush=True)
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    packages = ["-e", f"{ROOT}[test]", f"pyspark=={version}"]
-    if newest := delta.newest_for(sparks.line(version)):
-        packages += ["deltalake>=1.6,<2", f"delta-spark=={newest}"]
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True
+    )
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", *packages],
+        check=True,
+    )
+    # After its own packages on the path, so that these win.
+    places = [str(ROOT / "python"), sysconfig.get_path("purelib")]
+    (own,) = folder.glob("lib/python*/site-packages")
+    (own / "borrowed.pth").write_text("\n".join(places) + "\n", encoding="utf-8")
     stamp.write_text(wanted, encoding="utf-8")
     return python
