@@ -20,7 +20,12 @@ from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from harness import Flow, StartApplication, compile_to_jar, until
 from harness.segments import Transaction, transactions
-from harness.versions import EXPANDS_ROW_BY_ROW, needs_real_time, reports
+from harness.versions import (
+    EXPANDS_ROW_BY_ROW,
+    needs_python_in_task_scope,
+    needs_real_time,
+    reports,
+)
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
 from pyspark.sql.streaming import StreamingQuery
@@ -238,7 +243,14 @@ def in_a_loop(rows: DataFrame) -> DataFrame:
     return placed(rows.join(broadcast(rows.sparkSession.range(1)), col("offset") >= col("id")))
 
 
-@pytest.mark.parametrize("plan", [in_pandas, by_function, in_a_loop])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(in_pandas, marks=needs_python_in_task_scope),
+        pytest.param(by_function, marks=needs_python_in_task_scope),
+        in_a_loop,
+    ],
+)
 def test_a_task_whose_operators_hold_rows_back_commits_once(
     job: Job, cluster: LocalCluster, plan: Plan
 ) -> None:
@@ -334,6 +346,7 @@ def few_at_once(streams: Streams) -> Iterator[None]:
     streams.spark.conf.unset(ARROW_ROWS)
 
 
+@needs_python_in_task_scope
 @pytest.mark.usefixtures("few_at_once")
 def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: LocalCluster) -> None:
     query = job.streams.run(job.streams.sink(slowly(rows(job)), job.output, job.checkpoint, SHORT))
@@ -344,6 +357,7 @@ def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: Loca
     assert job.offsets() == job.streams.ends(job.input)
 
 
+@needs_python_in_task_scope
 @pytest.mark.usefixtures("few_at_once")
 def test_what_a_task_has_left_stays_in_its_slot(job: Job, cluster: LocalCluster) -> None:
     """A late attempt of it and whoever goes on have one transactional id."""
@@ -361,6 +375,7 @@ def test_what_a_task_has_left_stays_in_its_slot(job: Job, cluster: LocalCluster)
     require_each_in_its_own(job, committed, lambda _: 1)
 
 
+@needs_python_in_task_scope
 @pytest.mark.usefixtures("few_at_once")
 def test_what_a_task_has_left_is_in_epoch_scope_for_another_run_only(
     job: Job, tmp_path: Path

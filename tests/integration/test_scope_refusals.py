@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 from eoskafka import real_time_trigger
-from harness.versions import UNION_JOINS_PARTITIONS, needs_real_time
+from harness.versions import HAS_PYTHON_IN_TASK_SCOPE, UNION_JOINS_PARTITIONS, needs_real_time
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col, lit
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -145,6 +145,25 @@ UNION_IN_TWO_TASKS: dict[str, tuple[Plan, list[int]]] = {
     OF_COALESCED: (union_of_coalesced, sorted([*range(20)] * 2))
 }
 
+IN_PYTHON: dict[str, tuple[Plan, list[int]]] = {
+    "a Python udf": (
+        lambda i: i.source.select(
+            "key", functions.udf(lambda v: bytes(v).decode() + "0")("value").alias("value")
+        ),
+        [*range(0, 200, 10)],
+    ),
+    "a pandas udf": (
+        lambda i: i.source.select(
+            "key",
+            functions.pandas_udf(lambda v: v + "0", "string")(col("value").cast("string")).alias(
+                "value"
+            ),
+        ),
+        [*range(0, 200, 10)],
+    ),
+    "mapInPandas": (lambda i: doubled(kv(i.source)), sorted([*range(20)] * 2)),
+}
+
 SERVED: dict[str, tuple[Plan, list[int]]] = {
     "select": (lambda i: kv(i.source), [*range(20)]),
     "filter": (lambda i: kv(i.source.where("cast(cast(value as string) as int) < 5")), [*range(5)]),
@@ -166,22 +185,7 @@ SERVED: dict[str, tuple[Plan, list[int]]] = {
         ),
         [*range(20)],
     ),
-    "a Python udf": (
-        lambda i: i.source.select(
-            "key", functions.udf(lambda v: bytes(v).decode() + "0")("value").alias("value")
-        ),
-        [*range(0, 200, 10)],
-    ),
-    "a pandas udf": (
-        lambda i: i.source.select(
-            "key",
-            functions.pandas_udf(lambda v: v + "0", "string")(col("value").cast("string")).alias(
-                "value"
-            ),
-        ),
-        [*range(0, 200, 10)],
-    ),
-    "mapInPandas": (lambda i: doubled(kv(i.source)), sorted([*range(20)] * 2)),
+    **(IN_PYTHON if HAS_PYTHON_IN_TASK_SCOPE else {}),
     "a broadcast join with a local table": (
         lambda i: kv(i.source.join(functions.broadcast(i.table), "key")),
         [*range(10)],
@@ -394,6 +398,14 @@ REFUSED: dict[str, tuple[Plan, str]] = {
         "coalesce would put slots of several sources in one task",
     ),
     **(UNION_IN_ONE_TASK if UNION_JOINS_PARTITIONS else {}),
+    **(
+        {}
+        if HAS_PYTHON_IN_TASK_SCOPE
+        else {
+            name: (plan, "it has an operator that is not known to be fit for task scope")
+            for name, (plan, _) in IN_PYTHON.items()
+        }
+    ),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from eoskafka import offsets
 from eoskafka.bench.peers import peer_jars
 from harness import Application, Flow, Point, StartApplication, forget, until
-from harness.versions import HAS_BUILT_IN, needs_built_in
+from harness.versions import HAS_BUILT_IN, needs_built_in, needs_python_in_task_scope
 from pyspark.sql import DataFrame
 from streams import QUERY_S, Streams, kv
 
@@ -120,6 +120,7 @@ def few_at_once(streams: Streams) -> Iterator[None]:
     streams.spark.conf.unset(ARROW_ROWS)
 
 
+@needs_python_in_task_scope
 @pytest.mark.usefixtures("few_at_once")
 @pytest.mark.parametrize("opened", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_what_an_open_batch_has_left_when_it_ended_early_is_read_by_the_next_run(

@@ -16,6 +16,9 @@ SPARK = line(pyspark.__version__)
 HAS_BUILT_IN = SPARK in BUILT_IN_RELEASES
 # Spark 3.5 and 4.0 have no real-time mode.
 HAS_REAL_TIME = SPARK >= (4, 1)
+# On Spark 3.5 another thread than the task's reads the input of a Python function, and such a plan
+# is in epoch scope.
+HAS_PYTHON_IN_TASK_SCOPE = SPARK >= (4, 0)
 # From Spark 4.1 on a union of branches with like partitions reads these in one task. Before, each
 # branch has tasks of its own, so such a union of two sources is in task scope.
 UNION_JOINS_PARTITIONS = SPARK >= (4, 1)
@@ -29,6 +32,10 @@ needs_built_in = pytest.mark.skipif(
 )
 needs_real_time = pytest.mark.skipif(
     not HAS_REAL_TIME, reason="Spark 3.5 and 4.0 have no real-time mode"
+)
+needs_python_in_task_scope = pytest.mark.skipif(
+    not HAS_PYTHON_IN_TASK_SCOPE,
+    reason="on Spark 3.5 plans with Python functions are in epoch scope",
 )
 needs_named_sources = pytest.mark.skipif(
     not HAS_NAMED_SOURCES, reason="before Spark 4.2 sources have no names"
