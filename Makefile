@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo linkage test test-oldest test-all release fuzz model mutations matrix corpus chaos handover migration registration \
+.PHONY: help build demo linkage test test-oldest test-all release fuzz model mutations matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -80,6 +80,9 @@ matrix: build ## the crash tests on each Spark version, and docs/compatibility.m
 
 corpus: build ## starts after a crash, with a former connector and with this one (resumable)
 	$(BIN)/python tests/corpus/run.py
+
+upgrades: build ## a killed query continues on another Spark version, and the report on it (resumable)
+	$(BIN)/python tests/corpus/upgrades.py
 
 chaos: build ## half an hour of faults, and the report on them (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos

@@ -111,7 +111,7 @@ def main() -> int:
                 store(cells, stage, former, arguments, work)
                 return 0
             new = Runtime(arguments.new_jar or ensure_built(), arguments.spark)
-            verdicts = compare(cells, stage, {"former": former, "new": new}, arguments, work)
+            verdicts = compare(cells, stage, former, new, work, arguments.again, arguments.lock)
     except BaseException:
         print(f"logs are in {work}", file=sys.stderr)
         raise
@@ -222,11 +222,14 @@ def store(
 def compare(
     cells: list[Cell | Stored],
     stage: Stage,
-    chosen: dict[str, Runtime],
-    arguments: argparse.Namespace,
+    former: Runtime,
+    new: Runtime,
     work: Path,
+    again: bool = False,
+    lock: Path | None = None,
 ) -> list[Verdict]:
-    """Each cell on both sides, or what is kept of it."""
+    """Each cell on both sides, or what is kept of it unless it is to run `again`."""
+    chosen = {"former": former, "new": new}
     digests = {
         side: f"{jars.digest(runtime.jar)}{runtime.spark}" for side, runtime in chosen.items()
     }
@@ -242,14 +245,14 @@ def compare(
             / f"{side}-{digests['former']}-{digests[side]}-{of}.json"
             for side in SIDES
         }
-        missing = [side for side in SIDES if arguments.again or not kept[side].is_file()]
+        missing = [side for side in SIDES if again or not kept[side].is_file()]
         outcomes = {side: _read(kept[side]) for side in SIDES if side not in missing}
         if missing:
-            with held(arguments.lock):
+            with held(lock):
                 for side in missing:
                     began = time.monotonic()
                     folder = _made(work / f"{number}-{side}")
-                    outcomes[side] = attempt(cell, stage, chosen["former"], chosen[side], folder)
+                    outcomes[side] = attempt(cell, stage, former, chosen[side], folder)
                     if "broken" not in outcomes[side]:
                         _made(kept[side].parent)
                         text = json.dumps(outcomes[side], indent=1)
@@ -333,14 +336,19 @@ def written(verdicts: list[Verdict], names: dict[str, str]) -> str:
         f"| cells | {len(verdicts)} |",
         f"| with the same outcome, or the expected one | {right} |",
         "",
-        "| cell | with the former connector | with the new one | same? |",
-        "|---|---|---|---|",
+        *rows(verdicts),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def rows(verdicts: list[Verdict], sides: str = "connector") -> Iterator[str]:
+    """The lines of the table of outcomes; `sides` says what the two differ in."""
+    yield f"| cell | with the former {sides} | with the new one | same? |"
+    yield "|---|---|---|---|"
     for verdict in verdicts:
         former, new = (words(verdict.outcomes[side]).replace("|", "\\|") for side in SIDES)
         shown = "the same" if former == new else new
-        lines.append(f"| {verdict.name} | {former} | {shown} | {verdict.word} |")
-    return "\n".join(lines) + "\n"
+        yield f"| {verdict.name} | {former} | {shown} | {verdict.word} |"
 
 
 if __name__ == "__main__":
