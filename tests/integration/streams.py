@@ -469,16 +469,20 @@ def read(streams: Streams, options: Options) -> list[int]:
     return streams.numbers(output)
 
 
+# Spark runs plans operator by operator then, as it does with very wide rows.
+NO_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false"}
+
+
 @contextmanager
-def no_generated_code(spark: SparkSession, adaptive: str = "true") -> Iterator[None]:
-    """Inside the block Spark runs plans operator by operator, as it does with very wide rows."""
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    """Settings of the session inside the block."""
+    for name, value in values.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.unset("spark.sql.codegen.wholeStage")
-        spark.conf.unset("spark.sql.adaptive.enabled")
+        for name in values:
+            spark.conf.unset(name)
 
 
 def held(rows: DataFrame, reached: str, at: int = 0, rest_ms: int = 3_000) -> DataFrame:

@@ -23,7 +23,17 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import OffsetAndMetadata
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from streams import LARGE, QUERY_S, SMALL_FETCHES, Job, Streams, held, kv, no_generated_code
+from streams import (
+    LARGE,
+    NO_GENERATED_CODE,
+    QUERY_S,
+    SMALL_FETCHES,
+    Job,
+    Streams,
+    held,
+    kv,
+    settings,
+)
 
 # Longer than a start waits for a transaction that hides what it has to read: 60 s, and as long for
 # what it has decided.
@@ -373,7 +383,7 @@ def test_a_join_that_leaves_records_unread_is_not_shared(job: Job) -> None:
     nothing = functions.broadcast(spark.range(1).where("id > 5").selectExpr("string(id) AS name"))
     on = functions.expr("cast(key as string) = name")
     joined = job.writer(lambda rows: kv(rows.join(nothing, on)), ownership="shared")
-    with no_generated_code(spark):
+    with settings(spark, NO_GENERATED_CODE):
         error = job.streams.failure(joined)
     assert "[EOSKAFKA_SHARED_BATCH_REFUSED]" in error
     assert "no row passes its join" in error

@@ -21,7 +21,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import broadcast, col
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from streams import QUERY_S, Job, Streams, no_generated_code
+from streams import NO_GENERATED_CODE, QUERY_S, Job, Streams, settings
 
 pytestmark = needs_real_time
 
@@ -257,7 +257,7 @@ def test_a_join_that_leaves_records_unread_is_refused(job: Job) -> None:
     job.send(*range(10))
     rows = job.streams.source(job.input)
     joined = rows.join(broadcast(nothing), col("key").cast("string") == col("at"))
-    with no_generated_code(spark):
+    with settings(spark, NO_GENERATED_CODE):
         error = ended(begin(job, joined.select("key", "value")))
     assert "EOSKAFKA_REAL_TIME_REFUSED" in error
     assert "no row passes its join" in error

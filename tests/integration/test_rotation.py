@@ -321,6 +321,19 @@ def test_a_batch_that_takes_long_commits_before_its_transaction_times_out(
     require_each_in_its_own(job, committed, lambda _: 1)
 
 
+def test_the_first_records_of_a_task_may_be_slow(streams: Streams, cluster: LocalCluster) -> None:
+    """The clock is not read for every record, but for these."""
+    job = streams.job(1, 10)
+    slow = "coalesce(nullif(java_method('java.lang.Thread', 'sleep', 500L), 'null'), '')"
+    made = placed(rows(job)).selectExpr("key", f"value || {slow} AS value")
+    timeout = {"kafka.transaction.timeout.ms": 3_000}
+    job.streams.run(job.streams.sink(made, job.output, job.checkpoint, timeout))
+    committed = found(job, cluster)
+    # Five seconds of records, and half of the timeout is a second and a half.
+    assert len(committed) >= 3
+    require_each_in_its_own(job, committed, lambda _: 1)
+
+
 def slowly(rows: DataFrame, prepared: Path = Path("none"), target: Path = Path()) -> DataFrame:
     """Takes seconds, through Python; moves a file that is prepared when it begins."""
 

@@ -17,7 +17,7 @@ from harness.versions import HAS_PYTHON_IN_TASK_SCOPE, UNION_JOINS_PARTITIONS, n
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col, lit
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from streams import Streams, kv, no_generated_code
+from streams import NO_GENERATED_CODE, Streams, kv, settings
 
 INPUT = 20
 TASK_SCOPE = {"transactionScope": "task"}
@@ -106,6 +106,12 @@ def assert_untouched(inputs: Inputs, output: str) -> None:
     """Nothing was written and no offset counts as done."""
     assert inputs.streams.values(output) == []
     assert set(inputs.streams.offsets(inputs.group, inputs.topic).values()) <= {0}
+
+
+def assert_all_dropped(inputs: Inputs, output: str) -> None:
+    """Nothing was written, and all offsets count as done."""
+    assert inputs.streams.numbers(output) == []
+    assert inputs.streams.offsets(inputs.group, inputs.topic) == inputs.streams.ends(inputs.topic)
 
 
 # ---- what task scope serves
@@ -199,8 +205,6 @@ SERVED: dict[str, tuple[Plan, list[int]]] = {
         lambda i: kv(i.source.join(i.parquet, "key", "left_anti")),
         [*range(10, 20)],
     ),
-    # Where Spark has read the list before it plans the join, it reads no topic at all.
-    **{name: (plan, []) for name, plan in NO_ROW_PASSES.items() if name != LIST_WITH_NULL},
     "a broadcast join with a cached table": (
         lambda i: kv(
             i.source.join(functions.broadcast(i.parquet.where("label < 5").cache()), "key")
@@ -243,6 +247,7 @@ def test_task_scope_serves(inputs: Inputs, name: str) -> None:
     assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
 
 
+@pytest.mark.parametrize("code", [{}, NO_GENERATED_CODE], ids=["generated code", "none"])
 @pytest.mark.parametrize(
     ("name", "adaptive"),
     [
@@ -250,27 +255,36 @@ def test_task_scope_serves(inputs: Inputs, name: str) -> None:
         *((name, "false") for name in NO_ROW_PASSES),
     ],
 )
-def test_joins_that_no_row_passes_without_generated_code(
-    inputs: Inputs, name: str, adaptive: str
+def test_joins_that_no_row_passes_are_in_epoch_scope(
+    inputs: Inputs, name: str, adaptive: str, code: dict[str, str]
 ) -> None:
-    # Spark's tasks do not ask for any then, so the batch is in epoch scope.
+    # The operator itself does not ask for any record; its generated code does.
     plan, streams = NO_ROW_PASSES[name], inputs.streams
     output, checkpoint = streams.topic(), streams.checkpoint()
-    with no_generated_code(streams.spark, adaptive):
+    with settings(streams.spark, {"spark.sql.adaptive.enabled": adaptive, **code}):
         error = streams.failure(streams.sink(plan(inputs), output, checkpoint, TASK_SCOPE))
         assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
         assert "it leaves its records unread" in error
         assert_untouched(inputs, output)
         streams.run(streams.sink(plan(inputs), output, checkpoint))
-    assert streams.numbers(output) == []
-    assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
+    assert_all_dropped(inputs, output)
+
+
+def test_a_join_whose_code_is_too_large_is_in_epoch_scope(inputs: Inputs) -> None:
+    # The plan says that there is generated code. Spark finds out later that it is too large, and
+    # runs the operator.
+    plan = NO_ROW_PASSES["a broadcast join that matches nothing"](inputs)
+    streams, output = inputs.streams, inputs.streams.topic()
+    with settings(streams.spark, {"spark.sql.codegen.hugeMethodLimit": "1"}):
+        streams.run(streams.sink(plan, output))
+    assert_all_dropped(inputs, output)
 
 
 def test_a_join_that_has_no_records_to_leave_unread_is_served(inputs: Inputs) -> None:
     streams, output = inputs.streams, inputs.streams.topic()
     nothing = functions.broadcast(inputs.parquet.where("label = 'x'"))
     joined = streams.source(streams.topic()).join(nothing, "key")
-    with no_generated_code(streams.spark):
+    with settings(streams.spark, NO_GENERATED_CODE):
         rows = kv(joined).union(kv(inputs.source))
         streams.run(streams.sink(rows, output, options=TASK_SCOPE))
     assert streams.numbers(output) == [*range(INPUT)]
@@ -361,6 +375,16 @@ REFUSED: dict[str, tuple[Plan, str]] = {
     "applyInPandasWithState": (lambda i: remembered(kv(i.source)), "it keeps state"),
     "applyInPandas": (
         lambda i: kv(i.source).groupBy("key").applyInPandas(lambda group: group, KV),
+        "it shuffles",
+    ),
+    "two sources in one task each, cogrouped in Python": (
+        lambda i: (
+            kv(i.source)
+            .coalesce(1)
+            .groupBy("key")
+            .cogroup(kv(i.other).coalesce(1).groupBy("key"))
+            .applyInPandas(lambda left, right: left, KV)
+        ),
         "it shuffles",
     ),
     "a stream-stream join": (

@@ -21,11 +21,11 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
  * is over, and then how far the slot was read.
  */
 class SlotReader implements PartitionReader<InternalRow> {
-  /** Of so many records, after which the clock is looked at, which may take its time. */
-  private static final int LOOK_MASK = 15;
+  /** The clock is read once for so many records, since on some machines that takes long. */
+  private static final int RECORDS_PER_LOOK = 4;
 
-  /** Where so many records take so long, it is looked at for each. */
-  private static final long SLOW_NANOS = 1_000_000_000;
+  /** Where a record takes so long, the clock is read for each. */
+  private static final long SLOW_NANOS = 50_000_000;
 
   private final SlotConsumer consumer;
   private final TaskTransaction transaction;
@@ -35,7 +35,8 @@ class SlotReader implements PartitionReader<InternalRow> {
   private final boolean rests;
   private ConsumerRecord<byte[], byte[]> record;
   private int handedOut;
-  private boolean isSlow;
+  // Until a record shows that it is not.
+  private boolean isSlow = true;
   private long lookedNanos = System.nanoTime();
   private boolean hasEnded;
   private boolean isClosed;
@@ -69,10 +70,10 @@ class SlotReader implements PartitionReader<InternalRow> {
     // Not before there is a record: a partition that gives none has a timeout of its own.
     boolean mayEnd = transaction != null && record != null;
     long end = mayEnd ? transaction.endNanos() : TaskTransaction.NEVER;
-    boolean looks = isSlow || (++handedOut & LOOK_MASK) == 0;
+    boolean looks = record != null && (isSlow || ++handedOut % RECORDS_PER_LOOK == 0);
     if (looks) {
       long now = System.nanoTime();
-      isSlow = now - lookedNanos > SLOW_NANOS / (isSlow ? LOOK_MASK : 1);
+      isSlow = now - lookedNanos > SLOW_NANOS * (isSlow ? 1 : RECORDS_PER_LOOK);
       lookedNanos = now;
     }
     if (looks && isPast(end) || !advance(end, looks)) {

@@ -21,13 +21,11 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.GenerateExec;
-import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.UnionExec;
-import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase;
@@ -150,7 +148,7 @@ public record BatchPlan<S extends MicroBatchStream>(
   private static Optional<String> whyNotTaskScope(Class<?> type, SparkPlan stage, int tasks) {
     try {
       List<DataSourceV2ScanExecBase> scans = new ArrayList<>();
-      walk(type, stage, false, scans);
+      walk(type, stage, scans);
       if (scans.isEmpty()) {
         throw unfit("its plan reads no topic");
       }
@@ -190,13 +188,8 @@ public record BatchPlan<S extends MicroBatchStream>(
     }
   }
 
-  /**
-   * Follows the writing stage down to its scans.
-   *
-   * @param isGenerated whether Spark has made one function of the operator and its neighbours
-   */
-  private static void walk(
-      Class<?> type, SparkPlan node, boolean isGenerated, List<DataSourceV2ScanExecBase> scans) {
+  /** Follows the writing stage down to its scans. */
+  private static void walk(Class<?> type, SparkPlan node, List<DataSourceV2ScanExecBase> scans) {
     if (MovedClass.STATEFUL_OPERATOR.type().isInstance(node)) {
       throw unfit("it keeps state (" + node.nodeName() + ")");
     }
@@ -226,24 +219,23 @@ public record BatchPlan<S extends MicroBatchStream>(
     if (children.isEmpty()) {
       throw unfit("it reads from something else than eoskafka (" + node.nodeName() + ")");
     }
-    boolean childIsGenerated =
-        node instanceof WholeStageCodegenExec || isGenerated && !(node instanceof InputAdapter);
     // First: what is below an operator may have a reason that says more.
-    children.forEach(child -> walk(type, child, childIsGenerated, scans));
+    children.forEach(child -> walk(type, child, scans));
     if (!OPERATORS.isFit(node)) {
       throw unfit(
           "it has an operator that is not known to be fit for task scope ("
               + node.nodeName()
               + ")");
     }
-    if (!isGenerated && isJoinOfNothing(node) && hasNews(node)) {
+    if (isJoinOfNothing(node) && hasNews(node)) {
       throw unfit("it leaves its records unread, since no row passes its join with a static table");
     }
   }
 
   /**
-   * Whether a join drops all rows because of what was broadcast: generated code reads them, the
-   * operator itself does not even ask for them.
+   * Whether a join drops all rows because of what was broadcast. Generated code reads them, but the
+   * operator itself does not even ask for them, and Spark may run it although the plan says that
+   * there is generated code: it finds out later that the code is too large or does not compile.
    */
   private static boolean isJoinOfNothing(SparkPlan node) {
     if (node instanceof BroadcastHashJoinExec join) {
