@@ -23,20 +23,21 @@ def python_of(version: str) -> Path:
     folder = FOLDER / version
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
-    packages = [f"pyspark=={version}"]
-    if newest := delta.newest_for(sparks.line(version)):
-        packages.append(f"delta-spark=={newest}")
-    wanted = " ".join(packages)
+    newest = delta.newest_for(sparks.line(version))
+    # The second one without what it asks for: it names the patch releases of Spark that were out.
+    installs = [[f"pyspark=={version}"]]
+    if newest:
+        installs.append(["--no-deps", f"delta-spark=={newest}"])
+    wanted = str(installs)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return python
     print(f"installing Spark {version}", file=sys.stderr, flush=True)
     subprocess.run(
         [sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True
     )
-    subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", *packages],
-        check=True,
-    )
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    for packages in installs:
+        subprocess.run([*pip, *packages], check=True)
     # After its own packages on the path, so that these win.
     places = [str(ROOT / "python"), sysconfig.get_path("purelib")]
     (own,) = folder.glob("lib/python*/site-packages")
