@@ -16,7 +16,7 @@ from eoskafka.session import REAL_TIME_CHECK
 from eoskafka.sparks import ASYNC_PROGRESS
 from harness import until
 from harness.segments import transactions
-from harness.versions import SPARK, needs_real_time
+from harness.versions import SPARK, needs_built_in, needs_real_time
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import broadcast, col
@@ -264,6 +264,7 @@ def test_a_join_that_leaves_records_unread_is_refused(job: Job) -> None:
     assert job.written() == []
 
 
+@needs_built_in
 def test_a_query_that_reads_from_another_source_alone_is_refused(job: Job) -> None:
     job.send(*range(10))
     rows = (
