@@ -505,6 +505,26 @@ def test_a_driver_that_has_had_nothing_to_do_yet_knows_that_the_groups_offsets_a
     assert one.outputs() == before
 
 
+@SLOW
+def test_a_start_that_another_driver_has_committed_is_known_when_the_groups_offsets_are_gone(
+    start_application: StartApplication, application: Application, one: Flow
+) -> None:
+    one.produce(RECORDS)
+    died = start_application("local[2]")
+    # It has found no offset in the group, and has committed none.
+    one.reach(died, "after-join", "kill", driver="b", **CLASSIC)
+    until_done = {key: value for key, value in CLASSIC.items() if key != "interval"}
+    one.start(application, driver="a", **until_done).wait_done()
+    other = start_application("local[2]")
+    one.start(other, driver="b", **until_done).wait_done()
+    one.assert_exactly_once()
+    with one.admin() as admin:
+        until(lambda: not one.members(), "the end of the members", 30)
+        admin.delete_groups([one.group])
+    error = one.start(other, driver="b", **CLASSIC).wait_end().error
+    assert "[EOSKAFKA_OFFSETS_GONE]" in str(error), error
+
+
 # ---- a new version takes over
 
 

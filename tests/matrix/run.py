@@ -63,9 +63,10 @@ class Feature:
 
     Attributes:
         name: as the page has it.
-        files: whose tests run, apart from slow ones.
+        files: whose tests run.
         short: tests of these files that the short form runs.
         not_on: by the line of a Spark version, why it does not have the feature.
+        with_slow: whether slow tests run, too.
         on_platforms: whether it also runs on the versions of managed platforms, and on Java 25.
     """
 
@@ -73,6 +74,7 @@ class Feature:
     files: tuple[str, ...]
     short: tuple[str, ...] = ()
     not_on: tuple[tuple[str, str], ...] = ()
+    with_slow: bool = False
     on_platforms: bool = False
 
 
@@ -132,6 +134,7 @@ FEATURES = (
     Feature(
         "Delta",
         ("test_delta",),
+        with_slow=True,
         not_on=(("4.3", "no delta-spark is there for Spark 4.3"),),
     ),
 )
@@ -178,7 +181,7 @@ class Cell:
         began = time.monotonic()
         files = [f"{name}.py" for name in self.feature.files]
         return {
-            **run_tests(self.version, files, self.java),
+            **run_tests(self.version, files, self.feature.with_slow, self.java),
             "seconds": round(time.monotonic() - began),
             "date": datetime.now(timezone.utc).date().isoformat(),
             "commit": commit(),
@@ -188,7 +191,9 @@ class Cell:
         }
 
 
-def run_tests(version: str, tests: Sequence[str], java: Path | None = None) -> dict[str, Any]:
+def run_tests(
+    version: str, tests: Sequence[str], with_slow: bool = False, java: Path | None = None
+) -> dict[str, Any]:
     """Run tests on a version of Spark; how many passed, which did not, and what they counted."""
     python = python_of(version)
     report, counts = FOLDER / "report.xml", FOLDER / "tally"
@@ -196,7 +201,8 @@ def run_tests(version: str, tests: Sequence[str], java: Path | None = None) -> d
     counts.write_text("", encoding="utf-8")
     done = subprocess.run(
         [
-            *(str(python), "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider"),
+            *(str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *(() if with_slow else ("-m", "not slow")),
             *(f"--junitxml={report}", *(str(TESTS / test) for test in tests)),
         ],
         cwd=ROOT,

@@ -222,7 +222,7 @@ final class GroupProgress {
     if (identity.isShared()) {
       if (rule.resolved() || rule.sparkHasBatches()) {
         unresolved.addAll(files.readUnresolved());
-        unresolved.removeAll(committed.keySet());
+        resolve(committed.keySet());
       } else {
         unresolved.addAll(topicIds.keySet());
         files.writeUnresolved(unresolved);
@@ -491,7 +491,7 @@ final class GroupProgress {
     found.forEach(
         (partition, id) -> {
           if (!id.equals(topicIds.get(partition))) {
-            unresolved.remove(partition);
+            resolve(Set.of(partition));
             Long next = reached.remove(partition);
             if (next != null) {
               // Here, since it may be in no log of this driver's.
@@ -764,9 +764,7 @@ final class GroupProgress {
     Set<TopicPartition> leftOut = commit(news);
     starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
-    if (unresolved.removeAll(partitions)) {
-      files.writeUnresolved(unresolved);
-    }
+    resolve(partitions);
     Set<TopicPartition> started = new HashSet<>(partitions);
     if (identity.isShared()) {
       // What other drivers have begun, and what none has.
@@ -776,6 +774,16 @@ final class GroupProgress {
     }
     started.removeAll(leftOut);
     keepTopicIds(keptIds, started);
+  }
+
+  /**
+   * The group has a start of these partitions. The file says so too: otherwise an offset that
+   * expires later would look like one that was never committed.
+   */
+  private void resolve(Collection<TopicPartition> partitions) {
+    if (unresolved.removeAll(partitions)) {
+      files.writeUnresolved(unresolved);
+    }
   }
 
   /**

@@ -92,7 +92,10 @@ public final class CheckpointFolder {
     }
   }
 
-  /** Puts a file in place, over one that was there. */
+  /**
+   * Puts a file in place, over one that was there. It is read again: where a file system does not
+   * rename to a name that exists, Spark's file manager keeps the former file without an error.
+   */
   public void write(String file, String text) {
     Path path = new Path(folder, file);
     try {
@@ -107,6 +110,16 @@ public final class CheckpointFolder {
       }
     } catch (Exception e) {
       throw failed(path, e);
+    }
+    if (!read(file).equals(Optional.of(text))) {
+      throw failed(
+          path,
+          new IOException(
+              "the file does not have the content that was written to it. Either its file system"
+                  + " cannot replace a file by a rename: set"
+                  + " spark.sql.streaming.checkpointFileManagerClass to a manager for this file"
+                  + " system, or move the checkpoint. Or another driver uses this checkpoint: stop"
+                  + " one of the two. No record is lost or duplicated."));
     }
   }
 
