@@ -105,7 +105,7 @@ def _records() -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def add(kind: type) -> None:
-        name = f"{kind.__module__}.{kind.__qualname__}"
+        name = f"{_exporting_module(kind)}.{kind.__qualname__}"
         if name in found:
             return
         if issubclass(kind, enum.Enum):
@@ -121,6 +121,16 @@ def _records() -> dict[str, Any]:
     for kind in RECORDS:
         add(kind)
     return dict(sorted(found.items()))
+
+
+def _exporting_module(kind: type) -> str:
+    """The package that exports a class, or the module that has it if no package does."""
+    package = kind.__module__.rpartition(".")[0]
+    return (
+        package
+        if kind.__name__ in getattr(sys.modules[package], "__all__", ())
+        else kind.__module__
+    )
 
 
 def _formats() -> Iterator[tuple[str, str]]:

@@ -1,0 +1,163 @@
+"""Where a group stands: its offsets, its members, and what may still change its offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import KafkaTimeoutError
+from kafka.structs import OffsetAndMetadata
+
+from eoskafka import stamps
+from eoskafka.groups import (
+    Connection,
+    committed,
+    log_offsets,
+    members,
+    open_transactions,
+    topic_ids,
+)
+from eoskafka.offsets.model import (
+    Position,
+    Standing,
+    State,
+)
+
+_STABLE_MS = 500
+
+
+def show(
+    bootstrap_servers: str,
+    group: str,
+    topics: Collection[str] = (),
+    client: Mapping[str, Any] | None = None,
+) -> Standing:
+    """Say where a group stands. Changes nothing.
+
+    Args:
+        bootstrap_servers: of the source's cluster, `host:port,...`.
+        group: the query's `kafka.group.id`.
+        topics: those to look at; none for all that the group has an offset of.
+        client: further settings of kafka-python's clients.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"group '{group}'"):
+        return snapshot(cluster, group, topics).standing
+
+
+def groups(bootstrap_servers: str, client: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """The groups of a cluster that have offsets of eoskafka.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at("the groups"):
+        with cluster.admin() as admin:
+            names = sorted(found["group_id"] for found in admin.list_groups())
+        return tuple(
+            name
+            for name in names
+            if any(stamps.parse(each.metadata) for each in committed(cluster, name).values())
+        )
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A group's standing, and what it was made of."""
+
+    standing: Standing
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    topic_ids: Mapping[TopicPartition, str]
+
+    @property
+    def positions(self) -> dict[TopicPartition, Position]:
+        return {
+            TopicPartition(each.topic, each.partition): each for each in self.standing.positions
+        }
+
+
+def snapshot(
+    cluster: Connection, group: str, topics: Collection[str], also: Collection[str] = ()
+) -> Snapshot:
+    """Of these topics, or all that the group has an offset of; and of some that it may not have."""
+    # First: once nobody is in the group, brokers refuse further offsets of its transactions.
+    present = members(cluster, group)
+    offsets = {
+        partition: offset
+        for partition, offset in committed(cluster, group).items()
+        if not topics or partition.topic in {*topics, *also}
+    }
+    with cluster.admin() as admin:
+        holders = open_transactions(admin, group)
+        ids = topic_ids(admin, {*(topics or {p.topic for p in offsets}), *also})
+        everything = sorted({*ids, *offsets})
+        log = LogOffsets(admin, [partition for partition in everything if partition in ids])
+    # Also of those that have no offset yet: their first one may be on its way.
+    pending = _pending(cluster, group, everything) if holders else set()
+    found = [stamps.parse(each.metadata) for each in offsets.values()]
+    identities = {stamp.identity for stamp in found if stamp}
+    shared = stamps.shared_identity(group) in identities
+    standing = Standing(
+        group,
+        "shared" if shared else "exclusive" if identities else "",
+        present,
+        holders if pending else (),
+        tuple(_position(p, offsets.get(p), p in pending, ids.get(p, ""), log) for p in everything),
+    )
+    return Snapshot(standing, offsets, ids)
+
+
+class LogOffsets:
+    """What the logs of these partitions have."""
+
+    def __init__(self, admin: KafkaAdminClient, partitions: Sequence[TopicPartition]) -> None:
+        self.start = log_offsets(admin, partitions, OffsetSpec.EARLIEST)
+        self.stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
+        self.end = log_offsets(admin, partitions, OffsetSpec.LATEST)
+
+
+def _position(
+    partition: TopicPartition,
+    offset: OffsetAndMetadata | None,
+    is_pending: bool,
+    topic_id: str,
+    log: LogOffsets,
+) -> Position:
+    stamp = stamps.parse(offset.metadata) if offset else None
+    end = log.stable.get(partition, 0)
+    return Position(
+        topic=partition.topic,
+        partition=partition.partition,
+        committed=offset.offset if offset else None,
+        state=State.PENDING if is_pending else State.STABLE if offset else State.NONE,
+        kind=stamps.kind_of(offset.metadata).value if offset else "",
+        scope=stamp.scope.value if stamp else "",
+        identity=stamp.identity if stamp else "",
+        epoch=stamp.epoch if stamp else None,
+        is_same_topic=stamp is None or stamp.topic_id == topic_id,
+        log_start=log.start.get(partition, 0),
+        end=end,
+        open_records=log.end.get(partition, end) - end,
+        lag=max(0, end - offset.offset) if offset and partition in log.stable else None,
+    )
+
+
+def _pending(
+    cluster: Connection, group: str, partitions: Collection[TopicPartition]
+) -> set[TopicPartition]:
+    """Those with a later offset in an open transaction: a broker does not answer for them."""
+    pending = set()
+    with cluster.consumer(group_id=group) as consumer:
+        for partition in partitions:
+            try:
+                consumer.committed(partition, timeout_ms=_STABLE_MS)
+            except KafkaTimeoutError:
+                pending.add(partition)
+    return pending
