@@ -11,7 +11,8 @@ from typing import Any
 
 from eoskafka import checkpoints, stamps
 from eoskafka.errors import TransactionError
-from eoskafka.transactions import Kind, _kind
+from eoskafka.transactions import Kind
+from eoskafka.transactions.model import kind_and_owner
 
 from fuzz.readers import OWNER, Log
 
@@ -36,7 +37,7 @@ def _id(name: str, read: str) -> bool:
     if not prefix:
         # Python looks at names with a prefix only.
         return True
-    kind, owner = _kind(name, prefix)
+    kind, owner = kind_and_owner(name, prefix)
     is_writer = kind in (Kind.WRITER, Kind.JOB) and not name.endswith("-decisions")
     if owner != OWNER or not (is_writer or kind is Kind.TASK):
         return read == ""

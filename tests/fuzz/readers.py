@@ -17,7 +17,7 @@ from eoskafka.decisions import Decision, Entries
 from eoskafka.errors import CheckpointError, EosKafkaError, TransactionError
 from eoskafka.stamps import Kind, Scope, Stamp
 from eoskafka.transactions import Kind as Purpose
-from eoskafka.transactions import _kind as purpose
+from eoskafka.transactions.model import kind_and_owner as purpose
 from kafka import TopicPartition
 
 from fuzz import inputs

@@ -1,0 +1,149 @@
+"""Partitions whose `read_committed` readers wait for a transaction, and for which one."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
+
+from eoskafka.errors import TransactionError
+from eoskafka.groups import Connection, log_offsets
+from eoskafka.transactions.listing import described
+from eoskafka.transactions.model import Blocked, Transaction
+
+_LOOKS = 2
+_LOOK_AGAIN_S = 1.0
+
+
+def describe(
+    bootstrap_servers: str,
+    transactional_id: str,
+    prefix: str = "eoskafka",
+    client: Mapping[str, Any] | None = None,
+) -> tuple[Transaction, tuple[Blocked, ...]]:
+    """A transaction, and whom it holds up.
+
+    Raises:
+        TransactionError: no coordinator knows this id.
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"'{transactional_id}'"), cluster.admin() as admin:
+        found = described(admin, transactional_id, prefix)
+        if found is None:
+            raise TransactionError(
+                f"no broker of {bootstrap_servers} knows the transactional id "
+                f"'{transactional_id}': it was never used there, or it has expired"
+            )
+        if not found.is_open:
+            return found, ()
+        over = {TopicPartition(topic, number) for topic, number in found.partitions}
+        return found, tuple(
+            each
+            for each in _blocked_among(admin, over)
+            if each.transactional_id == transactional_id
+        )
+
+
+def blocked(
+    bootstrap_servers: str,
+    topics: Collection[str] = (),
+    client: Mapping[str, Any] | None = None,
+) -> tuple[Blocked, ...]:
+    """Partitions whose `read_committed` readers wait, and for which transaction.
+
+    Args:
+        bootstrap_servers: `host:port,...`.
+        topics: those to look at; none for all.
+        client: further settings of kafka-python's clients.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at("partitions"), cluster.admin() as admin:
+        described = admin.describe_topics(sorted(topics) or None)
+        return _blocked_among(
+            admin,
+            {
+                TopicPartition(topic["name"], each["partition_index"])
+                for topic in described
+                for each in topic["partitions"]
+            },
+        )
+
+
+def _blocked_among(
+    admin: KafkaAdminClient, partitions: Collection[TopicPartition]
+) -> tuple[Blocked, ...]:
+    """What hangs is looked at again: a transaction may end between the questions."""
+    found = {(each.topic, each.partition): each for each in _look_once(admin, partitions)}
+    suspects = {place: each for place, each in found.items() if each.is_hanging}
+    for _ in range(_LOOKS):
+        if not suspects:
+            break
+        time.sleep(_LOOK_AGAIN_S)
+        again = _look_once(admin, [TopicPartition(*place) for place in suspects])
+        now = {(each.topic, each.partition): each for each in again}
+        for place, before in list(suspects.items()):
+            each = now.get(place)
+            if each is None or (each.producer_id, each.stable) != (
+                before.producer_id,
+                before.stable,
+            ):
+                # Another one, or none: that one has ended.
+                del suspects[place], found[place]
+                if each is not None and not each.is_hanging:
+                    found[place] = each
+            elif not each.is_hanging:
+                found[place] = each
+                del suspects[place]
+    return tuple(found[place] for place in sorted(found))
+
+
+def _look_once(
+    admin: KafkaAdminClient, partitions: Collection[TopicPartition]
+) -> tuple[Blocked, ...]:
+    stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
+    ends = log_offsets(admin, partitions, OffsetSpec.LATEST)
+    hidden = sorted(p for p in partitions if stable[p] < ends[p])
+    states = admin.describe_producers(hidden) if hidden else {}
+    first = {}
+    for partition in hidden:
+        begun = [
+            each
+            for each in states[partition].active_producers
+            if 0 <= each.current_transaction_start_offset <= stable[partition]
+        ]
+        if begun:
+            first[partition] = min(begun, key=lambda each: each.current_transaction_start_offset)
+    ids = sorted({each.producer_id for each in first.values()})
+    listed = admin.list_transactions(producer_id_filters=ids) if ids else {}
+    names: dict[int, list[str]] = defaultdict(list)
+    for some in listed.values():
+        for each in some:
+            names[each.producer_id].append(each.transactional_id)
+    found = []
+    for partition, producer in first.items():
+        known = [described(admin, name, "") for name in names[producer.producer_id]]
+        holders = [
+            each
+            for each in known
+            if each and each.is_open and (partition.topic, partition.partition) in each.partitions
+        ]
+        found.append(
+            Blocked(
+                topic=partition.topic,
+                partition=partition.partition,
+                stable=stable[partition],
+                end=ends[partition],
+                transactional_id=holders[0].id if holders else "",
+                is_hanging=not holders,
+                producer_id=producer.producer_id,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,179 @@
+"""Ending an open transaction, but never one whose epoch is decided."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import OffsetSpec
+from kafka.errors import UnsupportedCodecError
+
+from eoskafka.decisions import Entries
+from eoskafka.errors import TransactionError
+from eoskafka.groups import Connection, log_offsets
+from eoskafka.transactions.listing import described
+from eoskafka.transactions.model import Kind, Transaction
+
+DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
+_DECISIONS_READ_S = 60.0
+_STOPPED = "A running driver of its query was fenced and stops: start the query again"
+
+
+def abort(
+    bootstrap_servers: str,
+    transactional_id: str,
+    prefix: str = "eoskafka",
+    decision_topic: str = DEFAULT_DECISION_TOPIC,
+    fence: bool = False,
+    client: Mapping[str, Any] | None = None,
+) -> Transaction:
+    """End an open transaction, so that nothing of it takes effect: never one that is decided.
+
+    Its producer is fenced. An attempt of a task that still works with it fails and is done again.
+
+    Args:
+        bootstrap_servers: `host:port,...`.
+        transactional_id: the transaction's.
+        prefix: the query's `transactionalIdPrefix`.
+        decision_topic: the query's `decisionTopic`, for a writer in epoch scope.
+        fence: for a writer in epoch scope: keep its query from deciding meanwhile. One that runs
+            stops (`EOSKAFKA_DECISION_FENCED`), and goes on when it is started again.
+        client: further settings of kafka-python's clients.
+
+    Returns:
+        the transaction as it was.
+
+    Raises:
+        TransactionError: it must not be ended, or not in this way, and was not; where its query
+            was fenced before that was known, the message says so.
+        UnreachableError: the cluster does not answer, or not to this user.
+    """
+    cluster = Connection(bootstrap_servers, client or {})
+    with cluster.looking_at(f"'{transactional_id}'"):
+        with cluster.admin() as admin:
+            found = described(admin, transactional_id, prefix)
+        refusal = _refusal(found, transactional_id, fence)
+        if found is None or refusal:
+            raise TransactionError(f"'{transactional_id}' was not aborted: {refusal}")
+        if found.kind is Kind.WRITER:
+            # Before anything is changed, and once more when nobody can decide any more: until then
+            # the query may have gone on with this id.
+            _refuse_decided(cluster, decision_topic, found)
+            _initialise(cluster, re.sub(r"-w[0-9.]+$", "-decisions", transactional_id))
+            with cluster.admin() as admin:
+                now = described(admin, transactional_id, prefix)
+            if now is None or _stand(now) != _stand(found):
+                raise TransactionError(
+                    f"'{transactional_id}' has ended meanwhile, and its query has continued: see "
+                    f"what is open now with `eoskafka txn list`. {_STOPPED}"
+                )
+            _refuse_decided(cluster, decision_topic, now, _STOPPED)
+        _initialise(cluster, transactional_id)
+    return found
+
+
+def _stand(transaction: Transaction) -> tuple[str, int, int]:
+    return transaction.state, transaction.producer_id, transaction.producer_epoch
+
+
+def _refuse_decided(cluster: Connection, topic: str, writer: Transaction, effect: str = "") -> None:
+    try:
+        is_decided = _is_decided(cluster, topic, writer)
+    except TransactionError as error:
+        raise TransactionError(f"{error}. {effect}".rstrip(". ")) from error
+    except UnsupportedCodecError as error:
+        raise TransactionError(
+            f"'{writer.id}' was not aborted: decisions in {topic} are compressed, and kafka-python "
+            f"has no library for that here, so it is not known whether it is decided. {error}. "
+            f"Install it (python-snappy, lz4 or zstandard), and repeat this. {effect}".rstrip(". ")
+        ) from error
+    if is_decided:
+        raise TransactionError(
+            f"'{writer.id}' was not aborted: its epoch is decided, so its records have taken "
+            f"effect, and would be lost. Start the query: it commits them. {effect}".rstrip(". ")
+        )
+
+
+def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
+    """Why it must not be ended, or an empty text."""
+    if found is None:
+        return "no broker knows this id"
+    if not found.is_open:
+        return f"nothing of it is open (its state is {found.state})"
+    if found.state != "Ongoing":
+        return (
+            f"its outcome is decided ({found.state}), and it ends when the leaders of its "
+            "partitions have answered: check that their brokers are up"
+        )
+    return {
+        Kind.TASK: "",
+        Kind.WRITER: ""
+        if fence
+        else "a running query could decide its epoch meanwhile. Start the query if you can: that "
+        "commits or aborts it. If the query will never run again, repeat this with --fence",
+        Kind.DECISIONS: "it is a decision of a query in epoch scope, which takes seconds: start "
+        "the query, which settles it, or wait for its timeout",
+        Kind.JOB: f"it belongs to a batch write: `eoskafka txn resolve {name}` commits or "
+        "aborts all of it",
+        Kind.OTHER: "it is not one of eoskafka's (with this --transactional-id-prefix); its "
+        "owner must abort it",
+    }[found.kind]
+
+
+def _initialise(cluster: Connection, transactional_id: str) -> None:
+    """Abort what is open under an id, and fence its producer."""
+    look = f"look with `eoskafka txn describe {transactional_id}`"
+    with cluster.changing(f"'{transactional_id}'", look):
+        producer = KafkaProducer(
+            bootstrap_servers=cluster.servers.split(","),
+            transactional_id=transactional_id,
+            **cluster.settings,
+        )
+        with closing(producer):
+            producer.init_transactions()
+
+
+def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
+    """Whether the last decision of the writer's query names its transaction."""
+    with cluster.consumer(consumer_timeout_ms=500) as consumer:
+        # Decisions are in the even ones; in the odd ones are markers, which open writers hide.
+        partitions = len(consumer.partitions_for_topic(topic) or ())
+        numbers = range(0, partitions, 2)
+        if not numbers:
+            raise TransactionError(
+                f"the topic {topic} cannot be read, so it is not known whether '{writer.id}' "
+                "is decided. Nothing was aborted. Is this the query's decisionTopic?"
+            )
+        where = [TopicPartition(topic, number) for number in numbers]
+        consumer.assign(where)
+        consumer.seek_to_beginning(*where)
+        with cluster.admin() as admin:
+            ends = log_offsets(admin, where, OffsetSpec.LATEST)
+        entries = {number: Entries(topic, writer.owner) for number in numbers}
+        deadline = time.monotonic() + _DECISIONS_READ_S
+        while any(consumer.position(partition) < ends[partition] for partition in where):
+            if time.monotonic() > deadline:
+                raise TransactionError(
+                    f"a transaction is open over decisions in {topic}, so it is not yet known "
+                    f"whether '{writer.id}' is decided. Nothing was aborted; repeat this "
+                    "in a minute"
+                )
+            for record in consumer:
+                entries[record.partition].take(record.key, record.value)
+    runs = {number: each.run() for number, each in entries.items()}
+    if not any(runs.values()):
+        raise TransactionError(
+            f"'{writer.id}' was not aborted: the topic {topic} has no entry of its query, so it is "
+            "not known whether it is decided. Name the query's decisionTopic with --decision-topic"
+        )
+    name = (writer.id, writer.producer_id, writer.producer_epoch)
+    for number, run in runs.items():
+        prefix = run.decision_id.removesuffix(f"-{writer.owner}-decisions") if run else ""
+        decision = entries[number].last(prefix, partitions)
+        if decision is not None and name in decision.transactions:
+            return True
+    return False
