@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from eoskafka import Sink, Source, _spec
-from eoskafka.options import _KINDS, _option
+from eoskafka.options.names import option_name
+from eoskafka.options.rules import KINDS
 
 TARGET = Path(__file__).with_name("options.md")
 
@@ -93,7 +94,7 @@ def _section(option: dict[str, Any]) -> str:
         f"{of.__name__}({field.name}=...)"
         for side, of in (("source", Source), ("sink", Sink))
         for field in dataclasses.fields(of)
-        if side in option["sides"] and field.name != "kafka" and _option(field.name) == name
+        if side in option["sides"] and field.name != "kafka" and option_name(field.name) == name
     ]
     rows = [
         ("Counts for", option["scope"]),
@@ -110,7 +111,7 @@ def _section(option: dict[str, Any]) -> str:
 def _values(takes: str | list[str]) -> str:
     if isinstance(takes, list):
         return ", ".join(f"`{value}`" for value in takes)
-    return _TAKES.get(takes) or _KINDS[takes][1].replace('{"topic":[0,1]}', '`{"topic":[0,1]}`')
+    return _TAKES.get(takes) or KINDS[takes][1].replace('{"topic":[0,1]}', '`{"topic":[0,1]}`')
 
 
 def _example(name: str, value: str) -> str:

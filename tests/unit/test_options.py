@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from eoskafka import ConfigurationError, Sink, Source
-from eoskafka.options import _option, check
+from eoskafka.options import check
+from eoskafka.options.names import option_name
 
 ROOT = Path(__file__).parents[2]
 VECTORS = json.loads(Path(__file__).with_name("option_vectors.json").read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def test_each_available_option_has_a_kind_or_choices(option: dict[str, Any]) -> 
 @pytest.mark.parametrize(("side", "of"), [("source", Source), ("sink", Sink)])
 def test_there_is_a_field_for_each_available_option(side: str, of: type) -> None:
     available = {o["name"] for o in TABLE if side in o["sides"] and o["status"] == "available"}
-    fields = {_option(f.name) for f in dataclasses.fields(of) if f.name != "kafka"}
+    fields = {option_name(f.name) for f in dataclasses.fields(of) if f.name != "kafka"}
     # On a sink the first means nothing, since the column does; the others are given in kafka=.
     without = {
         "includeHeaders",
