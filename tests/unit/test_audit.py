@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from eoskafka.audit import Fault, Record, Report, UndecidedError, compare
-from eoskafka.audit.compare import NAMED_PER_FAULT
+from eoskafka.audit.result import NAMED_PER_FAULT
 
 
 def expected(record: Record) -> bytes:

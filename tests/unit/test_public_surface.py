@@ -22,7 +22,7 @@ import eoskafka
 import eoskafka.cli
 import pytest
 from eoskafka import _spec, doctor, errors, jobs, metrics, offsets, transactions, upgrade
-from eoskafka.audit import verify
+from eoskafka.audit import Verdict
 from eoskafka.cli.output import Exit
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ RECORDS: tuple[type, ...] = (
     transactions.Blocked,
     transactions.Transaction,
     upgrade.Report,
-    verify.Verdict,
+    Verdict,
 )
 
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from eoskafka.audit import UndecidedError, slices, verify
+from eoskafka.audit import UndecidedError, Verdict, Wrong, proof, slices, verify
+from eoskafka.audit.request import By, Request
 from eoskafka.audit.slices import Slice, Slices
 from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
-from eoskafka.audit.verify import By, Request, Verdict, Wrong
 from eoskafka.cli import app
 from eoskafka.cli.verify import _lines
 from eoskafka.errors import ConfigurationError
@@ -101,6 +101,7 @@ def judge(
     monkeypatch.setattr(verify, "look", lambda *_, **__: slices)
     monkeypatch.setattr(verify, "require_same_topics", lambda *_: None)
     monkeypatch.setattr(verify, "read", read)
+    monkeypatch.setattr(proof, "read", read)
     wanted = {"by": By.KEY, "inputs": [IN], **request}
     return verify.verify(CLUSTER, Request([OUT], **wanted), Quiet())  # type: ignore[arg-type]
 

@@ -2,67 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from eoskafka.audit.reader import Record, UndecidedError
-
-# Enough to see a pattern; the counts are complete.
-NAMED_PER_FAULT = 5
-
-
-class Fault(str, enum.Enum):
-    """What can be wrong with a record."""
-
-    LOST = "lost"
-    DUPLICATED = "duplicated"
-    ALTERED = "altered"
-    UNEXPECTED = "unexpected"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One record that is wrong.
-
-    Attributes:
-        record: for `LOST` the input record, for every other fault the output record.
-    """
-
-    fault: Fault
-    record: Record
-    detail: str
-
-    def __str__(self) -> str:
-        topic = "input" if self.fault is Fault.LOST else "output"
-        key = None if self.record.key is None else self.record.key.decode(errors="backslashreplace")
-        return (
-            f"{self.fault.value}: key {key!r} ({topic} partition {self.record.partition}, "
-            f"offset {self.record.offset}): {self.detail}"
-        )
-
-
-@dataclass(frozen=True)
-class Report:
-    """The outcome of a comparison.
-
-    Attributes:
-        inputs: number of input records.
-        outputs: number of output records.
-        faults: number of records per fault, complete; zeros included.
-        findings: at most `NAMED_PER_FAULT` records of each fault.
-    """
-
-    inputs: int
-    outputs: int
-    faults: dict[Fault, int]
-    findings: tuple[Finding, ...]
-
-    @property
-    def is_exactly_once(self) -> bool:
-        """True if every input record has taken effect once, and nothing else is there."""
-        return not any(self.faults.values())
+from eoskafka.audit.result import NAMED_PER_FAULT, Fault, Finding, Report
 
 
 def compare(

@@ -7,21 +7,19 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from kafka import TopicPartition
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from eoskafka.audit import UndecidedError
+from eoskafka.audit import UndecidedError, Verdict
+from eoskafka.audit.request import By, Request
 from eoskafka.checkpoints import Checkpoint
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, names
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.errors import CheckpointError, ConfigurationError, UnreachableError
 from eoskafka.groups import Connection, topic_ids
-
-if TYPE_CHECKING:
-    from eoskafka.audit.verify import Request, Verdict
 
 _MIB = 1 << 20
 _BY = ("key", "value", "digest")
@@ -112,7 +110,6 @@ def verify(
     exit code is 1 if something is wrong, and 3 if that cannot be decided.
     """
     try:
-        from eoskafka.audit.verify import By, Request
         from eoskafka.audit.verify import verify as prove
     except ImportError as error:
         raise ConfigurationError(

@@ -1,0 +1,214 @@
+"""The comparison of digests, in buckets that fit into memory one at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Message
+from numpy.typing import NDArray
+
+from eoskafka.audit.reader import UndecidedError
+from eoskafka.audit.record_id import NO_KEY, NoIdError, digest_of, id_of, key_number
+from eoskafka.audit.request import By, Progress, Request
+from eoskafka.audit.result import NAMED_PER_FAULT, Example, Verdict, Wrong
+from eoskafka.audit.slices import Slice, read
+from eoskafka.audit.spill import Spill
+from eoskafka.audit.tables import Table
+from eoskafka.groups import Connection
+
+MUST, MAY, OUT = range(3)
+ENTRY = np.dtype(
+    [
+        *(("high", "<u8"), ("low", "<u8"), ("key", "<u8"), ("offset", "<i8")),
+        *(("place", "<u4"), ("side", "u1")),
+    ]
+)
+# An input record and the one output record of the same id and key.
+PAIR = np.dtype(
+    [("key", "<u8"), ("out", "<i8"), ("in", "<i8"), ("out_place", "<u4"), ("in_place", "<u4")]
+)
+# Between the two parts of `--memory`: the buckets of records, and those of their order.
+_MEMORY_PARTS = 2
+
+
+class Proof:
+    """The records of all sides on disk, as digests, and their comparison."""
+
+    def __init__(
+        self,
+        cluster: Connection,
+        request: Request,
+        progress: Progress,
+        slices: Collection[Slice],
+        records: int,
+    ) -> None:
+        self._cluster = cluster
+        self._request = request
+        self._progress = progress
+        self._id = id_of(request)
+        self._places = sorted({each.partition for each in slices})
+        self._numbers = {(p.topic, p.partition): n for n, p in enumerate(self._places)}
+        self._counts = [0, 0, 0]
+        self._faults: Counter[Wrong] = Counter()
+        self._examples: list[Example] = []
+        self._ordered = self._alike = 0
+        memory = request.memory // _MEMORY_PARTS
+        self._closing = ExitStack()
+        self._entries = self._closing.enter_context(
+            Spill(
+                *(request.folder, ENTRY, "low", memory),
+                "give --memory, or tell records apart by something else",
+                expected=records,
+            )
+        )
+        self._pairs = self._closing.enter_context(
+            Spill(
+                *(request.folder, PAIR, "key", memory),
+                "they have one key; give --memory, or --no-order",
+                expected=records // 2,
+            )
+        )
+
+    def __enter__(self) -> Proof:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def take(self, slices: Collection[Slice], side: int, what: str) -> None:
+        """Take the records of one side."""
+        records = sum(each.end - each.start for each in slices)
+        if records == 0:
+            return
+        self._progress.begins(what, records)
+
+        def add(messages: list[Message]) -> None:
+            entries = _entries(b"".join(map(self._digest, messages)))
+            entries["key"] = [key_number(m.key()) for m in messages]
+            entries["offset"] = [m.offset() for m in messages]
+            entries["place"] = [self._numbers[str(m.topic()), m.partition()] for m in messages]
+            self._add(entries, side)
+
+        read(self._cluster, slices, add)
+
+    def _digest(self, message: Message) -> bytes:
+        try:
+            return digest_of(self._id(message.key(), message.value()))
+        except NoIdError as error:
+            raise UndecidedError(
+                f"{message.topic()}-{message.partition()}, offset {message.offset()}: {error}"
+            ) from error
+
+    def take_table(self, table: Table) -> None:
+        """Take the rows of an expected table."""
+        self._progress.begins("expected rows", table.rows)
+        for keys, values in table.portions():
+            first = self._counts[MUST]
+            digests = []
+            for number, (key, value) in enumerate(zip(keys, values, strict=True), start=first):
+                try:
+                    digests.append(digest_of(self._id(key, value)))
+                except NoIdError as error:
+                    raise UndecidedError(f"expected row {number}: {error}") from error
+            entries = _entries(b"".join(digests))
+            entries["offset"] = np.arange(first, first + len(entries))
+            entries["place"] = len(self._places)
+            self._add(entries, MUST)
+
+    def _add(self, entries: NDArray[Any], side: int) -> None:
+        entries["side"] = side
+        self._entries.add(entries)
+        self._counts[side] += len(entries)
+        self._progress.read(len(entries))
+
+    def verdict(self) -> Verdict:
+        """The comparison."""
+        self._progress.begins("comparing", sum(self._counts))
+        for bucket in self._entries:
+            self._compare(bucket)
+            self._progress.read(len(bucket))
+        self._progress.begins("order", self._ordered)
+        for bucket in self._pairs:
+            self._look_at_order(bucket)
+            self._progress.read(len(bucket))
+        return Verdict(
+            inputs=self._counts[MUST],
+            optional=self._counts[MAY],
+            outputs=self._counts[OUT],
+            faults={fault: self._faults[fault] for fault in Wrong},
+            ordered=self._ordered,
+            alike=self._alike,
+            examples=tuple(self._examples),
+        )
+
+    def _compare(self, bucket: NDArray[Any]) -> None:
+        # By id, then what must be, what may be, and what is.
+        order = np.lexsort((bucket["offset"], bucket["side"], bucket["high"], bucket["low"]))
+        bucket = bucket[order]
+        new = np.ones(len(bucket), dtype=bool)
+        new[1:] = (bucket["low"][1:] != bucket["low"][:-1]) | (
+            bucket["high"][1:] != bucket["high"][:-1]
+        )
+        first = np.flatnonzero(new)
+        group = np.cumsum(new) - 1
+        must, may, out = (
+            np.bincount(group[bucket["side"] == side], minlength=len(first)) for side in range(3)
+        )
+        most = must + may
+        lost = np.maximum(must - out, 0)
+        surplus = np.maximum(out - most, 0)
+        last = first + most + out - 1
+        self._found(Wrong.LOST, lost, bucket[first])
+        self._found(Wrong.DUPLICATED, np.where(most > 0, surplus, 0), bucket[last])
+        self._found(Wrong.UNEXPECTED, np.where(most > 0, 0, surplus), bucket[last])
+        if self._request.id_field or self._request.by is not By.DIGEST:
+            # With the same key and value they are the same records.
+            self._alike += int(must[(must > 0) & (most > 1)].sum())
+        if self._request.ordered and self._request.expected is None:
+            single = (most == 1) & (out == 1)
+            given, made = bucket[first[single]], bucket[last[single]]
+            keyed = (given["key"] == made["key"]) & (given["key"] != NO_KEY)
+            given, made = given[keyed], made[keyed]
+            pairs = np.zeros(len(given), dtype=PAIR)
+            pairs["key"] = given["key"]
+            pairs["in"], pairs["in_place"] = given["offset"], given["place"]
+            pairs["out"], pairs["out_place"] = made["offset"], made["place"]
+            self._pairs.add(pairs)
+            self._ordered += len(pairs)
+
+    def _look_at_order(self, pairs: NDArray[Any]) -> None:
+        """From one partition to one, the input offsets of a key must rise with the output's."""
+        order = np.lexsort((pairs["out"], pairs["out_place"], pairs["in_place"], pairs["key"]))
+        pairs = pairs[order]
+        late = np.zeros(len(pairs), dtype=bool)
+        late[1:] = pairs["in"][1:] < pairs["in"][:-1]
+        for name in ("key", "in_place", "out_place"):
+            late[1:] &= pairs[name][1:] == pairs[name][:-1]
+        late = pairs[late]
+        self._count(Wrong.REORDERED, len(late), late["out_place"], late["out"])
+
+    def _found(self, fault: Wrong, numbers: NDArray[np.int64], entries: NDArray[Any]) -> None:
+        wrong = entries[numbers > 0]
+        self._count(fault, int(numbers.sum()), wrong["place"], wrong["offset"])
+
+    def _count(
+        self, fault: Wrong, number: int, places: NDArray[Any], offsets: NDArray[Any]
+    ) -> None:
+        named = sum(each.fault is fault for each in self._examples)
+        for place, offset in zip(places[: NAMED_PER_FAULT - named], offsets, strict=False):
+            topic, partition = (
+                ("", 0) if place == len(self._places) else tuple(self._places[place])[:2]
+            )
+            self._examples.append(Example(fault, topic, partition, int(offset)))
+        self._faults[fault] += number
+
+
+def _entries(digests: bytes) -> NDArray[Any]:
+    ids = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
+    entries = np.zeros(len(ids), dtype=ENTRY)
+    entries["high"], entries["low"] = ids[:, 0], ids[:, 1]
+    return entries

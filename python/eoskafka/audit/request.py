@@ -1,0 +1,70 @@
+"""What to verify, and how a record is identified."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from kafka import TopicPartition
+
+
+class By(str, enum.Enum):
+    """What a record is told apart by."""
+
+    KEY = "key"
+    VALUE = "value"
+    DIGEST = "digest"
+
+
+class Progress(Protocol):
+    """Hears how far it is."""
+
+    def begins(self, what: str, records: int) -> None:
+        """Something begins that has about so many records."""
+
+    def read(self, records: int) -> None:
+        """So many more are done."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to verify.
+
+    Attributes:
+        outputs: topics that the query writes to.
+        by: what a record is told apart by.
+        inputs: topics that it reads; empty where `expected` says what should come out.
+        group: whose offsets say how far it has got; empty where it must have read everything.
+        id_field: instead of `by`: a field of the JSON in each value, such as order.id.
+        expected: a Parquet file or folder, or a Delta table, with columns `key`, `value` or both.
+        input_starts: where the query began; a topic that is not there: at offset 0.
+        output_starts: where its output begins, likewise.
+        ordered: whether to look at the order within keys.
+        wait_s: how long open transactions may take to end, in seconds.
+        memory: that comparing may take, in bytes.
+        folder: for temporary files, about 40 bytes a record of input and output and as much again
+            for their order; None for the system's.
+    """
+
+    outputs: Sequence[str]
+    by: By
+    inputs: Sequence[str] = ()
+    group: str = ""
+    id_field: str = ""
+    expected: Path | None = None
+    input_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    output_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ordered: bool = True
+    wait_s: float = 10.0
+    memory: int = 512 << 20
+    folder: Path | None = None
+
+
+def columns(request: Request) -> tuple[str, ...]:
+    """The columns that an expected table needs."""
+    if request.id_field:
+        return ("value",)
+    return {By.KEY: ("key",), By.VALUE: ("value",), By.DIGEST: ("key", "value")}[request.by]
