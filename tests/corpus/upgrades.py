@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "integration"))
 
 from eoskafka._jar import ensure_built
-from eoskafka.audit import Fault
+from eoskafka.audit.compare import FAULTS
 
 from corpus import jars
 from corpus.cells import live
@@ -98,7 +98,7 @@ def _pair(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
 def is_exact(verdict: Verdict) -> bool:
     """Whether both starts end alike, with each record once."""
     return verdict.is_right and not any(
-        verdict.outcomes[side][fault.value] for side in SIDES for fault in Fault
+        verdict.outcomes[side][fault.value] for side in SIDES for fault in FAULTS
     )
 
 

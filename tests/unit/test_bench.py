@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from eoskafka.audit import Fault, UndecidedError
+from eoskafka.audit.compare import FAULTS
 from eoskafka.bench import throughput
 from eoskafka.bench.count import Count, Tally
 from eoskafka.bench.peers import (
@@ -37,7 +38,7 @@ from eoskafka.cli import app
 
 BYTES = 100
 RECORDS = 50
-RIGHT = Count(RECORDS, dict.fromkeys(Fault, 0), ())
+RIGHT = Count(RECORDS, dict.fromkeys(FAULTS, 0), ())
 LOSSY = Count(RECORDS - 1, {**RIGHT.faults, Fault.LOST: 1}, ("record 7 never came out",))
 
 

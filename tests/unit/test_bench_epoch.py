@@ -6,6 +6,7 @@ import json
 
 import pytest
 from eoskafka.audit import Fault
+from eoskafka.audit.compare import FAULTS
 from eoskafka.bench import epoch
 from eoskafka.bench.count import Count
 from eoskafka.bench.epoch import KEYS, WINDOW_RECORDS, Run, Settings, WindowTally
@@ -21,7 +22,7 @@ RESULTS = [
     for window in (0, WINDOW_RECORDS // 1_000)
     for key in range(KEYS)
 ]
-RIGHT = Count(len(RESULTS), dict.fromkeys(Fault, 0), ())
+RIGHT = Count(len(RESULTS), dict.fromkeys(FAULTS, 0), ())
 LOSSY = Count(0, {**RIGHT.faults, Fault.LOST: 1}, ("window and key (0, 7) never came out",))
 
 

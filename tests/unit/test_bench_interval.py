@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.audit import Fault
+from eoskafka.audit.compare import FAULTS
 from eoskafka.bench import interval, latency
 from eoskafka.bench.count import Count
 from eoskafka.bench.errors import BenchError
@@ -18,7 +19,7 @@ from eoskafka.cli import app
 
 STREAM = latency.Settings(2_000, 30, 10, 100, 8, 2, ())
 SETTINGS = Settings((10, 100), STREAM, 1_000, 2)
-RIGHT = Count(1_000, dict.fromkeys(Fault, 0), ())
+RIGHT = Count(1_000, dict.fromkeys(FAULTS, 0), ())
 LOSSY = Count(999, {**RIGHT.faults, Fault.LOST: 1}, ())
 
 

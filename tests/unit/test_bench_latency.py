@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.audit import Fault
+from eoskafka.audit.compare import FAULTS
 from eoskafka.bench.count import Count
 from eoskafka.bench.latency import Run, Settings
 from eoskafka.bench.latency_report import LatencyReport, describe
@@ -17,7 +18,7 @@ from eoskafka.bench.stage import Machine
 from eoskafka.bench.stream import Arrivals
 
 SETTINGS = Settings(rate=2, seconds=1, warm_up_s=1, record_bytes=16, partitions=1, rounds=2)
-RIGHT = Count(4, dict.fromkeys(Fault, 0), ())
+RIGHT = Count(4, dict.fromkeys(FAULTS, 0), ())
 LOSSY = Count(3, {**RIGHT.faults, Fault.LOST: 1}, ())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.audit import Fault
+from eoskafka.audit.compare import FAULTS
 from eoskafka.bench import scale
 from eoskafka.bench.count import Count
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, OURS
@@ -18,7 +19,7 @@ from eoskafka.bench.stage import Machine
 from eoskafka.cli import app
 
 SETTINGS = Settings(1_000, (10, 5_000), (1, 4), 10_000, (10,), 2)
-RIGHT = Count(1_000, dict.fromkeys(Fault, 0), ())
+RIGHT = Count(1_000, dict.fromkeys(FAULTS, 0), ())
 LOSSY = Count(999, {**RIGHT.faults, Fault.LOST: 1}, ("record 7 never came out",))
 
 

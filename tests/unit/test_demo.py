@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from eoskafka.audit import Fault, Finding, Record, Report
+from eoskafka.audit.compare import FAULTS
 from eoskafka.demo import DemoError, Outcome, processes
 from eoskafka.demo.killer import DRIVER_KILLS, EXECUTOR_KILLS, Kill, plan
 from eoskafka.demo.proof import expected_value
@@ -83,7 +84,7 @@ def test_processes_of_a_session_include_orphans(tmp_path: Path) -> None:
         assert processes.of_session(parent.pid) == []
 
 
-RIGHT = Report(100, 100, dict.fromkeys(Fault, 0), ())
+RIGHT = Report(100, 100, dict.fromkeys(FAULTS, 0), ())
 KILLS = tuple(Kill(who, (1,), 3, ("eoskafka-x",)) for who in ["driver"] * 2 + ["executor"] * 4)
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from eoskafka.audit.compare import compare
 from eoskafka.audit.reader import Record, UndecidedError, read_committed
-from eoskafka.audit.result import Example, Fault, Finding, Report, Verdict, Wrong
+from eoskafka.audit.result import Example, Fault, Finding, Report, Verdict
 
 __all__ = [
     "Example",
@@ -31,7 +31,6 @@ __all__ = [
     "Report",
     "UndecidedError",
     "Verdict",
-    "Wrong",
     "compare",
     "read_committed",
 ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from eoskafka.audit.reader import Record, UndecidedError
-from eoskafka.audit.result import NAMED_PER_FAULT, Fault, Finding, Report
+from eoskafka.audit.result import Fault, Finding, Report, Tally
+
+# The faults that this comparison looks for.
+FAULTS = (Fault.LOST, Fault.DUPLICATED, Fault.ALTERED, Fault.UNEXPECTED)
 
 
 def compare(
@@ -28,22 +30,24 @@ def compare(
     unseen = _by_key(inputs)
     input_count = len(unseen)
     seen: dict[bytes | None, Record] = {}
-    findings = _Findings()
+    tally = Tally[Finding](FAULTS)
     output_count = 0
     for record in outputs:
         output_count += 1
         if (first := seen.get(record.key)) is not None:
             place = f"partition {first.partition}, offset {first.offset}"
-            findings.add(Fault.DUPLICATED, record, f"came out before, at {place}")
+            tally.add(Finding(Fault.DUPLICATED, record, f"came out before, at {place}"))
         elif (source := unseen.pop(record.key, None)) is None:
-            findings.add(Fault.UNEXPECTED, record, "no input record has this key")
+            tally.add(Finding(Fault.UNEXPECTED, record, "no input record has this key"))
         else:
             seen[record.key] = record
             if (right := expected(source)) != record.value:
-                findings.add(Fault.ALTERED, record, f"its value {record.value!r} is not {right!r}")
+                tally.add(
+                    Finding(Fault.ALTERED, record, f"its value {record.value!r} is not {right!r}")
+                )
     for source in unseen.values():
-        findings.add(Fault.LOST, source, "it never came out")
-    return Report(input_count, output_count, findings.counts(), tuple(findings.named))
+        tally.add(Finding(Fault.LOST, source, "it never came out"))
+    return Report(input_count, output_count, tally.counts(), tuple(tally.named))
 
 
 def _by_key(records: Iterable[Record]) -> dict[bytes | None, Record]:
@@ -56,19 +60,3 @@ def _by_key(records: Iterable[Record]) -> dict[bytes | None, Record]:
                 "the comparison needs unique keys"
             )
     return by_key
-
-
-class _Findings:
-    """Counts every fault and keeps the first few records of each."""
-
-    def __init__(self) -> None:
-        self.named: list[Finding] = []
-        self._counts: Counter[Fault] = Counter()
-
-    def add(self, fault: Fault, record: Record, detail: str) -> None:
-        self._counts[fault] += 1
-        if self._counts[fault] <= NAMED_PER_FAULT:
-            self.named.append(Finding(fault, record, detail))
-
-    def counts(self) -> dict[Fault, int]:
-        return {fault: self._counts[fault] for fault in Fault}

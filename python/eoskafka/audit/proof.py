@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from contextlib import ExitStack
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from eoskafka.audit.reader import UndecidedError
 from eoskafka.audit.record_id import NO_KEY, NoIdError, digest_of, id_of, key_number
 from eoskafka.audit.request import By, Progress, Request
-from eoskafka.audit.result import NAMED_PER_FAULT, Example, Verdict, Wrong
+from eoskafka.audit.result import Example, Fault, Tally, Verdict
 from eoskafka.audit.slices import Slice, read
 from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
@@ -31,6 +30,7 @@ ENTRY = np.dtype(
 PAIR = np.dtype(
     [("key", "<u8"), ("out", "<i8"), ("in", "<i8"), ("out_place", "<u4"), ("in_place", "<u4")]
 )
+_FAULTS = (Fault.LOST, Fault.DUPLICATED, Fault.UNEXPECTED, Fault.REORDERED)
 # Between the two parts of `--memory`: the buckets of records, and those of their order.
 _MEMORY_PARTS = 2
 
@@ -53,8 +53,7 @@ class Proof:
         self._places = sorted({each.partition for each in slices})
         self._numbers = {(p.topic, p.partition): n for n, p in enumerate(self._places)}
         self._counts = [0, 0, 0]
-        self._faults: Counter[Wrong] = Counter()
-        self._examples: list[Example] = []
+        self._tally = Tally[Example](_FAULTS)
         self._ordered = self._alike = 0
         memory = request.memory // _MEMORY_PARTS
         self._closing = ExitStack()
@@ -139,10 +138,10 @@ class Proof:
             inputs=self._counts[MUST],
             optional=self._counts[MAY],
             outputs=self._counts[OUT],
-            faults={fault: self._faults[fault] for fault in Wrong},
+            faults=self._tally.counts(),
             ordered=self._ordered,
             alike=self._alike,
-            examples=tuple(self._examples),
+            examples=tuple(self._tally.named),
         )
 
     def _compare(self, bucket: NDArray[Any]) -> None:
@@ -162,9 +161,9 @@ class Proof:
         lost = np.maximum(must - out, 0)
         surplus = np.maximum(out - most, 0)
         last = first + most + out - 1
-        self._found(Wrong.LOST, lost, bucket[first])
-        self._found(Wrong.DUPLICATED, np.where(most > 0, surplus, 0), bucket[last])
-        self._found(Wrong.UNEXPECTED, np.where(most > 0, 0, surplus), bucket[last])
+        self._found(Fault.LOST, lost, bucket[first])
+        self._found(Fault.DUPLICATED, np.where(most > 0, surplus, 0), bucket[last])
+        self._found(Fault.UNEXPECTED, np.where(most > 0, 0, surplus), bucket[last])
         if self._request.id_field or self._request.by is not By.DIGEST:
             # With the same key and value they are the same records.
             self._alike += int(must[(must > 0) & (most > 1)].sum())
@@ -189,22 +188,21 @@ class Proof:
         for name in ("key", "in_place", "out_place"):
             late[1:] &= pairs[name][1:] == pairs[name][:-1]
         late = pairs[late]
-        self._count(Wrong.REORDERED, len(late), late["out_place"], late["out"])
+        self._count(Fault.REORDERED, len(late), late["out_place"], late["out"])
 
-    def _found(self, fault: Wrong, numbers: NDArray[np.int64], entries: NDArray[Any]) -> None:
+    def _found(self, fault: Fault, numbers: NDArray[np.int64], entries: NDArray[Any]) -> None:
         wrong = entries[numbers > 0]
         self._count(fault, int(numbers.sum()), wrong["place"], wrong["offset"])
 
     def _count(
-        self, fault: Wrong, number: int, places: NDArray[Any], offsets: NDArray[Any]
+        self, fault: Fault, number: int, places: NDArray[Any], offsets: NDArray[Any]
     ) -> None:
-        named = sum(each.fault is fault for each in self._examples)
-        for place, offset in zip(places[: NAMED_PER_FAULT - named], offsets, strict=False):
+        for place, offset in zip(places[: self._tally.room(fault)], offsets, strict=False):
             topic, partition = (
                 ("", 0) if place == len(self._places) else tuple(self._places[place])[:2]
             )
-            self._examples.append(Example(fault, topic, partition, int(offset)))
-        self._faults[fault] += number
+            self._tally.name(Example(fault, topic, partition, int(offset)))
+        self._tally.count(fault, number)
 
 
 def _entries(digests: bytes) -> NDArray[Any]:

@@ -1,9 +1,17 @@
-"""What a comparison has found."""
+"""What a comparison has found, with either engine.
+
+`compare` looks at whole records, so a `Finding` has the record. It does not check their order.
+`verify` keeps digests only. So an `Example` says where the record is, and a record whose value is
+wrong counts as one that is lost and one that is unexpected.
+"""
 
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from eoskafka.audit.reader import Record
 
@@ -12,12 +20,13 @@ NAMED_PER_FAULT = 5
 
 
 class Fault(str, enum.Enum):
-    """What can be wrong with a record."""
+    """What can be wrong with a record: `ALTERED` for `compare`, `REORDERED` for `verify` alone."""
 
     LOST = "lost"
     DUPLICATED = "duplicated"
     ALTERED = "altered"
     UNEXPECTED = "unexpected"
+    REORDERED = "reordered"
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,9 @@ class Finding:
     """One record that is wrong.
 
     Attributes:
+        fault: what is wrong with it.
         record: for `LOST` the input record, for every other fault the output record.
+        detail: what that means, as a sentence without its end.
     """
 
     fault: Fault
@@ -42,48 +53,18 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The outcome of a comparison.
-
-    Attributes:
-        inputs: number of input records.
-        outputs: number of output records.
-        faults: number of records per fault, complete; zeros included.
-        findings: at most `NAMED_PER_FAULT` records of each fault.
-    """
-
-    inputs: int
-    outputs: int
-    faults: dict[Fault, int]
-    findings: tuple[Finding, ...]
-
-    @property
-    def is_exactly_once(self) -> bool:
-        """True if every input record has taken effect once, and nothing else is there."""
-        return not any(self.faults.values())
-
-
-class Wrong(str, enum.Enum):
-    """What can be wrong."""
-
-    LOST = "lost"
-    DUPLICATED = "duplicated"
-    UNEXPECTED = "unexpected"
-    REORDERED = "reordered"
-
-
-@dataclass(frozen=True)
 class Example:
-    """One record that is wrong, for `LOST` the input's, else the output's.
+    """The place of one record that is wrong: for `LOST` the input record, else the output record.
 
     Attributes:
+        fault: what is wrong with it.
         topic: of the record; empty for a row of an expected table.
         partition: of the record.
         offset: of the record; of a row its number.
-        key: of the record, as text; None where it has none or was not read again.
+        key: of the record, as text; None if it has no key or was not read again.
     """
 
-    fault: Wrong
+    fault: Fault
     topic: str
     partition: int
     offset: int
@@ -96,36 +77,91 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The outcome.
+class _Result:
+    """What both engines find.
 
     Attributes:
-        inputs: records that had to come out.
-        optional: records that may have: after the group's offsets, or before the query's start.
-        outputs: records that came out.
-        faults: number of records per fault, complete; zeros included. `REORDERED` are those that
-            came out just after a later one of the same key, both from one partition to one.
-        ordered: number of records whose order was looked at: those with an id that only they have
-            and the same key in input and output.
-        alike: input records that share their id with others, and are not the same records: whether
-            one of them is lost where another is there twice cannot be told.
-        examples: at most `NAMED_PER_FAULT` of each fault.
+        inputs: number of input records that had to come out.
+        outputs: number of output records.
+        faults: number of records for each fault that the engine looks for, zeros included.
     """
 
     inputs: int
-    optional: int
     outputs: int
-    faults: dict[Wrong, int]
+    faults: dict[Fault, int]
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """True if each input record came out once and nothing else did, in any order."""
+        return not any(n for fault, n in self.faults.items() if fault is not Fault.REORDERED)
+
+
+@dataclass(frozen=True)
+class Report(_Result):
+    """The outcome of `compare`.
+
+    Attributes:
+        findings: at most `NAMED_PER_FAULT` records of each fault.
+    """
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Verdict(_Result):
+    """The outcome of `verify`.
+
+    Attributes:
+        optional: number of input records that may have come out: those after the group's offsets,
+            or before the query's start.
+        ordered: number of records whose order was checked: those with an id that only they have,
+            and with the same key in input and output. A record is `REORDERED` if it came out just
+            after a later one of its key, both from one partition to one.
+        alike: number of input records that share their id with others and differ from them: if one
+            of these were lost and another one duplicated, that would not show.
+        examples: at most `NAMED_PER_FAULT` of each fault.
+    """
+
+    optional: int
     ordered: int
     alike: int
     examples: tuple[Example, ...]
 
     @property
-    def is_exactly_once(self) -> bool:
-        """True if every record came out once, and nothing else did; the order aside."""
-        return not any(n for fault, n in self.faults.items() if fault is not Wrong.REORDERED)
-
-    @property
     def holds(self) -> bool:
-        """True if nothing is wrong."""
+        """True if nothing is wrong, the order included."""
         return not any(self.faults.values())
+
+
+Named = TypeVar("Named", Finding, Example)
+
+
+class Tally(Generic[Named]):
+    """Counts the records of each fault, and keeps the first few of each."""
+
+    def __init__(self, faults: Collection[Fault]) -> None:
+        self._faults = faults
+        self._counts: Counter[Fault] = Counter()
+        self.named: list[Named] = []
+
+    def room(self, fault: Fault) -> int:
+        """How many more records of a fault will be kept."""
+        return NAMED_PER_FAULT - sum(each.fault is fault for each in self.named)
+
+    def count(self, fault: Fault, records: int) -> None:
+        """Count this many records of a fault."""
+        self._counts[fault] += records
+
+    def name(self, record: Named) -> None:
+        """Keep a record that was counted, if there is room for it."""
+        if self.room(record.fault) > 0:
+            self.named.append(record)
+
+    def add(self, record: Named) -> None:
+        """Count a record, and keep it if there is room for it."""
+        self.count(record.fault, 1)
+        self.name(record)
+
+    def counts(self) -> dict[Fault, int]:
+        """The number of records for each fault, zeros included."""
+        return {fault: self._counts[fault] for fault in self._faults}

@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from eoskafka.audit import Fault
+from eoskafka.audit.compare import FAULTS
 from eoskafka.bench.count import Count, count, number_of_records
 from eoskafka.bench.peers import EOSKAFKA, LIMITS, PEERS, READ_ONLY, Peer
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
@@ -181,7 +182,7 @@ def _count(there: Stage, settings: Settings, peer: Peer, topic: str) -> Count:
         return Count(
             found,
             {
-                **dict.fromkeys(Fault, 0),
+                **dict.fromkeys(FAULTS, 0),
                 Fault.LOST: max(0, settings.records - found),
                 Fault.UNEXPECTED: max(0, found - settings.records),
             },
