@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from kafka import TopicPartition
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich import progress as bars
 
 from eoskafka.audit import UndecidedError, Verdict
-from eoskafka.audit.request import By, Request
+from eoskafka.audit.request import By, Progress, Request
 from eoskafka.checkpoints import Checkpoint
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, names
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
@@ -25,78 +26,93 @@ _MIB = 1 << 20
 _BY = ("key", "value", "digest")
 _HAS_GROWN = "the query has found new topics or partitions meanwhile; try again"
 
+OutputTopics = Annotated[
+    str, typer.Option("--output", help="Topics that the query writes to, with commas.")
+]
+InputTopics = Annotated[
+    str, typer.Option("--input", help="Topics that the query reads, with commas between them.")
+]
+Group = Annotated[
+    str,
+    typer.Option(
+        help="The query's kafka.group.id (`eoskafka offsets show` lists them). Input after "
+        "the group's offsets need not be in the output yet. Without it, all input must be."
+    ),
+]
+IdentifiedBy = Annotated[
+    str,
+    typer.Option(
+        help="What identifies a record in input and output: key (if every record has a key of "
+        "its own), value, or digest (key and value)."
+    ),
+]
+IdField = Annotated[
+    str,
+    typer.Option(help="Instead of --by: a field of the JSON in each value, such as order.id."),
+]
+CountAlike = Annotated[
+    bool,
+    typer.Option(
+        "--count-alike", help="If several records share an id, compare only their number."
+    ),
+]
+Expected = Annotated[
+    Path | None,
+    typer.Option(
+        help="Instead of --input: the expected output, Parquet or a Delta table with columns "
+        "key, value or both."
+    ),
+]
+InputFrom = Annotated[
+    str,
+    typer.Option(
+        help='The offsets at which the query began, {"topic":{"0":7}}; -2 is the beginning of '
+        "the log. Default: offset 0."
+    ),
+]
+OutputFrom = Annotated[
+    str, typer.Option(help="The offsets at which the output begins, in the same form.")
+]
+CheckpointLocation = Annotated[
+    str,
+    typer.Option(
+        help="The query's checkpointLocation. It supplies --input, --group and --input-from if "
+        "you do not give them. Only for a query with one source."
+    ),
+]
+Order = Annotated[
+    bool,
+    typer.Option(
+        help="Also check the order within each key. A query that shuffles, or that gives one "
+        "partition to several tasks, does not keep it."
+    ),
+]
+WaitSeconds = Annotated[
+    float, typer.Option(help="How many seconds to wait for open transactions.", min=0)
+]
+MemoryMiB = Annotated[int, typer.Option(help="How many MiB the comparison may use.", min=16)]
+Folder = Annotated[
+    Path | None,
+    typer.Option(help="The folder for temporary files, about 55 bytes for each record."),
+]
+
 
 def verify(
     bootstrap_servers: Servers,
-    output_topics: Annotated[
-        str, typer.Option("--output", help="Topics that the query writes to, with commas.")
-    ],
-    input_topics: Annotated[
-        str, typer.Option("--input", help="Topics that the query reads, with commas between them.")
-    ] = "",
-    group: Annotated[
-        str,
-        typer.Option(
-            help="The query's kafka.group.id (`eoskafka offsets show` lists them). Input after "
-            "the group's offsets need not be in the output yet. Without it, all input must be."
-        ),
-    ] = "",
-    by: Annotated[
-        str,
-        typer.Option(
-            help="What identifies a record in input and output: key (if every record has a key of "
-            "its own), value, or digest (key and value)."
-        ),
-    ] = "",
-    id_field: Annotated[
-        str,
-        typer.Option(help="Instead of --by: a field of the JSON in each value, such as order.id."),
-    ] = "",
-    count_alike: Annotated[
-        bool,
-        typer.Option(
-            "--count-alike", help="If several records share an id, compare only their number."
-        ),
-    ] = False,
-    expected: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of --input: the expected output, Parquet or a Delta table with columns "
-            "key, value or both."
-        ),
-    ] = None,
-    input_from: Annotated[
-        str,
-        typer.Option(
-            help='The offsets at which the query began, {"topic":{"0":7}}; -2 is the beginning of '
-            "the log. Default: offset 0."
-        ),
-    ] = "",
-    output_from: Annotated[
-        str, typer.Option(help="The offsets at which the output begins, in the same form.")
-    ] = "",
-    checkpoint: Annotated[
-        str,
-        typer.Option(
-            help="The query's checkpointLocation. It supplies --input, --group and --input-from if "
-            "you do not give them. Only for a query with one source."
-        ),
-    ] = "",
-    order: Annotated[
-        bool,
-        typer.Option(
-            help="Also check the order within each key. A query that shuffles, or that gives one "
-            "partition to several tasks, does not keep it."
-        ),
-    ] = True,
-    wait: Annotated[
-        float, typer.Option(help="How many seconds to wait for open transactions.", min=0)
-    ] = 10.0,
-    memory: Annotated[int, typer.Option(help="How many MiB the comparison may use.", min=16)] = 512,
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="The folder for temporary files, about 55 bytes for each record."),
-    ] = None,
+    output_topics: OutputTopics,
+    input_topics: InputTopics = "",
+    group: Group = "",
+    by: IdentifiedBy = "",
+    id_field: IdField = "",
+    count_alike: CountAlike = False,
+    expected: Expected = None,
+    input_from: InputFrom = "",
+    output_from: OutputFrom = "",
+    checkpoint: CheckpointLocation = "",
+    order: Order = True,
+    wait: WaitSeconds = 10.0,
+    memory: MemoryMiB = 512,
+    folder: Folder = None,
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
@@ -109,30 +125,13 @@ def verify(
     with a table (--expected). The query may run meanwhile, and the command changes nothing. The
     exit code is 1 if something is wrong, and 3 if that cannot be decided.
     """
-    try:
-        from eoskafka.audit.verify import verify as prove
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{error.name} is not installed, and verify needs it: pip install 'eoskafka[verify]'"
-        ) from error
-    if (by not in _BY or bool(id_field)) and not (by == "" and id_field):
-        raise typer.BadParameter(
-            f"say what identifies a record: one of {', '.join(_BY)}, or --id-field",
-            param_hint="--by",
-        )
+    prove = _engine()
+    _require_id(by, id_field)
     if checkpoint and expected is not None:
         raise typer.BadParameter("it is for --input, not --expected", param_hint="--checkpoint")
-    try:
+    with _before_reading(output):
         cluster = Connection(bootstrap_servers, client_settings(client, config))
         known = _of_checkpoint(checkpoint, cluster) if checkpoint else _Known((), "", {})
-    except (ConfigurationError, CheckpointError) as error:
-        _usage(error)
-    except (UnreachableError, OSError) as error:
-        _undecided(str(error), output)
-
-    def has_grown() -> bool:
-        return bool(checkpoint) and _of_checkpoint(checkpoint, cluster) != known
-
     inputs = names(input_topics)
     request = Request(
         outputs=names(output_topics),
@@ -149,9 +148,57 @@ def verify(
         folder=folder,
     )
     _require_sense(request)
+
+    def has_grown() -> bool:
+        return bool(checkpoint) and _of_checkpoint(checkpoint, cluster) != known
+
+    verdict = _verdict(lambda bar: prove(cluster, request, bar), has_grown, output)
+    if not count_alike:
+        _require_distinct(verdict, output)
+    if output is Format.JSON:
+        whole = {"holds": verdict.holds, "is_exactly_once": verdict.is_exactly_once}
+        print_json({**whole, **asdict(verdict)})
+    else:
+        data.print("\n".join(_lines(verdict, order and expected is None)), markup=False)
+    if not verdict.holds:
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _engine() -> Callable[[Connection, Request, Progress], Verdict]:
+    try:
+        from eoskafka.audit.verify import verify as prove
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{error.name} is not installed, and verify needs it: pip install 'eoskafka[verify]'"
+        ) from error
+    return prove
+
+
+def _require_id(by: str, id_field: str) -> None:
+    if (by not in _BY or bool(id_field)) and not (by == "" and id_field):
+        raise typer.BadParameter(
+            f"say what identifies a record: one of {', '.join(_BY)}, or --id-field",
+            param_hint="--by",
+        )
+
+
+@contextmanager
+def _before_reading(output: Format) -> Iterator[None]:
+    try:
+        yield
+    except (ConfigurationError, CheckpointError) as error:
+        _usage(error)
+    except (UnreachableError, OSError) as error:
+        _undecided(str(error), output)
+
+
+def _verdict(
+    prove: Callable[[Progress], Verdict], has_grown: Callable[[], bool], output: Format
+) -> Verdict:
+    """The verdict on a query that has found no new topics or partitions meanwhile."""
     try:
         with _Bar() as bar:
-            verdict = prove(cluster, request, bar)
+            verdict = prove(bar)
         if has_grown():
             _undecided(_HAS_GROWN, output)
     except ConfigurationError as error:
@@ -160,7 +207,11 @@ def verify(
         _usage(error)
     except (UndecidedError, UnreachableError) as error:
         _undecided(str(error), output)
-    if verdict.holds and verdict.alike and not count_alike:
+    return verdict
+
+
+def _require_distinct(verdict: Verdict, output: Format) -> None:
+    if verdict.holds and verdict.alike:
         _undecided(
             f"the number of records is right, but {verdict.alike:,} of {verdict.inputs:,} input "
             "records share their id with others: if one of them were lost and another one "
@@ -168,18 +219,6 @@ def verify(
             "(--by digest, --id-field), or give --count-alike if their number is enough",
             output,
         )
-    if output is Format.JSON:
-        print_json(
-            {
-                "holds": verdict.holds,
-                "is_exactly_once": verdict.is_exactly_once,
-                **asdict(verdict),
-            }
-        )
-    else:
-        data.print("\n".join(_lines(verdict, order and expected is None)), markup=False)
-    if not verdict.holds:
-        raise typer.Exit(Exit.REFUSED)
 
 
 @dataclass(frozen=True)
@@ -295,11 +334,11 @@ class _Bar:
     """Shows on standard error how far it is; nothing into a pipe."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
+        self._progress = bars.Progress(
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TimeRemainingColumn(),
             console=messages,
             transient=True,
             # Not messages.is_terminal, which FORCE_COLOR makes true.
