@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka import TopicPartition
@@ -44,40 +44,35 @@ def adopt(
     """Check a checkpoint before its query moves here, and give it the offsets of its group.
 
     Offsets that another application has committed, or that a tool has set, get the stamps of the
-    checkpoint's query, which then goes on from them. A checkpoint of the built-in connector needs
-    none: its log says where the query goes on.
+    checkpoint's query, which then continues from them. A checkpoint of the built-in connector needs
+    no offsets, because its log says where the query continues.
 
     Args:
         bootstrap_servers: of the source's cluster, `host:port,...`.
         checkpoint: the query's `checkpointLocation`: a folder, or a URI that pyarrow knows. It need
             not exist yet.
-        group: the query's `kafka.group.id`; empty where the checkpoint knows it.
-        topics: the query's; none for all that the group has an offset of.
+        group: the query's `kafka.group.id`; empty if the checkpoint names it.
+        topics: the query's topics; none for all that the group has an offset of.
         source: which source of the query: its index, from 0, or its name. None stands for the only
             one, or for the first.
-        take_over: also offsets of another query in task scope, whose checkpoint is lost. That query
-            is refused from then on.
-        at: where to go on, as in `startingOffsets`: for partitions whose offsets are gone from the
-            group, or were replaced there by somebody else after the query had run. Those that it
-            does not name stay as they are.
+        take_over: whether to give it the offsets of another query in task scope too, whose
+            checkpoint is lost. The connector refuses that query from then on.
+        at: where to continue, as in `startingOffsets`, with partitions whose offsets have expired,
+            were deleted, or were replaced by somebody else after the query had run. Partitions that
+            it does not name keep their offsets.
         client: further settings of kafka-python's clients.
         dry_run: change nothing.
 
     Raises:
         CheckpointError: the checkpoint cannot be read.
-        OffsetsError: the query cannot go on from there. Nothing was changed.
+        OffsetsError: the query cannot continue from there. Nothing was changed.
         UnreachableError: the cluster does not answer, or not to this user.
     """
     place = Checkpoint(checkpoint, source)
     target = Target.parse(at) if at else Target()
     if at and not (target.offsets or target.by_topic):
         raise ConfigurationError(f'--at takes offsets such as {{"topic":{{"0":23}}}}, not {at!r}')
-    identity = place.identity()
-    if identity and group and identity.group != group:
-        raise OffsetsError(
-            f"{checkpoint} belongs to group '{identity.group}', not to '{group}'. Nothing was "
-            "changed. To begin with the other group use a new checkpoint"
-        )
+    identity = _identity(place, group)
     batch = place.last_batch()
     if not (identity or group or batch):
         raise OffsetsError(
@@ -85,26 +80,54 @@ def adopt(
             "the group whose offsets its query should have with --group"
         )
     owner = identity or place.new_identity(group)
+    if batch and identity is None:
+        # Another connector has run the query last, so its log says where the query continues.
+        batch = replace(batch, log_is_ahead=True)
+    log_is_ahead = batch is not None and batch.log_is_ahead
+    logged = {partition.topic for partition in batch.end} if batch else set()
+    if topics and not log_is_ahead:
+        # A log is taken over once, so with all its topics; here only these matter.
+        logged &= set(topics)
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{owner.group}'"):
-        # Where others have gone on with the checkpoint, its log says where the query goes on: of
-        # all its topics, since it is taken over once.
-        if batch and identity is None:
-            batch = replace(batch, log_is_ahead=True)
-        logged = {partition.topic for partition in batch.end} if batch else set()
-        if topics and not (batch and batch.log_is_ahead):
-            logged &= set(topics)
-        look = snapshot(cluster, owner.group, topics, topics_named(target) | logged)
-        if batch and batch.log_is_ahead and not at:
-            return _taken_over(cluster, place, batch, owner, look.standing)
-        return _adopted(cluster, place, owner, look, target, batch, take_over, dry_run)
+        found = snapshot(cluster, owner.group, topics, topics_named(target) | logged)
+        if batch and log_is_ahead and not at:
+            return _taken_over(cluster, place, batch, owner, found.standing)
+        return _adopted(cluster, place, owner, found, target, batch, take_over, dry_run)
+
+
+def _identity(place: Checkpoint, group: str) -> Identity | None:
+    """Whose the checkpoint is, if it says so; `group` is the user's, or empty."""
+    identity = place.identity()
+    if identity and group and identity.group != group:
+        raise OffsetsError(
+            f"{place.location} belongs to group '{identity.group}', not to '{group}'. Nothing was "
+            "changed. To begin with the other group use a new checkpoint"
+        )
+    return identity
 
 
 def _taken_over(
     cluster: Connection, place: Checkpoint, batch: Batch, owner: Identity, standing: Standing
 ) -> Adoption:
-    """Nothing is to be changed: the connector takes the log over at its start."""
+    """Check the log of the built-in connector, which eoskafka takes over when the query starts."""
     start = _start_of(place, batch)
+    _refuse_other_offsets(place, owner, start, standing)
+    _require_in_log(cluster, place, start)
+    if batch.committed:
+        return Adoption(Situation.BUILT_IN, standing.group, offset_json(start))
+    return Adoption(
+        Situation.BUILT_IN,
+        standing.group,
+        offset_json(start),
+        open_batch=batch.number,
+        open_records=sum(max(0, end - start.get(p, end)) for p, end in batch.end.items()),
+    )
+
+
+def _refuse_other_offsets(
+    place: Checkpoint, owner: Identity, start: Mapping[TopicPartition, int], standing: Standing
+) -> None:
     for each in standing.positions:
         if each.committed is None:
             continue
@@ -123,6 +146,11 @@ def _taken_over(
                 "changed. Say which one is right with --at, or use a new checkpoint and "
                 "kafka.group.id"
             )
+
+
+def _require_in_log(
+    cluster: Connection, place: Checkpoint, start: Mapping[TopicPartition, int]
+) -> None:
     with cluster.admin() as admin:
         ids = topic_ids(admin, {partition.topic for partition in start})
         missing = sorted(set(start) - set(ids))
@@ -140,18 +168,6 @@ def _taken_over(
                 "Nothing was changed. With failOnDataLoss=false the query continues with the "
                 "records that exist"
             )
-    is_open = not batch.committed
-    return Adoption(
-        Situation.BUILT_IN,
-        standing.group,
-        offset_json(start),
-        open_batch=batch.number if is_open else None,
-        open_records=(
-            sum(max(0, end - start.get(p, end)) for p, end in batch.end.items())
-            if is_open
-            else None
-        ),
-    )
 
 
 def _start_of(place: Checkpoint, batch: Batch) -> dict[TopicPartition, int]:
@@ -164,75 +180,122 @@ def _start_of(place: Checkpoint, batch: Batch) -> dict[TopicPartition, int]:
     return start
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What a query is to be given.
+
+    Attributes:
+        start: where each partition continues.
+        foreign: positions of the group that are not the query's own.
+        to_commit: the offsets that need the query's stamp, from `foreign`, `--at` or the log.
+    """
+
+    start: Mapping[TopicPartition, int]
+    foreign: Mapping[TopicPartition, Position]
+    to_commit: Mapping[TopicPartition, int]
+
+
 def _adopted(
     cluster: Connection,
     place: Checkpoint,
     owner: Identity,
-    look: Snapshot,
+    group: Snapshot,
     target: Target,
     batch: Batch | None,
     take_over: bool,
     dry_run: bool,
 ) -> Adoption:
-    standing, ids, everything = look.standing, look.topic_ids, look.positions
     with cluster.admin() as admin:
-        named = target.of(admin, [p for p in ids if is_named(p, target)], everything)
-    have = {p: each for p, each in everything.items() if each.committed is not None}
+        partitions = [p for p in group.topic_ids if is_named(p, target)]
+        named = target.of(admin, partitions, group.positions)
+    plan = _plan(place, owner, group, batch, named)
+    adoption = Adoption(
+        Situation.ADOPTED if plan.to_commit else Situation.READY,
+        group.standing.group,
+        offset_json(plan.start),
+        is_new=not place.exists,
+        without_offset=len(set(group.topic_ids) - set(plan.start)),
+        moves=tuple(
+            Move(p.topic, p.partition, position.committed if position else None, offset)
+            for p, offset in sorted(plan.to_commit.items())
+            for position in [group.positions.get(p)]
+        ),
+    )
+    if plan.to_commit:
+        require_stopped(group.standing)
+        _refuse_unadoptable(place, plan.foreign, group.committed, take_over)
+        if batch and not batch.log_is_ahead:
+            replaced = {
+                p: offset
+                for p, offset in plan.to_commit.items()
+                if p in plan.foreign and p not in named
+            }
+            _refuse_overwritten(place, owner, batch, replaced)
+        if not dry_run:
+            _give(cluster, place, owner, group, batch, plan.to_commit)
+    return adoption
+
+
+def _plan(
+    place: Checkpoint,
+    owner: Identity,
+    group: Snapshot,
+    batch: Batch | None,
+    named: Mapping[TopicPartition, int],
+) -> _Plan:
+    """Where the query continues.
+
+    Raises:
+        OffsetsError: neither the group, nor the log, nor `named` says so.
+    """
+    committed, topic_ids = group.committed, group.topic_ids
     in_log = place.was_in_epoch_scope
     if batch and not batch.log_is_ahead:
-        gone = sorted({*batch.end} & {*ids} - {*have} - {*named})
-        if gone and not in_log:
-            raise OffsetsError(_gone(place, standing.group, gone))
-        if gone and not batch.committed:
-            raise OffsetsError(_undecided(place, standing.group, gone, batch))
-    if not have and not named and not in_log:
+        without_offset = sorted({*batch.end} & {*topic_ids} - {*committed} - {*named})
+        if without_offset and not in_log:
+            raise OffsetsError(_expired(place, group.standing.group, without_offset))
+        if without_offset and not batch.committed:
+            raise OffsetsError(_undecided(place, group.standing.group, without_offset, batch))
+    if not committed and not named and not in_log:
         raise OffsetsError(
-            f"group '{standing.group}' has no offsets from which {place.location} could "
+            f"group '{group.standing.group}' has no offsets from which {place.location} could "
             "continue. Nothing was changed. A new query begins at its startingOffsets"
         )
     own = {owner.id, stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)}
-    foreign = {p: each for p, each in have.items() if each.identity not in own}
-    news = {p: each.committed or 0 for p, each in foreign.items() if p in ids}
+    foreign = {p: each for p, each in committed.items() if each.identity not in own}
+    to_commit = {p: each.committed or 0 for p, each in foreign.items() if p in topic_ids}
     if batch and batch.log_is_ahead:
-        # What is not named goes on where the log says.
-        news |= {p: offset for p, offset in _start_of(place, batch).items() if p in ids}
-    news |= named
-    start = {p: each.committed or 0 for p, each in have.items()} | news
+        # A partition that is not named continues where the log says.
+        logged = _start_of(place, batch)
+        to_commit |= {p: offset for p, offset in logged.items() if p in topic_ids}
+    to_commit |= named
+    start = {p: each.committed or 0 for p, each in committed.items()} | to_commit
     if in_log and batch:
         start = _start_of(place, batch) | start
-    found = Adoption(
-        Situation.ADOPTED if news else Situation.READY,
-        standing.group,
-        offset_json(start),
-        is_new=not place.exists,
-        without_offset=len(set(ids) - set(start)),
-        moves=tuple(
-            Move(p.topic, p.partition, each.committed if each else None, offset)
-            for p, offset in sorted(news.items())
-            for each in [everything.get(p)]
-        ),
-    )
-    if not news:
-        return found
-    require_stopped(standing)
-    _refuse_unadoptable(place, foreign, have, take_over)
-    if batch and not batch.log_is_ahead:
-        unstamped = {p: o for p, o in news.items() if p in foreign and p not in named}
-        _refuse_overwritten(place, owner, batch, unstamped)
-    if not dry_run:
-        # Of a batch that no log has yet: with state the query is refused, which does not fit to it.
-        epoch = batch.number + 1 if batch else -1
-        stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", epoch)
-        # First, so that a repetition goes on with the same identity.
-        place.write_identity(owner)
-        stamped = {
-            p: OffsetAndMetadata(offset, stamps.encode(stamp._replace(topic_id=ids[p])), -1)
-            for p, offset in news.items()
-        }
-        commit_offsets(cluster, standing.group, stamped)
-        if batch and batch.log_is_ahead:
-            place.write_taken_over(batch.until)
-    return found
+    return _Plan(start, foreign, to_commit)
+
+
+def _give(
+    cluster: Connection,
+    place: Checkpoint,
+    owner: Identity,
+    group: Snapshot,
+    batch: Batch | None,
+    offsets: Mapping[TopicPartition, int],
+) -> None:
+    # The epoch is that of a batch which no log has yet. A query with state is then refused, because
+    # its state does not fit these offsets.
+    epoch = batch.number + 1 if batch else -1
+    stamp = stamps.Stamp(stamps.Scope.TASK, owner.id, "", "-", epoch)
+    # The identity comes first, so that a repeated command continues with the same one.
+    place.write_identity(owner)
+    stamped = {
+        p: OffsetAndMetadata(offset, stamps.encode(stamp._replace(topic_id=group.topic_ids[p])), -1)
+        for p, offset in offsets.items()
+    }
+    commit_offsets(cluster, group.standing.group, stamped)
+    if batch and batch.log_is_ahead:
+        place.write_taken_over(batch.until)
 
 
 def _refuse_overwritten(
@@ -265,18 +328,20 @@ def _refuse_overwritten(
         )
 
 
-def _gone(place: Checkpoint, group: str, gone: Sequence[TopicPartition]) -> str:
+def _expired(place: Checkpoint, group: str, partitions: Sequence[TopicPartition]) -> str:
     return (
-        f"group '{group}' has no offset of {names_of(gone)}, though {place.location} has run with "
-        "it: it expired or was deleted, and whether the last batch took effect is not known. "
+        f"group '{group}' has no offset of {names_of(partitions)}, though {place.location} has run "
+        "with it: it expired or was deleted, and whether the last batch took effect is not known. "
         "Nothing was changed. Check the output, and say with --at where these partitions continue. "
         "If a topic was created again, its query continues by itself with failOnDataLoss=false"
     )
 
 
-def _undecided(place: Checkpoint, group: str, gone: Sequence[TopicPartition], batch: Batch) -> str:
+def _undecided(
+    place: Checkpoint, group: str, partitions: Sequence[TopicPartition], batch: Batch
+) -> str:
     return (
-        f"group '{group}' has no offset of {names_of(gone)}, and batch {batch.number} of "
+        f"group '{group}' has no offset of {names_of(partitions)}, and batch {batch.number} of "
         f"{place.location} was not finished: only the query's decision topic knows whether it took "
         "effect. Nothing was changed. Start the query: it continues if the batch was decided. If "
         "not, it stops with EOSKAFKA_OFFSETS_GONE; then use a new checkpoint, another "
@@ -287,11 +352,11 @@ def _undecided(place: Checkpoint, group: str, gone: Sequence[TopicPartition], ba
 def _refuse_unadoptable(
     place: Checkpoint,
     foreign: Mapping[TopicPartition, Position],
-    have: Mapping[TopicPartition, Position],
+    committed: Mapping[TopicPartition, Position],
     take_over: bool,
 ) -> None:
-    behind = [each for each in have.values() if each.scope not in ("", stamps.Scope.TASK.value)]
-    if place.was_in_epoch_scope or behind:
+    by_checkpoint = [p for p in committed.values() if p.scope not in ("", stamps.Scope.TASK.value)]
+    if place.was_in_epoch_scope or by_checkpoint:
         raise OffsetsError(
             f"{place.location} was in epoch scope, or without a sink of eoskafka: the checkpoint "
             "says where its query continues, and the query does not start while other offsets are "

@@ -27,14 +27,15 @@ class Position:
         committed: the next offset to be read, or None.
         state: PENDING while a transaction is open that holds a later offset.
         kind: whose the offset is: `ours`, `none` (another application), `older`, `newer`.
-        scope: `task`, `epoch` or `source_only` where it is ours.
+        scope: `task`, `epoch` or `source_only` if it is ours.
         identity: of the query that committed it, 22 characters.
         epoch: the micro-batch that committed it, -1 before the first.
-        is_same_topic: False if the topic was created again since.
+        is_same_topic: False if the topic was deleted and created again since.
         log_start: the first offset that the log has.
         end: how far a `read_committed` query can read now: the last stable offset.
         open_records: offsets beyond that, of transactions that are open.
-        lag: offsets from `committed` to `end`; None where nothing is committed, or the topic gone.
+        lag: offsets from `committed` to `end`; None if nothing is committed, or if the topic was
+            deleted.
     """
 
     topic: str
@@ -58,7 +59,7 @@ class Standing:
 
     Attributes:
         group: its name.
-        ownership: `exclusive` or `shared`; empty where no offset has a stamp.
+        ownership: `exclusive` or `shared`; empty if no offset has a stamp.
         members: who is in it now.
         pending_in: open transactions that may hold offsets of it.
         positions: one for each partition of its topics.
@@ -78,7 +79,7 @@ class Move:
     Attributes:
         topic: the topic's name.
         partition: its number.
-        before: None where there was none.
+        before: the offset until then; None if there was none.
         after: the next offset to be read.
     """
 
@@ -103,14 +104,14 @@ class Adoption:
     Attributes:
         situation: READY if the query can start as it is; BUILT_IN if its checkpoint is the built-in
             connector's and can be taken over; ADOPTED if its group's offsets were given to it.
-        group: the query's; empty where the query chooses it at its first start.
-        start: where the query goes on, by topic and partition as in `startingOffsets`.
-        open_batch: the built-in connector's last batch if it was not finished, else None: what it
-            has written already is written again.
-        open_records: offsets of that batch, or None where its start is not known.
-        is_new: whether there was no checkpoint: then one is made for the query to come.
+        group: the query's; empty if the query chooses it at its first start.
+        start: where the query continues, by topic and partition as in `startingOffsets`.
+        open_batch: the built-in connector's last batch if it was not finished, else None: the
+            records that it has written already are written again.
+        open_records: number of offsets of that batch, or None if its start is not known.
+        is_new: whether there was no checkpoint, so that one is created for the query.
         without_offset: partitions that have no offset: the query reads them from their beginning.
-        moves: the offsets that have got stamps.
+        moves: the offsets that get the query's stamp.
     """
 
     situation: Situation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
@@ -18,7 +19,7 @@ from eoskafka.offsets.model import (
     Standing,
     names_of,
 )
-from eoskafka.offsets.standing import snapshot
+from eoskafka.offsets.standing import Snapshot, snapshot
 from eoskafka.offsets.target import Target, is_chosen, topics_named
 
 
@@ -30,27 +31,28 @@ def reset(
     client: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> tuple[Move, ...]:
-    """Let a stopped query go on elsewhere: to do records again, or to leave some out.
+    """Move the offsets of a stopped query, so that it replays or skips records.
 
-    Only for a query in task scope, whose truth are these offsets. One in epoch scope goes by its
-    checkpoint: it is given a new checkpoint, group and `startingOffsets` instead.
+    This is for a query in task scope, which continues from these offsets. A query in epoch scope
+    continues from its checkpoint: give it a new checkpoint, group and `startingOffsets` instead.
 
     Args:
         bootstrap_servers: of the source's cluster, `host:port,...`.
         group: the query's `kafka.group.id`.
         to: `earliest`, `latest`, a time (ISO 8601 with its zone, or milliseconds since 1970: the
             first record at or after it, else the end), or offsets as in `startingOffsets`.
-        topics: those to move; none for all of the group's. Not with offsets, which name them.
+        topics: the topics to move; none for all of the group's. Offsets name their topics, so do
+            not give both.
         client: further settings of kafka-python's clients.
         dry_run: change nothing.
 
     Returns:
-        what was moved; partitions that stay where they are are left out.
+        what was moved, without partitions that already had the offset.
 
     Raises:
         ConfigurationError: `to` is none of these.
         OffsetsError: a driver is in the group, a transaction holds offsets of it, or its offsets
-            are none that can be moved. Nothing was changed.
+            cannot be moved. Nothing was changed.
         UnreachableError: the cluster does not answer, or not to this user.
     """
     target = Target.parse(to)
@@ -59,38 +61,46 @@ def reset(
     chosen = topics_named(target) or set(topics)
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{group}'"):
-        look = snapshot(cluster, group, chosen)
-        require_stopped(look.standing)
-        _refuse_unmovable(look.standing, chosen)
-        there, before = look.topic_ids, look.offsets
+        found = snapshot(cluster, group, chosen)
+        require_stopped(found.standing)
+        _refuse_unmovable(found.standing, chosen)
         with cluster.admin() as admin:
-            wanted = [p for p in there if is_chosen(p, target, chosen)]
-            after = target.of(admin, wanted, look.positions)
-        news = {
-            partition: OffsetAndMetadata(
-                offset, _moved(before[partition].metadata, there[partition]), -1
-            )
-            for partition, offset in after.items()
-            if partition in before and _changes(before[partition], offset, there[partition])
-        }
-        unknown = sorted(set(after) - set(before))
-        if unknown and target.offsets:
+            wanted = [p for p in found.topic_ids if is_chosen(p, target, chosen)]
+            after = target.of(admin, wanted, found.positions)
+        without_offset = sorted(set(after) - set(found.offsets))
+        if without_offset and target.offsets:
             raise OffsetsError(
-                f"group '{group}' has no offset of {names_of(unknown)} that could be moved: a "
-                "query begins by itself with a partition that it finds later. Nothing was changed"
+                f"group '{group}' has no offset of {names_of(without_offset)} that could be moved: "
+                "a query begins by itself with a partition that it finds later. Nothing was changed"
             )
+        to_commit = _to_commit(found, after)
         if not dry_run:
-            commit_offsets(cluster, group, news)
+            commit_offsets(cluster, group, to_commit)
     return tuple(
-        Move(p.topic, p.partition, before[p].offset, each.offset)
-        for p, each in sorted(news.items())
+        Move(p.topic, p.partition, found.offsets[p].offset, moved.offset)
+        for p, moved in sorted(to_commit.items())
     )
+
+
+def _to_commit(
+    group: Snapshot, after: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The offsets that change, each with the stamp that it has had."""
+    return {
+        partition: OffsetAndMetadata(
+            offset, _moved(group.offsets[partition].metadata, group.topic_ids[partition]), -1
+        )
+        for partition, offset in after.items()
+        if partition in group.offsets
+        and _changes(group.offsets[partition], offset, group.topic_ids[partition])
+    }
 
 
 def _moved(metadata: str | None, topic_id: str) -> str:
     stamp = stamps.parse(metadata)
     assert stamp is not None
-    # Not -1, which is said of an offset that no batch has moved: state does not fit to this one.
+    # An epoch of -1 would say that no batch has moved the offset, and so admit a query with state,
+    # which does not fit this offset.
     return stamps.encode(stamp._replace(topic_id=topic_id, epoch=max(0, stamp.epoch)))
 
 
@@ -100,19 +110,19 @@ def _changes(before: OffsetAndMetadata, after: int, topic_id: str) -> bool:
 
 
 def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
-    have = [each for each in standing.positions if each.committed is not None]
-    if not have:
+    committed = [each for each in standing.positions if each.committed is not None]
+    if not committed:
         of = f" of {', '.join(sorted(topics))}" if topics else ""
         raise OffsetsError(
             f"group '{standing.group}' has no offsets{of}: a new query in this group begins at "
             "its startingOffsets. Nothing was changed"
         )
-    missing = sorted(set(topics) - {each.topic for each in have})
+    missing = sorted(set(topics) - {each.topic for each in committed})
     if missing:
         raise OffsetsError(
             f"group '{standing.group}' has no offsets of {', '.join(missing)}. Nothing was changed"
         )
-    for each in have:
+    for each in committed:
         place = f"the offset of {each.topic}-{each.partition} in group '{standing.group}'"
         if each.kind == stamps.Kind.NONE.value:
             raise OffsetsError(
@@ -131,8 +141,9 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
                 "records again, start it with a new checkpoint and kafka.group.id, and with "
                 "startingOffsets or startingTimestamp"
             )
-    identities = {each.identity for each in have}
-    # A checkpoint that shares its group now has left its own stamp on what rests.
+    identities = {each.identity for each in committed}
+    # A query that shares its group only since its last start has its former stamps on partitions
+    # that have had no records since.
     if len(identities - {stamps.shared_identity(standing.group)}) > 1:
         raise OffsetsError(
             f"group '{standing.group}' has offsets of several queries. Nothing was changed. Name "

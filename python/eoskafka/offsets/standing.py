@@ -70,7 +70,13 @@ def groups(bootstrap_servers: str, client: Mapping[str, Any] | None = None) -> t
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A group's standing, and what it was made of."""
+    """A group's standing, and what it was made of.
+
+    Attributes:
+        standing: what `show` returns.
+        offsets: the committed offsets, with their metadata.
+        topic_ids: the topic's id for each partition that exists, in the form that stamps have.
+    """
 
     standing: Standing
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -78,17 +84,29 @@ class Snapshot:
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
+        """The positions by partition."""
         return {
             TopicPartition(each.topic, each.partition): each for each in self.standing.positions
         }
+
+    @property
+    def committed(self) -> dict[TopicPartition, Position]:
+        """The positions of partitions that the group has an offset of."""
+        return {p: each for p, each in self.positions.items() if each.committed is not None}
 
 
 def snapshot(
     cluster: Connection, group: str, topics: Collection[str], also: Collection[str] = ()
 ) -> Snapshot:
-    """Of these topics, or all that the group has an offset of; and of some that it may not have."""
-    # First: once nobody is in the group, brokers refuse further offsets of its transactions.
-    present = members(cluster, group)
+    """Look at a group.
+
+    Args:
+        topics: the topics to look at; none for all that the group has an offset of.
+        also: further topics, which the group may have no offset of.
+    """
+    # The members come first: once the group is empty, brokers refuse its members' transactions any
+    # further offset.
+    group_members = members(cluster, group)
     offsets = {
         partition: offset
         for partition, offset in committed(cluster, group).items()
@@ -97,25 +115,31 @@ def snapshot(
     with cluster.admin() as admin:
         holders = open_transactions(admin, group)
         ids = topic_ids(admin, {*(topics or {p.topic for p in offsets}), *also})
-        everything = sorted({*ids, *offsets})
-        log = LogOffsets(admin, [partition for partition in everything if partition in ids])
-    # Also of those that have no offset yet: their first one may be on its way.
-    pending = _pending(cluster, group, everything) if holders else set()
-    found = [stamps.parse(each.metadata) for each in offsets.values()]
-    identities = {stamp.identity for stamp in found if stamp}
+        partitions = sorted({*ids, *offsets})
+        log = LogOffsets(admin, [partition for partition in partitions if partition in ids])
+    # A partition without an offset is asked for too: an open transaction may hold its first one.
+    pending = _pending(cluster, group, partitions) if holders else set()
+    parsed = [stamps.parse(each.metadata) for each in offsets.values()]
+    identities = {stamp.identity for stamp in parsed if stamp}
     shared = stamps.shared_identity(group) in identities
     standing = Standing(
         group,
         "shared" if shared else "exclusive" if identities else "",
-        present,
+        group_members,
         holders if pending else (),
-        tuple(_position(p, offsets.get(p), p in pending, ids.get(p, ""), log) for p in everything),
+        tuple(_position(p, offsets.get(p), p in pending, ids.get(p, ""), log) for p in partitions),
     )
     return Snapshot(standing, offsets, ids)
 
 
 class LogOffsets:
-    """What the logs of these partitions have."""
+    """Where the logs of these partitions begin and end.
+
+    Attributes:
+        start: the first offset of each partition.
+        stable: its last stable offset.
+        end: the offset after its last record, those of open transactions included.
+    """
 
     def __init__(self, admin: KafkaAdminClient, partitions: Sequence[TopicPartition]) -> None:
         self.start = log_offsets(admin, partitions, OffsetSpec.EARLIEST)
