@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import javaproperties
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 
 from eoskafka.errors import ConfigurationError
 
 _LOGIN = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
+_SEPARATOR = re.compile("[=:]")
 _PEM = (".pem", ".crt", ".cer")
 _KNOWN = {*KafkaAdminClient.DEFAULT_CONFIG, *KafkaConsumer.DEFAULT_CONFIG}
 # What a file says of these is for another client, or said by an option here.
@@ -37,25 +39,29 @@ _OF_LIBRDKAFKA = {
 
 
 def read(file: Path) -> dict[str, str]:
-    """A Java properties file: `key=value`, comments, lines that go on after a backslash.
+    """A Java properties file, as Kafka's own tools read it; spaces around a value do not count.
 
     Raises:
-        ConfigurationError: it cannot be read, or a line is none of these.
+        ConfigurationError: it cannot be read, or a line has no key, or nothing after its key.
     """
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}") from error
     found = {}
-    for line in re.sub(r"\\\n[ \t]*", "", text).splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        key, equals, value = line.partition("=")
-        if not key.strip() or not equals:
-            # Not the line itself, which may hold a secret.
-            raise ConfigurationError(f"{file} has a line that is not key=value")
-        found[key.strip()] = value.strip()
+    try:
+        for line in javaproperties.parse(text):
+            if not isinstance(line, javaproperties.KeyValue):
+                continue
+            if not line.key or not (line.value or _SEPARATOR.search(line.source)):
+                # The message leaves the line itself out, because it may hold a secret.
+                raise ConfigurationError(f"{file} has a line that is not key=value")
+            found[line.key] = line.value.strip()
+    except javaproperties.InvalidUEscapeError:
+        # Without its cause, which shows a part of the line.
+        raise ConfigurationError(
+            f"{file} has a \\u that no four hexadecimal digits follow: write a backslash as \\\\"
+        ) from None
     return found
 
 

@@ -91,6 +91,22 @@ def test_a_password_is_a_text() -> None:
     assert properties.of_kafka_python(given) == found
 
 
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("a : 1\nb 2\nc=x\\u0041\\\\y \nd=\ne=1\\\n  # 2\ne.f\\=g=h\n", encoding="utf-8")
+    found = {"a": "1", "b": "2", "c": "xA\\y", "d": "", "e": "1# 2", "e.f=g": "h"}
+    assert properties.read(file) == found
+
+
+def test_an_escape_without_its_digits_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("password=geheim\\users\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="write a backslash as") as refused:
+        properties.read(file)
+    assert refused.value.__cause__ is None
+    assert "geheim" not in str(refused.value)
+
+
 @pytest.mark.parametrize("text", ["geheim", "=geheim"])
 def test_a_line_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
