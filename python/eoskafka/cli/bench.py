@@ -419,7 +419,6 @@ def _require_extras() -> None:
         import confluent_kafka  # noqa: F401
         import matplotlib  # noqa: F401
         import numpy  # noqa: F401
-        import psutil  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as error:
         raise ConfigurationError(
