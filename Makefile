@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo linkage test test-oldest test-all release fuzz model mutations matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo linkage test test-oldest test-all coverage release fuzz model mutations matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -68,6 +68,9 @@ fuzz: build ## a million inputs for each reader of what others could have writte
 		-Deoskafka.corpus=$(CURDIR)/build/fuzz-corpus.jsonl
 	PYTHONPATH=tests $(BIN)/python -m fuzz --corpus build/fuzz-corpus.jsonl
 
+coverage: $(VENV) ## which lines and branches of the Python package the unit tests run
+	$(BIN)/pytest -q tests/unit --cov --cov-report=term
+
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py
 
@@ -131,7 +134,7 @@ surface: $(VENV) ## the list of what is public, after an intended change of it
 
 clean: ## remove what was built (not .venv)
 	rm -rf build dist python/*.egg-info python/eoskafka/jars jvm-shim/target jvm-shim/*/target
-	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 # The stamp is newer than pyproject.toml: what it asks for is installed.
 $(VENV): pyproject.toml
