@@ -119,10 +119,12 @@ linkage: $(VENV) ## every class of the jar against the jars of each Spark versio
 	$(BIN)/python jvm-shim/linkage/jars.py
 	$(MVN) -q -pl connector test -Dtest=SparkLinkageTest,SparkInternalsTest
 
-check: linkage ## format, lint, types, the jar's references into Spark, and that no generated page is stale
+check: linkage ## format, lint, types (of tests, too), the jar's references into Spark, and that no generated page is stale
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict python/eoskafka
+	$(BIN)/mypy --strict python/eoskafka tests/conftest.py
+	@# Pytest's other conftest.py, so not both at once.
+	$(BIN)/mypy --strict --exclude '^tests/conftest.py' tests
 	$(BIN)/python docs/make.py --check
 	$(MVN) -q spotless:check
 

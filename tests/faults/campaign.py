@@ -98,6 +98,18 @@ class Report:
     longest_stall_s: float
 
 
+def _reply_lost(api: Api) -> Callable[[Campaign, random.Random], str]:
+    return lambda campaign, _: campaign._drop(api)
+
+
+def _executor_killed(point: Point) -> Callable[[Campaign, random.Random], str]:
+    return lambda campaign, _: campaign._kill_at(point)
+
+
+def _driver_killed(point: Point) -> Callable[[Campaign, random.Random], str]:
+    return lambda campaign, _: campaign._kill_driver_at(point)
+
+
 class Campaign:
     """One query under faults; a context manager that leaves nothing behind.
 
@@ -394,17 +406,15 @@ class Campaign:
         "connections cut": _cut,
         "replies delayed": _delay,
         **{
-            f"{api.name} reply lost": lambda campaign, _, api=api: campaign._drop(api)
+            f"{api.name} reply lost": _reply_lost(api)
             for api in (Api.END_TXN, Api.TXN_OFFSET_COMMIT, Api.INIT_PRODUCER_ID, Api.PRODUCE)
         },
         **{
-            f"executor killed {point}": lambda campaign, _, point=point: campaign._kill_at(point)
+            f"executor killed {point}": _executor_killed(point)
             for point in ("before-flush", "after-flush", "after-offsets", "after-commit")
         },
         **{
-            f"driver killed {point}": lambda campaign, _, point=point: campaign._kill_driver_at(
-                point
-            )
+            f"driver killed {point}": _driver_killed(point)
             for point in ("before-decision", "after-decision", "half-rolled-forward", "before-log")
         },
     }

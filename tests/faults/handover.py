@@ -20,6 +20,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from eoskafka.cluster import LocalCluster
@@ -35,7 +36,7 @@ RATE = 2_000
 TICK_S = 0.02
 ALONE_S = 15.0
 AFTER_S = 15.0
-HOW = {"ownership": "shared", "interval": "0 seconds"}
+HOW: dict[str, Any] = {"ownership": "shared", "interval": "0 seconds"}
 
 MOST_GAP_S = 2.0
 LEAST_RATE = 0.9

@@ -20,6 +20,7 @@ from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eoskafka import offsets
 from eoskafka.audit import read_committed
@@ -155,7 +156,7 @@ class _Job:
             jars = {"spark.jars": ",".join(map(str, peer_jars()))}
             self._application = Application(folder, "local[2]", jars).start()
         flow = self._flow
-        source = {"kafka.bootstrap.servers": flow.servers, "subscribe": flow.input}
+        source: dict[str, Any] = {"kafka.bootstrap.servers": flow.servers, "subscribe": flow.input}
         if form == "eoskafka":
             source["kafka.group.id"] = flow.group
         # In batches of a half second, so that most ends come in the middle of one.
@@ -219,7 +220,7 @@ def is_right(phases: list[Phase], verdict: Verdict) -> bool:
 
 def written(phases: list[Phase], verdict: Verdict, seconds: float) -> str:
     """The report."""
-    twice = defaultdict(int)
+    twice: dict[int, int] = defaultdict(int)
     for (first, _), count in verdict.again.items():
         twice[first] += count
     lines = "\n".join(

@@ -142,11 +142,11 @@ def growth(windows: Sequence[Window]) -> list[str]:
         for field, more in MOST_MORE.items():
             # A broker opens more files with each segment of a log, and the topics keep theirs.
             if (name, field) != ("broker", "files"):
-                compare(
-                    f"{name}, {field}",
-                    lambda window, name=name, field=field: float(getattr(window.held[name], field)),
-                    more,
-                )
+
+                def value(window: Window, name: str = name, field: str = field) -> float:
+                    return float(getattr(window.held[name], field))
+
+                compare(f"{name}, {field}", value, more)
     compare("p50, ms", lambda window: window.p50_ms, factor=MOST_SLOWER)
     compare("p99, ms", lambda window: window.p99_ms, factor=MOST_SLOWER)
     return found
@@ -205,10 +205,12 @@ def _application(folder: Path) -> Application:
 def _pids(cluster: LocalCluster, application: Application) -> dict[str, int]:
     (driver,) = (each for each in application.driver() if "SparkSubmit" in each.command)
     executors = application.executors()
+    broker = cluster.brokers[0].pid
+    assert broker is not None
     return {
         "driver": driver.id.pid,
         **{f"executor {n}": each.id.pid for n, each in enumerate(executors, 1)},
-        "broker": cluster.brokers[0].pid,
+        "broker": broker,
     }
 
 
@@ -240,8 +242,9 @@ def _tool(name: str, *arguments: str) -> str:
 def _windows(arrivals: Arrivals, held: list[dict[str, Held]]) -> list[Window]:
     per_window = np.split(arrivals.latencies_ms(), len(held))
     return [
-        Window(*(float(ms) for ms in np.percentile(of, [50, 99, 100])), each)
+        Window(float(p50), float(p99), float(greatest), each)
         for of, each in zip(per_window, held, strict=True)
+        for p50, p99, greatest in [np.percentile(of, [50, 99, 100])]
     ]
 
 

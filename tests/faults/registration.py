@@ -155,7 +155,8 @@ QUICK = {"kafka.request.timeout.ms": "3000"}
 @contextmanager
 def held_up(folder: Path) -> Iterator[HeldUp]:
     """Three brokers, of which the third has the output and nothing else."""
-    features, properties = {"transaction.version": 1}, {}
+    features = {"transaction.version": 1}
+    properties: dict[str, str] = {}
     for kind in ("transaction.state.log", "offsets.topic"):
         properties |= {f"{kind}.num.partitions": "1", f"{kind}.replication.factor": "1"}
     with FaultyCluster(folder / "cluster", features=features, properties=properties) as cluster:

@@ -18,6 +18,7 @@ import uuid
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from eoskafka.audit import compare
 from eoskafka.cluster import LocalCluster
@@ -28,7 +29,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 ROOT = Path(__file__).resolve().parent.parent.parent
 STRETCH = 500
 RECORDS_PER_EPOCH = 20
-PLAN = {"transform": "repartitioned", "maxOffsetsPerTrigger": RECORDS_PER_EPOCH}
+PLAN: dict[str, Any] = {"transform": "repartitioned", "maxOffsetsPerTrigger": RECORDS_PER_EPOCH}
 STRETCH_TIMEOUT_S = 1_800.0
 
 DECISIONS = "__eoskafka_decisions"

@@ -16,7 +16,15 @@ FINAL = [
     Output(1, 0, b"b", b"b1"),
     Output(1, 1, b"b", b"b2"),
 ]
-SEEN = [FINAL[0], FINAL[2], Stable(0, 2), FINAL[3], FINAL[1], Stable(0, 4), Stable(1, 3)]
+SEEN: list[Output | Stable] = [
+    FINAL[0],
+    FINAL[2],
+    Stable(0, 2),
+    FINAL[3],
+    FINAL[1],
+    Stable(0, 4),
+    Stable(1, 3),
+]
 GOOD = History(INPUTS, readers={"r": SEEN}, final=FINAL)
 
 

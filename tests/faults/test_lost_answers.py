@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka import jobs
@@ -16,7 +17,7 @@ from faults.cluster import FaultyCluster
 from faults.proxy import Api
 
 RECORDS = 100
-SOON = {"kafka.max.block.ms": "5000"}
+SOON: dict[str, Any] = {"kafka.max.block.ms": "5000"}
 # More than are asked until a producer gives up.
 ALL = 1_000_000
 
@@ -48,7 +49,7 @@ def test_a_decision_without_an_answer(
     (proxy,) = faulty.proxies.values()
     flow.produce(RECORDS)
     with shared.lent(keep_logs) as application:
-        how = {"transform": "repartitioned"}
+        how: dict[str, Any] = {"transform": "repartitioned"}
         query = flow.reach(application, "before-decision", "stop", sink=SOON, **how)
         proxy.drop_reply(Api.END_TXN, ALL)
         application.resume()
@@ -65,7 +66,7 @@ def test_a_jobs_decision_without_an_answer(
     faulty: FaultyCluster, shared: Application, flow: Flow, keep_logs: list[Path]
 ) -> None:
     (proxy,) = faulty.proxies.values()
-    options = {
+    options: dict[str, Any] = {
         "kafka.bootstrap.servers": flow.servers,
         "topic": flow.output,
         "transactionalIdPrefix": f"eoskafka-{flow.name}",
@@ -91,7 +92,7 @@ def test_a_jobs_decision_without_an_answer(
     found = jobs.resolve(job, options)
     assert found.outcome in (Outcome.COMMITTED, Outcome.UNDECIDED)
     done = found.outcome is Outcome.COMMITTED
-    assert sorted(int(record.value) for record in flow.outputs()) == [
+    assert sorted(int(record.value or b"") for record in flow.outputs()) == [
         *range(RECORDS if done else 0)
     ]
     flow.assert_nothing_is_open()

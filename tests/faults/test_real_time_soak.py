@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def soak(*last: Window) -> list[Window]:
     return [COLD] * WARM_WINDOWS + [STEADY] * 7 + list(last)
 
 
-def with_driver(**changed: float) -> Window:
+def with_driver(**changed: Any) -> Window:
     return replace(STEADY, held={"driver": replace(HELD, **changed), "broker": HELD})
 
 

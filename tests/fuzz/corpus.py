@@ -7,6 +7,7 @@ A line is a JSON list of a reader's name, an input, and what the connector has r
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from eoskafka import checkpoints, stamps
@@ -71,4 +72,9 @@ def _offsets(text: str, read: dict[str, int] | None) -> bool:
     return read == {f"{each.topic}-{each.partition}": offset for each, offset in found.items()}
 
 
-_READERS = {"stamp": _stamp, "id": _id, "entries": _entries, "offsets": _offsets}
+_READERS: dict[str, Callable[[Any, Any], bool]] = {
+    "stamp": _stamp,
+    "id": _id,
+    "entries": _entries,
+    "offsets": _offsets,
+}

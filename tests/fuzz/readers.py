@@ -237,6 +237,7 @@ def the_decision_topic(random: Random) -> bool:
     if result is None or result[1] is None:
         return result is not None
     last_run, decision = result
+    assert decision is not None
     assert 1 <= decision.run <= last_run
     for name, producer_id, producer_epoch in decision.transactions:
         own = f"{prefix}-{OWNER}-w"

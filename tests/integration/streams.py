@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import eoskafka
 import pytest
@@ -393,7 +393,7 @@ class Job(NamedTuple):
     group: str
     checkpoint: Path
 
-    def run(self, **options: str | int) -> StreamingQuery:
+    def run(self, **options: Any) -> StreamingQuery:
         """Process everything that is there now."""
         return self.streams.run(self.writer(**options))
 
@@ -401,12 +401,12 @@ class Job(NamedTuple):
         """The query, not started, in epoch scope."""
         return self.writer().option("transactionScope", "epoch")
 
-    def failure(self, **options: str | int) -> str:
+    def failure(self, **options: Any) -> str:
         """Start it, see it fail, and return the error."""
         return self.streams.failure(self.writer(**options))
 
     def writer(
-        self, plan: Callable[[DataFrame], DataFrame] | None = None, **options: str | int
+        self, plan: Callable[[DataFrame], DataFrame] | None = None, **options: Any
     ) -> DataStreamWriter:
         """The query, not started.
 

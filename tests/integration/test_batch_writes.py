@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import Application, Flow, Point, StartApplication, forget_last_batch
@@ -150,7 +151,7 @@ def test_a_job_whose_driver_died_is_settled_from_outside(
     application: Application, flow: Flow, point: Point, said: str, written: int
 ) -> None:
     application.faults.arm(point, "kill")
-    sink = {
+    sink: dict[str, Any] = {
         "kafka.bootstrap.servers": flow.servers,
         "topic": flow.output,
         "transactionalIdPrefix": f"eoskafka-{flow.name}",
@@ -182,7 +183,7 @@ def test_a_job_without_a_name_is_settled_by_the_id_of_one_of_its_transactions(
     application: Application, flow: Flow
 ) -> None:
     application.faults.arm("half-rolled-forward", "kill")
-    sink = {
+    sink: dict[str, Any] = {
         "kafka.bootstrap.servers": flow.servers,
         "topic": flow.output,
         "transactionalIdPrefix": f"eoskafka-{flow.name}",

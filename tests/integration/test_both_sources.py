@@ -88,13 +88,14 @@ BEGINNINGS = ("latest", "earliest", "offsets", "timestamps", "timestamp")
 
 def beginning(topic: str, name: str) -> Options:
     """Options to begin at half of what is there, for `latest` and `earliest` at an end of it."""
-    return {
+    beginnings: dict[str, Options] = {
         "latest": {"startingOffsets": "latest"},
         "earliest": {"startingOffsets": "earliest"},
         "offsets": {"startingOffsets": by_partition(topic, 5)},
         "timestamps": {"startingOffsetsByTimestamp": by_partition(topic, NOON)},
         "timestamp": {"startingTimestamp": NOON},
-    }[name]
+    }
+    return beginnings[name]
 
 
 # Each beginning and each choice once in `make test`, all pairs of them in `make test-all`.
@@ -121,7 +122,7 @@ def test_beginning_stopping_going_on_and_new_partitions(
     first = {"latest": 10, "earliest": 0, "offsets": 5, "timestamps": 1, "timestamp": 1}[name]
     wanted = [n for log in logs.values() for n in log[first:]]
 
-    options = {**chosen(topic, how), "failOnDataLoss": fail}
+    options: dict[str, Any] = {**chosen(topic, how), "failOnDataLoss": fail}
     rows = kv(either.source(options={**options, **beginning(topic, name)}))
     query = running(either, rows, output, checkpoint)
     if name == "latest":
@@ -166,7 +167,7 @@ def test_a_time_without_a_record(either: Streams, option: str) -> None:
 def test_a_whole_topic_by_its_name(streams: Streams) -> None:
     first, second = streams.topic(records=4), streams.topic(records=6)
     starts = json.dumps({first: "earliest", second: {"0": -1, "1": 2}})
-    options = {"subscribe": f"{first},{second}", "startingOffsets": starts}
+    options: dict[str, Any] = {"subscribe": f"{first},{second}", "startingOffsets": starts}
     assert read(streams, options) == [0, 1, 2, 3, 5]
     streams.form = "kafka"
     assert "Expected e.g." in refusal(streams, options)  # Spark has it after 4.2
@@ -175,7 +176,7 @@ def test_a_whole_topic_by_its_name(streams: Streams) -> None:
 def test_a_whole_topic_by_its_name_before_it_is_there(streams: Streams) -> None:
     stem, output = streams.topic(records=2), streams.topic()
     later = f"{stem}-later"
-    options = {
+    options: dict[str, Any] = {
         "subscribePattern": stem,
         "startingOffsets": json.dumps({stem: "latest", later: "latest"}),
     }
@@ -245,7 +246,7 @@ DELAY_S = 4
 
 def test_a_lower_limit_waits_and_a_delay_ends_the_wait(either: Streams) -> None:
     topic, output = either.topic(records=10), either.topic()
-    limits = {
+    limits: Options = {
         "minOffsetsPerTrigger": 10,
         "maxOffsetsPerTrigger": 12,
         "maxTriggerDelay": f"{DELAY_S}s",
@@ -449,7 +450,7 @@ def test_a_topic_that_a_pattern_had_found_is_deleted(either: Streams) -> None:
     either.send(other, 10, 11)
 
     def run(fail: bool) -> None:
-        options = {"subscribePattern": f"{stem}.*", "failOnDataLoss": fail}
+        options: dict[str, Any] = {"subscribePattern": f"{stem}.*", "failOnDataLoss": fail}
         either.run(either.sink(kv(either.source(options=options)), output, checkpoint))
 
     run(True)
@@ -472,7 +473,7 @@ def test_a_pattern_that_is_narrowed(either: Streams) -> None:
     either.send(other, 10, 11)
 
     def run(pattern: str, fail: bool) -> None:
-        options = {"subscribePattern": pattern, "failOnDataLoss": fail}
+        options: dict[str, Any] = {"subscribePattern": pattern, "failOnDataLoss": fail}
         either.run(either.sink(kv(either.source(options=options)), output, checkpoint))
 
     run(stem, True)
@@ -489,7 +490,7 @@ def test_a_topic_that_is_deleted_under_a_running_query(either: Streams) -> None:
     other = f"{stem}-other"
     either.create(other, 2)
     either.send(other, 10, 11)
-    options = {"subscribePattern": f"{stem}.*", "failOnDataLoss": "false"}
+    options: dict[str, Any] = {"subscribePattern": f"{stem}.*", "failOnDataLoss": "false"}
     query = running(either, kv(either.source(options=options)), output)
     reaches(either, output, [0, 1, 2, 3, 10, 11], query)
     either.delete(other)
@@ -504,7 +505,7 @@ def test_a_topic_that_is_deleted_before_the_first_batch(streams: Streams) -> Non
     streams.create(other, 1)
 
     def run(fail: bool) -> None:
-        options = {"subscribePattern": f"{stem}.*", "failOnDataLoss": fail}
+        options: dict[str, Any] = {"subscribePattern": f"{stem}.*", "failOnDataLoss": fail}
         streams.run(streams.sink(kv(streams.source(options=options)), output, checkpoint))
 
     run(True)  # both are empty, so no batch is logged
@@ -522,7 +523,7 @@ def test_a_topic_that_is_deleted_under_a_query_without_our_sink(streams: Streams
     other = f"{stem}-other"
     streams.create(other, 2)
     streams.send(other, 10, 11)
-    options = {"subscribePattern": f"{stem}.*", "failOnDataLoss": "false"}
+    options: dict[str, Any] = {"subscribePattern": f"{stem}.*", "failOnDataLoss": "false"}
     rows = streams.source(options=options).selectExpr("cast(value as string) value")
     writer = rows.writeStream.format("memory").queryName(name).trigger(processingTime="3 seconds")
     query = streams.start(writer)
@@ -581,7 +582,7 @@ def test_nor_one_without_topics(either: Streams) -> None:
     stem, output, checkpoint = either.group(), either.topic(), either.checkpoint()
 
     def run(finds: bool = True) -> None:
-        options = {"subscribePattern": stem, "failOnDataLoss": "false"}
+        options: dict[str, Any] = {"subscribePattern": stem, "failOnDataLoss": "false"}
         writer = either.sink(kv(either.source(options=options)), output, checkpoint)
         if finds or either.form == "kafka":
             either.run(writer)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka import doctor
@@ -70,7 +71,11 @@ def test_a_query_killed_in_the_middle_leaves_each_record_once(
     keep_logs += [broker.log_file for broker in brokers.brokers]
     flow = Flow(brokers.bootstrap_servers, tmp_path / "checkpoint")
     point, plan = SCOPES[scope]
-    how = {**plan, "sink": {"transactionScope": scope}, "maxOffsetsPerTrigger": PER_BATCH}
+    how: dict[str, Any] = {
+        **plan,
+        "sink": {"transactionScope": scope},
+        "maxOffsetsPerTrigger": PER_BATCH,
+    }
     flow.produce(RECORDS)
     first = start_application("local[2]")
     flow.reach(first, point, "kill", **how)

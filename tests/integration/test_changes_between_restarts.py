@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from eoskafka.audit import read_committed
-from harness import Application, Flow, StartApplication
+from harness import Application, Flow, Point, StartApplication
 from kafka import KafkaProducer
 from kafka.admin import NewTopic
 
@@ -22,7 +22,7 @@ RECORDS = 200
 TASK: dict[str, Any] = {"transform": "exclaim"}
 EPOCH: dict[str, Any] = {"transform": "repartitioned"}
 # Where the former run has ended; None: it was stopped.
-ENDS = {
+ENDS: dict[str, Point | None] = {
     "stopped": None,
     "committed and not logged": "before-log",
     "not decided": "before-decision",

@@ -176,7 +176,7 @@ def test_a_timestamp_in_microseconds(job: Job) -> None:
     ],
 )
 def test_a_timeout_that_is_none_for_an_epoch(job: Job, timeout: str, wanted: list[str]) -> None:
-    writer = in_epochs(job, **{"kafka.transaction.timeout.ms": timeout})
+    writer = in_epochs(job, None, **{"kafka.transaction.timeout.ms": timeout})
     error = job.streams.failure(writer)
     assert [text for text in wanted if text not in error] == [], error
     assert job.written() == []
@@ -299,7 +299,7 @@ def test_an_offset_that_somebody_sets_between_two_attempts(job: Job) -> None:
     assert job.written() == []
 
 
-class DriverAssignor(RangePartitionAssignor):
+class DriverAssignor(RangePartitionAssignor):  # type: ignore[misc]
     """The one name that brokers accept beside a driver."""
 
     name = "eoskafka-exclusive"
@@ -414,7 +414,9 @@ def test_no_record_comes_in_time(job: Job, cluster: LocalCluster, spark_folder: 
     finally:
         cluster.brokers[0].resume()
     # More than two seconds may pass until the broker serves again: its session was over.
-    assert job.streams.run(to_nowhere({})).lastProgress["numInputRows"] == 200
+    progress = job.streams.run(to_nowhere({})).lastProgress
+    assert progress is not None
+    assert progress["numInputRows"] == 200
 
 
 def test_a_transaction_that_comes_near_its_timeout(job: Job) -> None:

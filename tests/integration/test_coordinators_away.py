@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
@@ -20,7 +21,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 RECORDS = 600
-STATELESS = {"transform": "repartitioned", "maxOffsetsPerTrigger": 200}
+STATELESS: dict[str, Any] = {"transform": "repartitioned", "maxOffsetsPerTrigger": 200}
 LOG = "__transaction_state"
 # So many that the writer's transaction and the decision's are hardly in one.
 LOG_PARTITIONS = 50

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -46,7 +47,7 @@ def start(start_application: StartApplication, table: str) -> Callable[[], Appli
 def test_a_source_whose_drivers_are_killed(
     start: Callable[[], Application], flow: Flow, table: str
 ) -> None:
-    one_file_a_batch = {"origin": "delta", "path": table, "maxFilesPerTrigger": 1}
+    one_file_a_batch: dict[str, Any] = {"origin": "delta", "path": table, "maxFilesPerTrigger": 1}
     application = start()
     application.write(ROWS, form="delta", path=table)
     flow.start(application, **one_file_a_batch).wait_done()
@@ -97,8 +98,8 @@ def test_from_topic_to_table_to_topic_across_kills(
     start: Callable[[], Application], flow: Flow, table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first query by Delta's log, with its offsets in the group too; the second by ours."""
-    into = {"form": "delta", "sink": {"path": table}, "driver": "-into"}
-    few = {"maxOffsetsPerTrigger": ROWS, "interval": "0 seconds", **into}
+    into: dict[str, Any] = {"form": "delta", "sink": {"path": table}, "driver": "-into"}
+    few: dict[str, Any] = {"maxOffsetsPerTrigger": ROWS, "interval": "0 seconds", **into}
     flow.produce(10 * ROWS)
     application = start()
     flow.start(application, **few).wait_batches(2)
@@ -131,7 +132,12 @@ def test_the_changes_of_a_table_come_out_once(
     write_deltalake(table, pa.table(rows), configuration={"delta.enableChangeDataFeed": "true"})
     DeltaTable(table).update(predicate="key = 'k5'", updates={"value": "'1005'"})
     DeltaTable(table).delete("key = 'k7'")
-    feed = {"origin": "delta", "path": table, "readChangeFeed": "true", "startingVersion": 0}
+    feed: dict[str, Any] = {
+        "origin": "delta",
+        "path": table,
+        "readChangeFeed": "true",
+        "startingVersion": 0,
+    }
     application = start()
     application.faults.arm("after-decision", "kill")
     flow.start(application, **feed)

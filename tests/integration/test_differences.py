@@ -77,7 +77,7 @@ def test_a_rest_that_is_less_than_the_minimum_is_available_too(either: Streams) 
 def test_a_long_wait_is_over_when_a_record_comes(either: Streams) -> None:
     delay_s = 8
     topic, output = either.topic(records=10), either.topic()
-    limits = {"minOffsetsPerTrigger": 10, "maxTriggerDelay": f"{delay_s}s"}
+    limits: Options = {"minOffsetsPerTrigger": 10, "maxTriggerDelay": f"{delay_s}s"}
     rows = kv(either.source(topic, limits))
     query = either.start(either.sink(rows, output).trigger(processingTime="100 milliseconds"))
 
@@ -121,7 +121,10 @@ def test_partitions_without_news_count_for_min_partitions(either: Streams) -> No
 
 def test_a_pattern_that_finds_nothing(either: Streams) -> None:
     nothing: Options = {"subscribePattern": "never-made-.*"}
-    runs = [lambda: read(either, nothing), lambda: either.batch(options=nothing).collect()]
+    runs: list[Callable[[], list[Any]]] = [
+        lambda: read(either, nothing),
+        lambda: either.batch(options=nothing).collect(),
+    ]
     for run in runs:
         if is_ours(either):
             assert "[EOSKAFKA_NO_SUCH_TOPIC]" in error_of(run)

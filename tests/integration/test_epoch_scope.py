@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
@@ -286,7 +286,8 @@ def test_a_query_that_has_ended_leaves_no_client(inputs: Inputs) -> None:
     streams.run(streams.sink(kv(inputs.source.repartition(2)), streams.topic()))
 
     def clients() -> list[str]:
-        threads = streams.spark._jvm.Thread.getAllStackTraces().keySet()
+        jvm: Any = streams.spark._jvm
+        threads = jvm.Thread.getAllStackTraces().keySet()
         return [t.getName() for t in threads if "eoskafka-driver-epochs" in t.getName()]
 
     until(lambda: not clients(), f"the end of {clients()}", 20)

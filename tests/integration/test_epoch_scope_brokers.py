@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
@@ -20,7 +21,7 @@ from faults.proxy import Api
 from harness import Application, Flow, Point, StartApplication
 
 RECORDS = 600
-STATELESS = {"transform": "repartitioned", "maxOffsetsPerTrigger": 200}
+STATELESS: dict[str, Any] = {"transform": "repartitioned", "maxOffsetsPerTrigger": 200}
 
 SLOW = pytest.mark.slow
 

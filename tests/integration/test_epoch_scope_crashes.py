@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
@@ -19,9 +20,9 @@ RECORDS = 600
 PER_BATCH = 200
 
 IN_BATCHES = {"maxOffsetsPerTrigger": PER_BATCH}
-STATELESS = {"transform": "repartitioned", **IN_BATCHES}
-STATEFUL = {"transform": "grouped", "mode": "update", **IN_BATCHES}
-RANDOM = {"transform": "random", **IN_BATCHES}
+STATELESS: dict[str, Any] = {"transform": "repartitioned", **IN_BATCHES}
+STATEFUL: dict[str, Any] = {"transform": "grouped", "mode": "update", **IN_BATCHES}
+RANDOM: dict[str, Any] = {"transform": "random", **IN_BATCHES}
 
 SLOW = pytest.mark.slow
 
@@ -67,7 +68,7 @@ def test_a_driver_killed_at_any_step_of_an_epoch(
     application: Application,
     flow: Flow,
     point: Point,
-    how: dict[str, object],
+    how: dict[str, Any],
 ) -> None:
     flow.produce(RECORDS)
     first = start_application("local[2]")
@@ -146,7 +147,7 @@ def test_records_of_a_decided_epoch_that_are_gone_at_the_restart_are_not_read_ag
     error = flow.start(application, **STATELESS).wait_end().error
     assert "[EOSKAFKA_DATA_LOSS]" in str(error), error
     assert len(flow.outputs()) == PER_BATCH  # what was decided is there for its readers
-    how = {"failOnDataLoss": "false", **STATELESS}
+    how: dict[str, Any] = {"failOnDataLoss": "false", **STATELESS}
     error = flow.start(application, **{**how, "transform": "fail_all"}).wait_end().error
     assert "fails" in str(error), error
     assert flow.committed() == decided
@@ -325,7 +326,7 @@ def test_a_failure_after_the_decision_takes_nothing_back(
     assert "fault after-decision" in str(query.wait_end().error)
     flow.start(application, **RANDOM).wait_done()
     flow.assert_nothing_is_open()
-    assert sorted(record.key for record in flow.outputs()) == sorted(
+    assert Counter(record.key for record in flow.outputs()) == Counter(
         record.key for record in flow.inputs()
     )
     assert flow.committed() == flow.ends()
@@ -335,7 +336,7 @@ def test_a_query_stopped_after_its_decision_commits_what_it_has_decided(
     application: Application, flow: Flow
 ) -> None:
     # Spark interrupts the query's thread, which ends every call of Kafka's clients.
-    in_one = {"transform": "grouped", "mode": "update"}
+    in_one: dict[str, Any] = {"transform": "grouped", "mode": "update"}
     flow.produce(RECORDS)
     query = flow.reach(application, "after-decision", "slow", **in_one)
     assert query.stop().error is None
@@ -391,7 +392,7 @@ def impatient(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
     return Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint")
 
 
-def time_out(first: Application, flow: Flow, point: Point, **how: object) -> Query:
+def time_out(first: Application, flow: Flow, point: Point, **how: Any) -> Query:
     """Decide an epoch, not the first one, and rest until its transactions have timed out."""
     flow.produce(PER_BATCH)
     flow.start(first, sink=SHORT, **how).wait_done()
@@ -419,7 +420,7 @@ def test_an_epoch_that_timed_out_after_its_decision_is_written_again(
 def test_a_decided_epoch_whose_group_is_gone_is_not_written_again(
     application: Application, flow: Flow
 ) -> None:
-    how = {"transform": "repartitioned"}
+    how: dict[str, Any] = {"transform": "repartitioned"}
     flow.produce(RECORDS)
     query = flow.reach(application, "before-log", "fail", **how)
     assert query.wait_end().error
@@ -482,7 +483,7 @@ def test_an_epoch_that_is_written_again_is_split_as_it_was(
     application: Application,
     impatient: Flow,
 ) -> None:
-    eight = {"slots": 8, "minPartitions": 8, **IN_BATCHES}
+    eight: dict[str, Any] = {"slots": 8, "minPartitions": 8, **IN_BATCHES}
     first = start_application("local[2]")
     time_out(first, impatient, "half-rolled-forward", **eight)
     first.kill()
@@ -518,7 +519,7 @@ def test_an_epoch_decided_at_the_last_moment_survives_a_restart_within_the_reser
     start_application: StartApplication, application: Application, impatient: Flow
 ) -> None:
     first = start_application("local[2]")
-    how = {"sink": RESERVED, **RANDOM}
+    how: dict[str, Any] = {"sink": RESERVED, **RANDOM}
     impatient.produce(PER_BATCH)
     impatient.start(first, **how).wait_done()
     impatient.produce(RECORDS)
@@ -542,7 +543,7 @@ def test_an_epoch_that_would_use_up_the_reserve_is_given_up_undecided(
     start_application: StartApplication, application: Application, impatient: Flow
 ) -> None:
     first = start_application("local[2]")
-    how = {"sink": RESERVED, **STATELESS}
+    how: dict[str, Any] = {"sink": RESERVED, **STATELESS}
     impatient.produce(RECORDS)
     query = impatient.reach(first, "before-decision", "stop", **how)
     time.sleep(10)  # an epoch that takes long, not a wait for something
@@ -576,7 +577,7 @@ def test_an_epoch_that_comes_near_its_timeout_is_given_up_undecided(
     # The way to smaller batches that the error tells.
     (impatient.checkpoint / "offsets" / "0").unlink()
     (impatient.checkpoint / "offsets" / ".0.crc").unlink()
-    smaller = {**STATELESS, "maxOffsetsPerTrigger": PER_BATCH // 4}
+    smaller: dict[str, Any] = {**STATELESS, "maxOffsetsPerTrigger": PER_BATCH // 4}
     done = impatient.start(application, sink=SHORT, **smaller).wait_done()
     assert done.batches >= RECORDS // (PER_BATCH // 4)
     impatient.assert_exactly_once()

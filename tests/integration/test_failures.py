@@ -115,4 +115,4 @@ def cpu_s(streams: Streams, client: str) -> float:
     infos = [threads.getThreadInfo(number) for number in threads.getAllThreadIds()]
     ours = [info.getThreadId() for info in infos if info and client in info.getThreadName()]
     assert ours, f"no thread of {client}"
-    return sum(threads.getThreadCpuTime(number) for number in ours) / 1e9
+    return float(sum(threads.getThreadCpuTime(number) for number in ours) / 1e9)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.audit import read_committed
@@ -71,7 +72,7 @@ def test_a_decided_write_whose_error_the_function_catches_takes_effect_whole(
 ) -> None:
     other = other_topic(flow)
     flow.produce(3 * BATCH)
-    how = {"form": form, "maxOffsetsPerTrigger": BATCH, "sink": {OTHER: other}}
+    how: dict[str, Any] = {"form": form, "maxOffsetsPerTrigger": BATCH, "sink": {OTHER: other}}
     application.faults.arm("half-rolled-forward", "fail")
     error = flow.start(application, **how).wait_end().error
     assert "[EOSKAFKA_RUN_ENDED]" in str(error), error
@@ -89,7 +90,7 @@ def test_a_decided_write_that_is_not_called_again_takes_effect_whole(
 ) -> None:
     other = other_topic(flow)
     flow.produce(2 * BATCH)
-    how = {"maxOffsetsPerTrigger": BATCH, "sink": {OTHER: other}}
+    how: dict[str, Any] = {"maxOffsetsPerTrigger": BATCH, "sink": {OTHER: other}}
     flow.start(application, form="two_writes", **how).wait_done()
     flow.produce(BATCH)
     flow.reach(application, "half-rolled-forward", "kill", form="two_writes", **how)
@@ -106,7 +107,7 @@ def test_a_decided_write_is_settled_by_the_first_write_if_the_source_is_not_ours
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
     other = other_topic(flow)
-    how = {
+    how: dict[str, Any] = {
         "origin": "rate-micro-batch",
         "rowsPerBatch": BATCH,
         "transform": "numbered",
@@ -180,7 +181,7 @@ def test_a_driver_that_was_paused_before_its_first_write_does_not_write_after_an
     application: Application, start_application: StartApplication, flow: Flow, form: str
 ) -> None:
     flow.produce(2 * BATCH)
-    how = {"maxOffsetsPerTrigger": BATCH}
+    how: dict[str, Any] = {"maxOffsetsPerTrigger": BATCH}
     query = flow.reach(application, "before-run", "stop", form="foreach_batch", **how)
     other = start_application("local[2]")
     flow.start(other, form=form, **how).wait_done()
@@ -222,7 +223,11 @@ def test_a_sink_in_place_of_a_function_does_not_write_a_decided_batch_again(
 def test_a_function_in_place_of_a_sink_does_not_write_a_decided_batch_again(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
-    how = {"origin": "rate-micro-batch", "rowsPerBatch": BATCH, "transform": "numbered"}
+    how: dict[str, Any] = {
+        "origin": "rate-micro-batch",
+        "rowsPerBatch": BATCH,
+        "transform": "numbered",
+    }
     flow.start(application, **how).wait_done()
     flow.reach(application, "half-rolled-forward", "kill", **how)
     application.kill()
@@ -316,7 +321,7 @@ def test_a_batch_that_has_lost_output_is_named_and_can_be_accepted(
     application: Application, flow: Flow
 ) -> None:
     flow.produce(2 * BATCH)
-    how = {"form": "foreach_batch", "maxOffsetsPerTrigger": BATCH}
+    how: dict[str, Any] = {"form": "foreach_batch", "maxOffsetsPerTrigger": BATCH}
     application.faults.arm("half-rolled-forward", "fail")
     flow.start(application, **{**how, "form": "catches_once"}).wait_end()
     (left,) = flow.open_transactions()

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
@@ -23,7 +24,7 @@ def start_cluster(tmp_path: Path, keep_logs: list[Path]) -> Iterator[StartCluste
     """Start clusters of the test's own; they are purged at its end."""
     started: list[LocalCluster] = []
 
-    def start(**arguments: object) -> LocalCluster:
+    def start(**arguments: Any) -> LocalCluster:
         cluster = LocalCluster(data_dir=tmp_path / f"cluster-{len(started)}", **arguments)
         started.append(cluster)
         cluster.start()
@@ -59,7 +60,7 @@ def consume(cluster: LocalCluster, topic: str, count: int) -> list[int]:
     return values
 
 
-def describe(cluster: LocalCluster, timeout_ms: int) -> dict[str, object]:
+def describe(cluster: LocalCluster, timeout_ms: int) -> Any:
     with KafkaAdminClient(
         bootstrap_servers=cluster.bootstrap_servers,
         bootstrap_timeout_ms=timeout_ms,

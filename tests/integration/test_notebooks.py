@@ -31,7 +31,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_the_executed_notebook_is_its_sources() -> None:
     made = runpy.run_path(str(NOTEBOOKS / "make_ipynb.py"))
     wanted = made["notebook"]()
-    found = nbformat.read(NOTEBOOKS / "walkthrough.ipynb", as_version=4)
+    found = nbformat.read(NOTEBOOKS / "walkthrough.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     assert [(c.cell_type, c.source) for c in found.cells] == [
         (c.cell_type, c.source) for c in wanted.cells
     ], "run python notebooks/make_ipynb.py"

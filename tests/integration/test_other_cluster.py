@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.audit import read_committed
@@ -15,7 +16,7 @@ from streams import Streams, kv
 
 INPUT = 20
 RECORDS = 600
-IN_BATCHES = {"maxOffsetsPerTrigger": 200}
+IN_BATCHES: dict[str, Any] = {"maxOffsetsPerTrigger": 200}
 
 SLOW = pytest.mark.slow
 
@@ -137,7 +138,10 @@ def test_what_was_decided_is_committed_though_the_source_cannot_be_reached(
     other.stop()
     second = start_application("local[2]")
     try:
-        soon = {"kafka.default.api.timeout.ms": "5000", "kafka.request.timeout.ms": "4000"}
+        soon: dict[str, Any] = {
+            "kafka.default.api.timeout.ms": "5000",
+            "kafka.request.timeout.ms": "4000",
+        }
         error = flow.start(second, **IN_BATCHES, **soon).wait_end().error
     finally:
         other.start()

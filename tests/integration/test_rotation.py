@@ -127,6 +127,7 @@ SYNCHRONOUS: dict[str, tuple[Plan, Callable[[int], int]]] = {
 )
 def codegen(request: pytest.FixtureRequest, streams: Streams) -> Iterator[None]:
     former = streams.spark.conf.get(CODEGEN)
+    assert former is not None
     streams.spark.conf.set(CODEGEN, request.param)
     yield
     streams.spark.conf.set(CODEGEN, former)
@@ -139,7 +140,7 @@ def job(streams: Streams) -> Job:
 
 def rows(job: Job, pattern: str | None = None) -> DataFrame:
     topics = {"subscribePattern": pattern} if pattern else {"subscribe": job.input}
-    options = {**topics, "kafka.group.id": job.group, "slots": PARTITIONS}
+    options: dict[str, Any] = {**topics, "kafka.group.id": job.group, "slots": PARTITIONS}
     found = job.streams.source(options=options)
     # A millisecond for each: after a commit a task reads for as long as that has taken.
     return found.where("coalesce(java_method('java.lang.Thread', 'sleep', 1L), '') != 'never'")

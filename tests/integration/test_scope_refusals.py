@@ -161,9 +161,9 @@ IN_PYTHON: dict[str, tuple[Plan, list[int]]] = {
     "a pandas udf": (
         lambda i: i.source.select(
             "key",
-            functions.pandas_udf(lambda v: v + "0", "string")(col("value").cast("string")).alias(
-                "value"
-            ),
+            functions.pandas_udf(lambda v: v + "0", "string")(  # type: ignore[call-overload]
+                col("value").cast("string")
+            ).alias("value"),
         ),
         [*range(0, 200, 10)],
     ),

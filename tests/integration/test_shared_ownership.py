@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
@@ -20,9 +21,9 @@ from streams import Streams, kv
 
 RECORDS = 600
 PARTITIONS = 4
-SHARED = {"ownership": "shared"}
+SHARED: dict[str, Any] = {"ownership": "shared"}
 SESSION_S = 6
-CLASSIC = {
+CLASSIC: dict[str, Any] = {
     **SHARED,
     "kafka.session.timeout.ms": str(SESSION_S * 1_000),
     "interval": "100 milliseconds",
@@ -33,7 +34,7 @@ SLOW = pytest.mark.slow
 @pytest.fixture(scope="module")
 def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One broker that gives a member of either protocol up after six seconds."""
-    soon = {
+    soon: dict[str, Any] = {
         "group.initial.rebalance.delay.ms": "1000",  # as real brokers have it, but for 3 s
         "group.consumer.session.timeout.ms": str(SESSION_S * 1_000),
         "group.consumer.min.session.timeout.ms": str(SESSION_S * 1_000),
@@ -74,7 +75,7 @@ def both_work(first: Query, second: Query, flow: Flow) -> None:
 
 
 def two_drivers(
-    flow: Flow, application: Application, other: Application, how: dict[str, str]
+    flow: Flow, application: Application, other: Application, how: dict[str, Any]
 ) -> tuple[Query, Query]:
     """Start a driver in each application, in one group, and wait until each has work."""
     first = flow.start(application, driver="a", **how)
@@ -87,7 +88,7 @@ def reach_beside(
     flow: Flow,
     application: Application,
     other: Application,
-    how: dict[str, str],
+    how: dict[str, Any],
     point: Point,
     action: Action,
 ) -> tuple[Query, Query, int]:
@@ -152,7 +153,7 @@ def test_one_driver_alone(application: Application, flow: Flow) -> None:
 
 @SLOW
 def test_a_driver_joins_and_leaves_again(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     first = flow.start(application, driver="a", **how)
     flow.produce(RECORDS)
@@ -170,12 +171,15 @@ def test_two_drivers_that_begin_a_group_together(
     start_application: StartApplication,
     application: Application,
     flow: Flow,
-    how: dict[str, str],
+    how: dict[str, Any],
     starting: str,
 ) -> None:
     flow.produce(RECORDS)
     offsets = json.dumps({flow.input: {str(p): -2 for p in range(PARTITIONS)}})
-    begun = {**how, "startingOffsets": offsets if starting == "in JSON" else starting}
+    begun: dict[str, Any] = {
+        **how,
+        "startingOffsets": offsets if starting == "in JSON" else starting,
+    }
     other = start_application("local[2]")
     queries = [
         flow.start(each, driver=name, **begun) for name, each in (("a", application), ("b", other))
@@ -191,7 +195,11 @@ def test_one_that_dies_before_its_first_starts_are_committed_begins_at_the_same_
 ) -> None:
     flow.produce(RECORDS)
     offsets = json.dumps({flow.input: {str(p): 10 for p in range(PARTITIONS)}})
-    begun = {**CLASSIC, "kafka.session.timeout.ms": "30000", "startingOffsets": offsets}
+    begun: dict[str, Any] = {
+        **CLASSIC,
+        "kafka.session.timeout.ms": "30000",
+        "startingOffsets": offsets,
+    }
     other, again = start_application("local[2]"), start_application("local[2]")
     # Both have found the group empty, and each has partitions.
     other.faults.arm("after-join", "kill")
@@ -216,7 +224,7 @@ def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
     application: Application,
     flow: Flow,
     one: Flow,
-    how: dict[str, str],
+    how: dict[str, Any],
 ) -> None:
     first = flow.start(application, driver="a", **how)
     flow.produce(RECORDS)
@@ -224,7 +232,7 @@ def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
     application.faults.arm("after-flush", "stop")
     flow.produce(RECORDS)
     executor = application.faults.wait_taken("after-flush")
-    until_all = {key: value for key, value in how.items() if key != "interval"}
+    until_all: dict[str, Any] = {key: value for key, value in how.items() if key != "interval"}
     other = start_application("local[2]")
     second = flow.start(other, driver="b", **until_all)
     until(lambda: arrivals(other), "the second driver", 60)
@@ -243,7 +251,7 @@ def test_a_driver_alone_that_is_paused_for_longer_than_its_session_goes_on(
     start_application: StartApplication,
     impatient_cluster: LocalCluster,
     flow: Flow,
-    how: dict[str, str],
+    how: dict[str, Any],
 ) -> None:
     application = start_application("local[2]")
     query = flow.start(application, **how)
@@ -265,7 +273,7 @@ def test_a_driver_that_is_killed_leaves_its_partitions_to_the_other(
     start_application: StartApplication,
     application: Application,
     flow: Flow,
-    how: dict[str, str],
+    how: dict[str, Any],
     point: Point,
 ) -> None:
     other = start_application("local[2]")
@@ -280,7 +288,7 @@ def test_a_driver_that_is_paused_for_longer_than_its_session_goes_on_with_what_i
     start_application: StartApplication,
     application: Application,
     flow: Flow,
-    how: dict[str, str],
+    how: dict[str, Any],
     point: Point,
 ) -> None:
     other = start_application("local[2]")
@@ -293,9 +301,9 @@ def test_a_driver_that_is_paused_for_longer_than_its_session_goes_on_with_what_i
 
 @SLOW
 def test_a_driver_between_two_batches_ends_what_a_killed_one_has_left_open(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
-    rarely = {**how, "interval": "10 minutes"}
+    rarely: dict[str, Any] = {**how, "interval": "10 minutes"}
     flow.produce(RECORDS)
     first = flow.start(application, driver="a", **rarely)
     flow.wait_committed()
@@ -323,7 +331,7 @@ def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended
     application: Application,
     flow: Flow,
     one: Flow,
-    how: dict[str, str],
+    how: dict[str, Any],
 ) -> None:
     flow.produce(RECORDS)
     application.faults.arm("after-offsets", "stop")
@@ -344,7 +352,7 @@ def test_a_partition_is_given_up_when_the_transaction_that_has_read_it_has_ended
 
 @SLOW
 def test_a_partition_is_given_up_after_a_minute_though_its_transaction_has_not_ended(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     flow.produce(RECORDS)
     first = flow.reach(application, "after-offsets", "stop", driver="a", slots=1, **how)
@@ -364,7 +372,7 @@ def test_an_executor_whose_driver_has_lost_its_partitions_commits_nothing(
     start_application: StartApplication,
     application: Application,
     flow: Flow,
-    how: dict[str, str],
+    how: dict[str, Any],
     point: Point,
 ) -> None:
     # The executor has the fence, and goes on while its driver is still away.
@@ -386,7 +394,7 @@ def hold_a_lease(
     one: Flow,
     application: Application,
     start_application: StartApplication,
-    how: dict[str, str],
+    how: dict[str, Any],
 ) -> tuple[int, Query, Query]:
     """Stop an executor that has the fence, and let a second driver join.
 
@@ -408,7 +416,7 @@ def hold_a_lease(
 
 @SLOW
 def test_a_transaction_whose_partitions_stay_outlives_a_rebalance(
-    start_application: StartApplication, application: Application, one: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, one: Flow, how: dict[str, Any]
 ) -> None:
     executor, first, second = hold_a_lease(one, application, start_application, how)
     application.resume(executor)
@@ -441,7 +449,7 @@ def test_one_that_was_fenced_during_a_rebalance_is_not_taken_for_its_successor(
 
 @SLOW
 def test_an_executor_that_is_lost_between_offsets_and_commit(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     first, second = two_drivers(flow, application, start_application("local[2]"), how)
     application.faults.arm("after-offsets", "kill")
@@ -452,7 +460,7 @@ def test_an_executor_that_is_lost_between_offsets_and_commit(
 
 @SLOW
 def test_partitions_that_are_added(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     refresh = {**how, "kafka.metadata.max.age.ms": "1000"}
     first, second = two_drivers(flow, application, start_application("local[2]"), refresh)
@@ -463,7 +471,7 @@ def test_partitions_that_are_added(
 
 @SLOW
 def test_a_storm_of_drivers_that_join_and_leave(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     first = flow.start(application, driver="a", **how)
     other = start_application("local[2]")
@@ -529,7 +537,7 @@ def test_a_start_that_another_driver_has_committed_is_known_when_the_groups_offs
 
 
 def test_a_driver_hands_over_to_its_successor_and_ends(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     first = flow.start(application, driver="a", **how)
     flow.produce(RECORDS)
@@ -560,7 +568,7 @@ def test_a_driver_that_is_started_again_to_take_over_does_so_from_its_former_pla
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     # The broker would keep the client id of the first time, which tells no handover.
-    long = {**CLASSIC, "kafka.session.timeout.ms": "30000"}
+    long: dict[str, Any] = {**CLASSIC, "kafka.session.timeout.ms": "30000"}
     other, again = start_application("local[2]"), start_application("local[2]")
     first, _ = two_drivers(flow, application, other, long)
     other.kill()
@@ -577,7 +585,7 @@ def test_a_driver_that_is_started_again_to_take_over_does_so_from_its_former_pla
 
 @SLOW
 def test_three_drivers_of_which_one_is_killed_and_one_leaves(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     others = [start_application("local[1]") for _ in range(2)]
     first, second = two_drivers(flow, application, others[0], how)
@@ -617,7 +625,7 @@ def test_a_second_driver_on_the_same_checkpoint_fences_the_first(
 def test_a_driver_that_is_started_again_takes_its_place_without_a_rebalance(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
-    how = {**SHARED, "interval": "100 milliseconds"}
+    how: dict[str, Any] = {**SHARED, "interval": "100 milliseconds"}
     other = start_application("local[2]")
     first, _ = two_drivers(flow, application, other, how)
 
@@ -635,7 +643,7 @@ def test_what_its_former_run_was_giving_up_goes_to_somebody_when_a_driver_starts
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
     # Within its session the broker gives it its former place, and the partition to nobody.
-    long = {**CLASSIC, "kafka.session.timeout.ms": "30000"}
+    long: dict[str, Any] = {**CLASSIC, "kafka.session.timeout.ms": "30000"}
     flow.produce(RECORDS)
     killed, again = start_application("local-cluster[1,1,1024]"), start_application("local[2]")
     flow.reach(killed, "after-offsets", "stop", driver="a", slots=1, **long)
@@ -652,7 +660,7 @@ def test_what_its_former_run_was_giving_up_goes_to_somebody_when_a_driver_starts
 
 @SLOW
 def test_a_paused_driver_whose_checkpoint_another_run_has_taken_up_ends(
-    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, str]
+    start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
     paused = start_application("local[2]")
     flow.produce(RECORDS)
@@ -751,7 +759,7 @@ def test_a_group_goes_from_exclusive_to_shared_and_not_back(streams: Streams) ->
 def test_what_a_dead_exclusive_driver_has_left_is_ended_by_a_shared_one(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:
-    soon = {"kafka.session.timeout.ms": str(SESSION_S * 1_000)}
+    soon: dict[str, Any] = {"kafka.session.timeout.ms": str(SESSION_S * 1_000)}
     flow.produce(RECORDS)
     first = start_application("local[2]")
     flow.reach(first, "after-offsets", "kill", **soon)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka import offsets
@@ -18,7 +19,7 @@ from harness.strangers import Stranger, stranger
 RECORDS = 400
 PYTHON = pytest.param("python", marks=pytest.mark.slow)
 OWNERSHIPS = ["exclusive", "shared"]
-OFTEN = {"interval": "100 milliseconds"}
+OFTEN: dict[str, Any] = {"interval": "100 milliseconds"}
 # The least that brokers allow by default.
 SOON = "session.timeout.ms=6000"
 FORMER = {
@@ -99,7 +100,7 @@ def missing(flow: Flow) -> dict[str, int]:
 def test_offsets_of_a_consumer_that_got_into_a_group_are_not_believed(
     application: Application, flow: Flow, tmp_path: Path, kind: str
 ) -> None:
-    how = {"ownership": "shared", "kafka.group.protocol": "consumer"}
+    how: dict[str, Any] = {"ownership": "shared", "kafka.group.protocol": "consumer"}
     query = flow.start(application, **how, **OFTEN)
     flow.produce(RECORDS)
     query.wait_batches(1)

@@ -78,7 +78,7 @@ def written(cluster: LocalCluster, topic: str = OUTPUT) -> list[int]:
 def grows(cluster: LocalCluster, topic: str) -> bool:
     with closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)) as reader:
         ends = reader.end_offsets([TopicPartition(topic, p) for p in range(PARTITIONS)])
-    return sum(ends.values()) > 0
+    return bool(sum(ends.values()) > 0)
 
 
 def test_a_job_that_is_killed_told_to_end_and_submitted_again(

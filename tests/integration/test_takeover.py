@@ -30,7 +30,7 @@ ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 def open_a_batch(application: Application, flow: Flow, number: int, **how: Any) -> None:
     """Let the built-in connector run batches up to this one, of which it writes nothing."""
-    source = {
+    source: dict[str, Any] = {
         "origin": "kafka",
         "form": "kafka",
         "kafka.bootstrap.servers": flow.servers,

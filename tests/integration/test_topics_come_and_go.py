@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.audit import UndecidedError
@@ -116,7 +117,7 @@ def test_topics_and_partitions_come_and_go(
     topics = Topics(streams, f"{stem}-come", seed=7)
     topics.create(f"{stem}-come-0")
     failures: list[str] = []
-    options = {
+    options: dict[str, Any] = {
         "subscribePattern": f"{stem}-come-.*",
         "failOnDataLoss": "false",
         "maxOffsetsPerTrigger": 200,
@@ -189,7 +190,11 @@ def test_a_topic_that_is_replaced_under_a_reader(
 ) -> None:
     topic, output = streams.topic(partitions=1), streams.topic()
     streams.send_values(topic, *(f"{n}{LARGE}" for n in range(RECORDS)))
-    options = {"subscribePattern": topic, "failOnDataLoss": "false", **SMALL_FETCHES}
+    options: dict[str, Any] = {
+        "subscribePattern": topic,
+        "failOnDataLoss": "false",
+        **SMALL_FETCHES,
+    }
     rows = plan(streams.source(options=options), topic)
     writer = streams.sink(rows, output).trigger(processingTime="100 milliseconds")
     query = streams.start_held(writer, topic)
@@ -213,7 +218,7 @@ def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
     logged = (spark_folder / "spark.log").stat().st_size
 
     def writer(may_lose: str) -> DataStreamWriter:
-        options = {"subscribe": topic, "failOnDataLoss": may_lose, **SMALL_FETCHES}
+        options: dict[str, Any] = {"subscribe": topic, "failOnDataLoss": may_lose, **SMALL_FETCHES}
         return streams.sink(held(streams.source(options=options), topic), output, checkpoint)
 
     query = streams.start_held(writer("true"), topic)
@@ -267,7 +272,11 @@ def test_a_topic_that_is_gone_when_a_batch_is_dealt_out_again(streams: Streams) 
     stays, goes, output = streams.topic(partitions=1), streams.topic(partitions=1), streams.topic()
     streams.send(stays, *range(RECORDS))
     streams.send(goes, *range(RECORDS, 2 * RECORDS))
-    options = {"subscribePattern": f"{stays}|{goes}", "failOnDataLoss": "false", "slots": "1"}
+    options: dict[str, Any] = {
+        "subscribePattern": f"{stays}|{goes}",
+        "failOnDataLoss": "false",
+        "slots": "1",
+    }
     # Two of four writers run at a time; those that have the first records of a topic rest.
     rest = f"""
         if(cast(cast(value as string) as int) % {RECORDS} < 20,
@@ -279,7 +288,8 @@ def test_a_topic_that_is_gone_when_a_batch_is_dealt_out_again(streams: Streams) 
     writer = streams.sink(rows, output, streams.checkpoint())
     query = streams.start_held(writer, stays)
     streams.delete(goes)
-    folders = streams.spark._jvm.org.apache.spark.SparkEnv.get().blockManager()
+    jvm: Any = streams.spark._jvm
+    folders = jvm.org.apache.spark.SparkEnv.get().blockManager()
     for folder in folders.diskBlockManager().localDirsString():
         for file in Path(folder).rglob("shuffle_*"):
             file.unlink()

@@ -6,13 +6,14 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 import eoskafka
 import pytest
 from eoskafka import transactions
 from eoskafka.errors import TransactionError
 from eoskafka.transactions import Kind, Transaction
-from harness import Flow, StartApplication, until
+from harness import Flow, Point, StartApplication, until
 from kafka import KafkaProducer
 from pyspark.sql.streaming import StreamingQuery
 from streams import LARGE, QUERY_S, Streams, command, held
@@ -143,12 +144,12 @@ def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: S
     "point", [pytest.param("before-decision", marks=pytest.mark.slow), "after-decision"]
 )
 def test_a_writer_whose_epoch_is_decided_is_not_ended(
-    start_application: StartApplication, flow: Flow, point: str
+    start_application: StartApplication, flow: Flow, point: Point
 ) -> None:
     first = start_application("local[2]")
     flow.produce(RECORDS)
     decisions = f"{flow.name}-decisions"
-    how = {**STATELESS, "sink": {"decisionTopic": decisions}}
+    how: dict[str, Any] = {**STATELESS, "sink": {"decisionTopic": decisions}}
     flow.reach(first, point, "kill", **how)
     first.kill()
     prefix = f"eoskafka-{flow.name}"

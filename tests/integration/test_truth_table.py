@@ -127,7 +127,9 @@ def test_invariant_3_a_start_waits_for_a_transaction_that_is_open_over_its_offse
     assert query.awaitTermination(QUERY_S)
     assert query.exception() is None
     assert job.written() == [0, 1, 2, 3, 6, 7]
-    (source,) = query.lastProgress["sources"]
+    progress = query.lastProgress
+    assert progress is not None
+    (source,) = progress["sources"]
     assert int(source["metrics"]["stableOffsetWaitMs"]) >= 1_000
 
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from eoskafka import offsets
@@ -79,7 +79,7 @@ def reached(topics: Topics, records: int) -> None:
         )
 
 
-def run(topics: Topics, *more: str, wait_s: int = 20) -> tuple[int, dict[str, object], str]:
+def run(topics: Topics, *more: str, wait_s: int = 20) -> tuple[int, dict[str, Any], str]:
     """The exit code, what it says as JSON, and its messages."""
     command = [
         *("verify", "--format", "json", "--wait", str(wait_s)),

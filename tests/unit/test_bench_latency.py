@@ -82,7 +82,8 @@ def test_the_ratio_is_that_of_the_medians(tmp_path: Path) -> None:
     assert p50 is not None
     assert p99 is not None
     assert (p50.median, p50.least, p50.greatest) == (0.5, 0.5, 0.5)
-    assert (p99.median, p99.least, p99.greatest) == (0.5, pytest.approx(1 / 3), 0.6)
+    assert (p99.median, p99.greatest) == (0.5, 0.6)
+    assert p99.least == pytest.approx(1 / 3)
     picture = tmp_path / "latency.svg"
     draw(report(*ROUNDS).as_json(), picture)
     assert "Kafka Streams" in picture.read_text(encoding="utf-8")

@@ -61,7 +61,7 @@ def board() -> Board:
 
 def exported(board: Board) -> dict[str, float]:
     registry = CollectorRegistry()
-    registry.register(_Collector(board))  # type: ignore[arg-type]
+    registry.register(_Collector(board))
     lines = generate_latest(registry).decode().splitlines()
     pairs = [line.rpartition(" ") for line in lines if not line.startswith("#")]
     return {name: float(value) for name, _, value in pairs}

@@ -78,5 +78,5 @@ if __name__ == "__main__":
     # The function is pickled by reference to this module otherwise, which the server has not.
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules["__main__"])
+    cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
     main()

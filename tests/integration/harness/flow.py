@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from eoskafka.audit import Record, compare, read_committed
 from eoskafka.groups import COORDINATOR_COMES
@@ -187,7 +188,7 @@ class Flow:
             checkpoint=f"{self.checkpoint}{driver}",
         )
 
-    def reach(self, application: Application, point: Point, action: Action, **how: object) -> Query:
+    def reach(self, application: Application, point: Point, action: Action, **how: Any) -> Query:
         """Start the query, and wait until it has come to `point` and `action` was taken there.
 
         Args:

@@ -44,7 +44,7 @@ def foreach_batch_again(sink: Sink) -> Function:
 
 def catches_once(sink: Sink) -> Function:
     """Writes each batch; the first error is caught, so that Spark logs the batch."""
-    caught = []
+    caught: list[Exception] = []
 
     def write(batch: DataFrame, _: int) -> None:
         try:
@@ -79,7 +79,7 @@ def two_writes(sink: Sink) -> Function:
 
 def two_writes_one_caught(sink: Sink) -> Function:
     """As `two_writes`; the first error of the left one is caught."""
-    caught = []
+    caught: list[Exception] = []
 
     def write(batch: DataFrame, _: int) -> None:
         try:
