@@ -12,11 +12,15 @@ NO_KEY = 0
 
 
 class NoIdError(Exception):
-    """A record has nothing that it could be told apart by."""
+    """A record has nothing that identifies it."""
 
 
 def id_of(request: Request) -> Callable[[bytes | None, bytes | None], tuple[bytes | None, ...]]:
-    """What a record with this key and value is told apart by."""
+    """The function that takes a key and a value, and returns what identifies the record.
+
+    Raises:
+        NoIdError: of the function: the record has nothing that identifies it.
+    """
 
     def key_alone(key: bytes | None, _value: bytes | None) -> tuple[bytes | None, ...]:
         if key is None:

@@ -12,7 +12,7 @@ from kafka import TopicPartition
 
 
 class By(str, enum.Enum):
-    """What a record is told apart by."""
+    """What identifies a record."""
 
     KEY = "key"
     VALUE = "value"
@@ -20,13 +20,13 @@ class By(str, enum.Enum):
 
 
 class Progress(Protocol):
-    """Hears how far it is."""
+    """Is told how far the comparison is."""
 
     def begins(self, what: str, records: int) -> None:
-        """Something begins that has about so many records."""
+        """A step begins that has about this many records."""
 
     def read(self, records: int) -> None:
-        """So many more are done."""
+        """This many more records are done."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Request:
 
     Attributes:
         outputs: topics that the query writes to.
-        by: what a record is told apart by.
+        by: what identifies a record.
         inputs: topics that it reads; empty where `expected` says what should come out.
         group: whose offsets say how far it has got; empty where it must have read everything.
         id_field: instead of `by`: a field of the JSON in each value, such as order.id.

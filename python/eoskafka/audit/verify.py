@@ -1,10 +1,10 @@
 """Proof of a query's outcome on topics of any size: each input record out once, in its key's order.
 
-Records are told apart by an id: their key, value, both, or a field of their JSON. Of each one only
-a digest of its id and its place are kept, on disk, in buckets that fit into memory one at a time.
-So records with the same id meet, wherever they are.
+An id identifies a record: its key, its value, both, or a field of its JSON. The comparison keeps a
+digest of each record's id and its place, on disk, in buckets that fit into memory one at a time. So
+records with the same id meet, wherever they are.
 
-The query may run while it is looked at (`slices.py`). What cannot be decided is no verdict.
+The query may run meanwhile (`slices.py`). If something cannot be decided, there is no verdict.
 """
 
 from __future__ import annotations

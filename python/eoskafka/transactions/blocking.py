@@ -25,7 +25,7 @@ def describe(
     prefix: str = "eoskafka",
     client: Mapping[str, Any] | None = None,
 ) -> tuple[Transaction, tuple[Blocked, ...]]:
-    """A transaction, and whom it holds up.
+    """A transaction, and the partitions whose readers wait for it.
 
     Raises:
         TransactionError: no coordinator knows this id.
@@ -58,7 +58,7 @@ def blocked(
 
     Args:
         bootstrap_servers: `host:port,...`.
-        topics: those to look at; none for all.
+        topics: the topics to look at; none for all.
         client: further settings of kafka-python's clients.
 
     Raises:
@@ -80,7 +80,7 @@ def blocked(
 def _blocked_among(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition]
 ) -> tuple[Blocked, ...]:
-    """What hangs is looked at again: a transaction may end between the questions."""
+    """Look twice at what seems to hang: a transaction may end between two requests."""
     found = {(each.topic, each.partition): each for each in _look_once(admin, partitions)}
     suspects = {place: each for place, each in found.items() if each.is_hanging}
     for _ in range(_LOOKS):
@@ -95,7 +95,7 @@ def _blocked_among(
                 before.producer_id,
                 before.stable,
             ):
-                # Another one, or none: that one has ended.
+                # The first one has ended; another one may have begun.
                 del suspects[place], found[place]
                 if each is not None and not each.is_hanging:
                     found[place] = each

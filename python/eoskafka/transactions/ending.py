@@ -31,25 +31,25 @@ def abort(
     fence: bool = False,
     client: Mapping[str, Any] | None = None,
 ) -> Transaction:
-    """End an open transaction, so that nothing of it takes effect: never one that is decided.
+    """End an open transaction that is not decided, so that nothing of it takes effect.
 
-    Its producer is fenced. An attempt of a task that still works with it fails and is done again.
+    Its producer is fenced. A task attempt that still uses it fails, and Spark repeats the task.
 
     Args:
         bootstrap_servers: `host:port,...`.
         transactional_id: the transaction's.
         prefix: the query's `transactionalIdPrefix`.
         decision_topic: the query's `decisionTopic`, for a writer in epoch scope.
-        fence: for a writer in epoch scope: keep its query from deciding meanwhile. One that runs
-            stops (`EOSKAFKA_DECISION_FENCED`), and goes on when it is started again.
+        fence: for a writer in epoch scope: fence its query, so that it cannot decide meanwhile. A
+            running query stops (`EOSKAFKA_DECISION_FENCED`), and continues when it is restarted.
         client: further settings of kafka-python's clients.
 
     Returns:
         the transaction as it was.
 
     Raises:
-        TransactionError: it must not be ended, or not in this way, and was not; where its query
-            was fenced before that was known, the message says so.
+        TransactionError: it must not be ended, or not in this way, and was not. If its query was
+            fenced before that was known, the message says so.
         UnreachableError: the cluster does not answer, or not to this user.
     """
     cluster = Connection(bootstrap_servers, client or {})
@@ -60,13 +60,13 @@ def abort(
         if found is None or refusal:
             raise TransactionError(f"'{transactional_id}' was not aborted: {refusal}")
         if found.kind is Kind.WRITER:
-            # Before anything is changed, and once more when nobody can decide any more: until then
-            # the query may have gone on with this id.
+            # Checked before anything is changed, and again when the query cannot decide any more:
+            # until then it may have continued with this id.
             _refuse_decided(cluster, decision_topic, found)
             _initialise(cluster, re.sub(r"-w[0-9.]+$", "-decisions", transactional_id))
             with cluster.admin() as admin:
                 now = described(admin, transactional_id, prefix)
-            if now is None or _stand(now) != _stand(found):
+            if now is None or _state_and_producer(now) != _state_and_producer(found):
                 raise TransactionError(
                     f"'{transactional_id}' has ended meanwhile, and its query has continued: see "
                     f"what is open now with `eoskafka txn list`. {_STOPPED}"
@@ -76,7 +76,7 @@ def abort(
     return found
 
 
-def _stand(transaction: Transaction) -> tuple[str, int, int]:
+def _state_and_producer(transaction: Transaction) -> tuple[str, int, int]:
     return transaction.state, transaction.producer_id, transaction.producer_epoch
 
 
@@ -99,7 +99,7 @@ def _refuse_decided(cluster: Connection, topic: str, writer: Transaction, effect
 
 
 def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
-    """Why it must not be ended, or an empty text."""
+    """Why the transaction must not be ended; empty if it may be."""
     if found is None:
         return "no broker knows this id"
     if not found.is_open:
@@ -140,7 +140,8 @@ def _initialise(cluster: Connection, transactional_id: str) -> None:
 def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
     """Whether the last decision of the writer's query names its transaction."""
     with cluster.consumer(consumer_timeout_ms=500) as consumer:
-        # Decisions are in the even ones; in the odd ones are markers, which open writers hide.
+        # Decisions are in the even partitions. The odd ones have presence records, which open
+        # writers hide.
         partitions = len(consumer.partitions_for_topic(topic) or ())
         numbers = range(0, partitions, 2)
         if not numbers:

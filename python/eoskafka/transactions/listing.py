@@ -24,7 +24,7 @@ def transactions(
     Args:
         bootstrap_servers: `host:port,...`.
         prefix: the queries' `transactionalIdPrefix`.
-        everything: those of other applications too.
+        everything: whether to list transactions of other applications, too.
         client: further settings of kafka-python's clients.
 
     Raises:

@@ -36,15 +36,15 @@ class Transaction:
 
     Attributes:
         id: the transactional id.
-        kind: what it is for; OTHER where the id does not begin with the prefix.
-        owner: of whom, 22 characters: the identity in a group's stamps (TASK; in a shared group its
-            driver), or the query's or job's id; empty where it is not eoskafka's.
-        state: Kafka's name of it.
+        kind: what it is for; OTHER if the id does not begin with the prefix.
+        owner: whose it is, 22 characters: the identity in a group's stamps (TASK; in a shared group
+            that of its driver), or the query's or job's id; empty if it is not eoskafka's.
+        state: its state, under Kafka's name.
         producer_id: the producer's id.
-        producer_epoch: and its epoch.
-        timeout_ms: after which the coordinator aborts it by itself.
-        started_ms: since 1970; None where nothing is open.
-        age_ms: by the clock of this machine; None where nothing is open.
+        producer_epoch: the producer's epoch.
+        timeout_ms: the time after which the coordinator aborts it by itself.
+        started_ms: when it began, in ms since 1970; None if nothing is open.
+        age_ms: how long it is open, by the clock of this machine; None if nothing is open.
         partitions: topics and partitions that it has written to, the group's offsets included.
     """
 
@@ -61,7 +61,7 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether readers may wait for it."""
+        """True while `read_committed` readers may wait for it."""
         return self.state not in _ENDED
 
 
@@ -76,8 +76,8 @@ class Blocked:
         end: the end of the log.
         transactional_id: of the transaction that begins at `stable`; empty if no coordinator knows
             it.
-        is_hanging: whether no coordinator will ever end it (KIP-664): its records stay hidden
-            until somebody does.
+        is_hanging: whether no coordinator will ever end it (KIP-664), so that records stay hidden
+            until somebody ends it.
         producer_id: of that transaction's producer.
     """
 
