@@ -1,6 +1,7 @@
 package io.eoskafka.group;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.identity.Fence;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;

@@ -1,8 +1,8 @@
 package io.eoskafka.source;
 
-import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.identity.Fence;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.HashSet;

@@ -2,9 +2,9 @@ package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.faults.FaultPoint;
-import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.identity.Fence;
 import io.eoskafka.stamp.Stamp;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionalId;

@@ -2,9 +2,9 @@ package io.eoskafka.transaction;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.Fence;
 import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
+import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.CoordinatorCalls;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.GroupMetadata;

@@ -2,7 +2,7 @@ package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.Fence;
+import io.eoskafka.identity.Fence;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.Registration;
 import java.io.IOException;

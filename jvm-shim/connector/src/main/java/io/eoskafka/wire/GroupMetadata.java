@@ -1,6 +1,6 @@
 package io.eoskafka.wire;
 
-import io.eoskafka.group.Fence;
+import io.eoskafka.identity.Fence;
 import java.util.Optional;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 

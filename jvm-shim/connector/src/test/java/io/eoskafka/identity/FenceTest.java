@@ -1,8 +1,9 @@
-package io.eoskafka.group;
+package io.eoskafka.identity;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.eoskafka.group.GroupMember;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
