@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.Json;
 import io.eoskafka.config.SourceOptions;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalId;
 import java.util.ArrayList;

@@ -1,7 +1,7 @@
 package io.eoskafka.decision;
 
 import io.eoskafka.config.SinkOptions;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.spark.Checkpoint;
 import io.eoskafka.spark.RunningQuery;
 import java.util.List;

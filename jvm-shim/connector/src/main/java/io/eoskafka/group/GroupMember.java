@@ -3,6 +3,7 @@ package io.eoskafka.group;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;

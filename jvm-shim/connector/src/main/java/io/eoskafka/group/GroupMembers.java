@@ -2,6 +2,7 @@ package io.eoskafka.group;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
 import java.util.HashMap;

@@ -1,6 +1,7 @@
 package io.eoskafka.group;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.identity.Identity;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Map;

@@ -1,7 +1,7 @@
 package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.stamp.Stamp;
 import java.util.Map;
 import java.util.function.Supplier;

@@ -1,6 +1,6 @@
 package io.eoskafka.stamp;
 
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;

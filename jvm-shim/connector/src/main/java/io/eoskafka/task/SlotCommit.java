@@ -7,7 +7,7 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * What a task tells the driver: how far its slot's offsets are committed.
  *
- * @param producers of the source's {@link io.eoskafka.group.Identity}; a batch may have several
+ * @param producers of the source's {@link io.eoskafka.identity.Identity}; a batch may have several
  *     sources
  * @param jvm the JVM that keeps the slot's producer
  * @param executorId Spark's name of its executor

@@ -1,8 +1,8 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.ClientSettings;
-import io.eoskafka.group.Identity;
 import io.eoskafka.identity.Fence;
+import io.eoskafka.identity.Identity;
 import java.io.Serializable;
 import java.util.List;
 

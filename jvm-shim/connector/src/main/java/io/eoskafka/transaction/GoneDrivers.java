@@ -26,7 +26,7 @@ public final class GoneDrivers {
   private final Set<String> seen = new HashSet<>();
 
   /**
-   * @param sharedId see {@link io.eoskafka.group.Identity#sharedId}
+   * @param sharedId see {@link io.eoskafka.identity.Identity#sharedId}
    * @param present tells the checkpoint ids of the drivers that are in the group
    */
   public GoneDrivers(

@@ -37,7 +37,7 @@ public final class OpenTransactions {
    * themselves, idle ones too: without it offsets stay unstable, and readers of the output wait,
    * until the transactions time out.
    *
-   * @param producers see {@link io.eoskafka.group.Identity#producers}
+   * @param producers see {@link io.eoskafka.identity.Identity#producers}
    */
   public void end(String producers) {
     fence(

@@ -1,6 +1,6 @@
 package io.eoskafka.transaction;
 
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.regex.Matcher;

@@ -14,7 +14,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions.Split;
 import io.eoskafka.foreign.Corpus;
 import io.eoskafka.foreign.ForeignInput;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalId;
 import java.io.IOException;

@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.eoskafka.foreign.ForeignInput;
 import io.eoskafka.foreign.MemoryFiles;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.spark.CheckpointFolder;
 import java.util.Optional;
 import java.util.Random;

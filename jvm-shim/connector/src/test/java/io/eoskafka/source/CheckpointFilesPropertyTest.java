@@ -7,7 +7,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.foreign.ForeignInput;
 import io.eoskafka.foreign.MemoryFiles;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;

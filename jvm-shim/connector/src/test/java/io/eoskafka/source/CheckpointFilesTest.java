@@ -3,7 +3,7 @@ package io.eoskafka.source;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatNoException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import io.eoskafka.source.StartingPoint.Source;
 import io.eoskafka.stamp.Stamp;
 import java.util.function.Supplier;

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.eoskafka.foreign.Corpus;
 import io.eoskafka.foreign.ForeignInput;
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Random;

@@ -2,7 +2,7 @@ package io.eoskafka.transaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.eoskafka.group.Identity;
+import io.eoskafka.identity.Identity;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;

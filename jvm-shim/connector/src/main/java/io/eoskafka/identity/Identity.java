@@ -1,4 +1,4 @@
-package io.eoskafka.group;
+package io.eoskafka.identity;
 
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
