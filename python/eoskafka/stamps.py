@@ -1,6 +1,6 @@
 """Stamps: what the metadata of a committed offset says of who committed it, and how.
 
-The connector writes them (`io.eoskafka.stamp.Stamp`); their text is the same for ever:
+The connector writes them (`io.eoskafka.identity.Stamp`); their text is the same for ever:
 
     eoskafka:<version>:<scope>:<identity>:<topic id>:<sink cluster>:<epoch>
 """

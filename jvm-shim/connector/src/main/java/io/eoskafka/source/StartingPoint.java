@@ -2,7 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Identity;
-import io.eoskafka.stamp.Stamp;
+import io.eoskafka.identity.Stamp;
 import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;

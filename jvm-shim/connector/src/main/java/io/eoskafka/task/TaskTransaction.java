@@ -5,7 +5,7 @@ import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.identity.Fence;
-import io.eoskafka.stamp.Stamp;
+import io.eoskafka.identity.Stamp;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;

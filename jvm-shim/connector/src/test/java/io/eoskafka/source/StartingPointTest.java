@@ -7,8 +7,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Identity;
+import io.eoskafka.identity.Stamp;
 import io.eoskafka.source.StartingPoint.Source;
-import io.eoskafka.stamp.Stamp;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;

@@ -1,4 +1,4 @@
-package io.eoskafka.stamp;
+package io.eoskafka.identity;
 
 import static io.eoskafka.foreign.ForeignInput.any;
 import static io.eoskafka.foreign.ForeignInput.digest;

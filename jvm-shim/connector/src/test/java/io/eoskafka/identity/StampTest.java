@@ -1,4 +1,4 @@
-package io.eoskafka.stamp;
+package io.eoskafka.identity;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

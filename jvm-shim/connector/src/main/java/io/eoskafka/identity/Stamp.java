@@ -1,6 +1,5 @@
-package io.eoskafka.stamp;
+package io.eoskafka.identity;
 
-import io.eoskafka.identity.Identity;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
