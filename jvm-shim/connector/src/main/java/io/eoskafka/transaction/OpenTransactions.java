@@ -2,7 +2,6 @@ package io.eoskafka.transaction;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.wire.KafkaCalls;
-import io.eoskafka.wire.TransactionLists;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;

@@ -20,8 +20,8 @@ import org.apache.kafka.common.utils.Time;
  * Kafka's network client, for requests to chosen brokers that no public client sends. Not thread
  * safe.
  */
-final class BrokerRequests implements AutoCloseable {
-  static final int TIMEOUT_MS = 10_000;
+public final class BrokerRequests implements AutoCloseable {
+  public static final int TIMEOUT_MS = 10_000;
 
   private static final int IN_FLIGHT = 100;
 
@@ -33,7 +33,7 @@ final class BrokerRequests implements AutoCloseable {
   /**
    * @param name client id, and the prefix of its log lines
    */
-  BrokerRequests(ClientSettings settings, String name) {
+  public BrokerRequests(ClientSettings settings, String name) {
     client =
         ClientUtils.createNetworkClient(
             new AdminClientConfig(settings.admin(name)),
@@ -53,16 +53,16 @@ final class BrokerRequests implements AutoCloseable {
   }
 
   /** The brokers that requests may go to from now on. */
-  void setNodes(Collection<Node> known) {
+  public void setNodes(Collection<Node> known) {
     nodes.setNodes(List.copyOf(known));
   }
 
-  NetworkClient client() {
+  public NetworkClient client() {
     return client;
   }
 
   /** What a broker that is connected has said it can do; empty before. */
-  Optional<NodeApiVersions> versions(Node node) {
+  public Optional<NodeApiVersions> versions(Node node) {
     return Optional.ofNullable(versions.get(node.idString()));
   }
 
@@ -71,7 +71,7 @@ final class BrokerRequests implements AutoCloseable {
    *
    * @throws org.apache.kafka.common.errors.AuthenticationException if it refuses this user
    */
-  boolean hasFailed(Node node) {
+  public boolean hasFailed(Node node) {
     if (client.authenticationException(node) != null) {
       throw client.authenticationException(node);
     }

@@ -1,4 +1,4 @@
-package io.eoskafka.wire;
+package io.eoskafka.transaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

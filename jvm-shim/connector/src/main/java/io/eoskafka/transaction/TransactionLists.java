@@ -1,7 +1,9 @@
-package io.eoskafka.wire;
+package io.eoskafka.transaction;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.BrokerRequests;
+import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
