@@ -9,7 +9,6 @@ import io.eoskafka.wire.CoordinatorCalls;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.KafkaCalls;
-import io.eoskafka.wire.TransactionEnds;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;

@@ -1,7 +1,8 @@
-package io.eoskafka.wire;
+package io.eoskafka.transaction;
 
 import io.eoskafka.config.ClientSettings;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.wire.BrokerRequests;
+import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
