@@ -1,7 +1,7 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.ClientSettings;
-import io.eoskafka.wire.CoordinatorCalls;
+import io.eoskafka.transaction.CoordinatorCalls;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;

@@ -5,7 +5,6 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.identity.Fence;
-import io.eoskafka.wire.CoordinatorCalls;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.KafkaCalls;

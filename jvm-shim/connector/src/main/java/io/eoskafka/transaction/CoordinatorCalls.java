@@ -1,10 +1,10 @@
-package io.eoskafka.wire;
+package io.eoskafka.transaction;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
-import io.eoskafka.transaction.PreparedTransaction;
-import io.eoskafka.transaction.Registration;
+import io.eoskafka.wire.BrokerRequests;
+import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
 import java.util.Collection;
 import java.util.HashMap;
