@@ -6,7 +6,6 @@ import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.Denied;
-import io.eoskafka.wire.GroupMetadata;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.HashMap;

@@ -1,4 +1,4 @@
-package io.eoskafka.wire;
+package io.eoskafka.transaction;
 
 import io.eoskafka.identity.Fence;
 import java.util.Optional;
