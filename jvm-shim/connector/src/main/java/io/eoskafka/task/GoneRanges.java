@@ -2,6 +2,7 @@ package io.eoskafka.task;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.wire.TopicIds;
 import java.util.Collection;
 import java.util.HashSet;

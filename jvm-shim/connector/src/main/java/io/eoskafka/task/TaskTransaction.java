@@ -6,6 +6,7 @@ import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Stamp;
+import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionEnds;
 import io.eoskafka.transaction.TransactionalId;

@@ -3,6 +3,7 @@ package io.eoskafka.task;
 import io.eoskafka.decision.WriterOutput;
 import io.eoskafka.decision.WriterScope;
 import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionCounts;
