@@ -1,5 +1,6 @@
 package io.eoskafka.task;
 
+import io.eoskafka.decision.RowDigest;
 import io.eoskafka.decision.WriterOutput;
 import io.eoskafka.decision.WriterScope;
 import io.eoskafka.faults.FaultPoint;

@@ -1,4 +1,4 @@
-package io.eoskafka.task;
+package io.eoskafka.decision;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
