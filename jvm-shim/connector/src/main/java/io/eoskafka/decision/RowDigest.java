@@ -10,14 +10,14 @@ import org.apache.spark.unsafe.Platform;
  * Tells whether a writer that runs again makes the same records, in whatever order: a sum of 64-bit
  * hashes (xxHash64), one of each record. It finds accidents, not forgeries.
  */
-public final class RowDigest {
+final class RowDigest {
   private static final long SEED = 0x656f736b61666b61L;
   private static final long ABSENT = 0x9e3779b97f4a7c15L;
 
   private long rows;
   private long sum;
 
-  public void add(ProducerRecord<byte[], byte[]> record) {
+  void add(ProducerRecord<byte[], byte[]> record) {
     long hash = hash(record.topic().getBytes(StandardCharsets.UTF_8), SEED);
     hash = XXH64.hashInt(record.partition() == null ? -1 : record.partition(), hash);
     hash = hash(record.key(), hash);
@@ -37,11 +37,11 @@ public final class RowDigest {
             bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length, XXH64.hashInt(bytes.length, seed));
   }
 
-  public long rows() {
+  long rows() {
     return rows;
   }
 
-  public long sum() {
+  long sum() {
     return sum;
   }
 }

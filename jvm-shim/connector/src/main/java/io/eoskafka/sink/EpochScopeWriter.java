@@ -1,7 +1,7 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.decision.WriterReport;
-import io.eoskafka.task.WriterTransaction;
+import io.eoskafka.decision.WriterTransaction;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;

@@ -1,8 +1,5 @@
-package io.eoskafka.task;
+package io.eoskafka.decision;
 
-import io.eoskafka.decision.RowDigest;
-import io.eoskafka.decision.WriterOutput;
-import io.eoskafka.decision.WriterScope;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.OpenTransactions;
