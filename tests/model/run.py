@@ -81,6 +81,8 @@ SMALL_EPOCH = ("FIRST=2", "SECOND=2")
 FOREACH = ("RUNS=2", "TIMEOUTS=0")
 LATE_FOREACH = ("RUNS=2", "TIMEOUTS=1")
 SMALL_SHARED = ("GENERATIONS=2", "ATTEMPTS=2")
+STRANGER_TASK = ("STRANGER=1", "FIRST=1", "SECOND=1", "TIMEOUTS=0", "CRASHES=0")
+STRANGER_SHARED = ("STRANGER=1", "GENERATIONS=1", "ATTEMPTS=1", "EXPULSIONS=0")
 BACK_AND_FORTH = ("GENERATIONS=5", "ATTEMPTS=1", "EXPULSIONS=0")
 
 WHOLE = [
@@ -91,6 +93,7 @@ WHOLE = [
     Search("task_scope", ("PARTS=1", "FIRST=1", "SECOND=2")),
     Search("task_scope", ("PARTS=1", "FIRST=2", "SECOND=2"), is_long=True),
     Search("task_scope", ("PARTS=1", "FIRST=1", "SECOND=3"), is_long=True),
+    Search("task_scope", STRANGER_TASK),
     Search("epoch_scope", ("FIRST=2", "SECOND=3")),
     Search("epoch_scope", ("FIRST=2", "SECOND=2", "TIMEOUTS=2")),
     Search("foreach_batch", FOREACH),
@@ -98,6 +101,8 @@ WHOLE = [
     Search("shared_scope", SMALL_SHARED),
     Search("shared_scope", ("GENERATIONS=3", "ATTEMPTS=2", "EXPULSIONS=0")),
     Search("shared_scope", BACK_AND_FORTH),
+    Search("shared_scope", STRANGER_SHARED),
+    Search("shared_scope", ("STRANGER=1", "GENERATIONS=2", "ATTEMPTS=1"), is_long=True),
 ]
 
 TASK_RULES = {
@@ -114,6 +119,13 @@ TASK_RULES = {
 }
 PARTS_RULES = {
     "PLANNED_END_ON_THE_WAY": "2: a commit on the way has the offsets of what is out",
+}
+STRANGER_RULES = {
+    "KAFKAS_NAMES": "8: an application is refused while a driver is a member",
+    "BELIEVED": "10: a driver goes on from stamped offsets only, also when it joins again",
+    "NO_STAMP_IN_TASK": "10: so does a task",
+    "ADOPT_ANY": "10: adopt takes no unstamped offset of a query that has run",
+    "ADOPT_THE_LOGGED_END": "10: not even one that is the end of a batch that was done",
 }
 EPOCH_RULES = {
     "NO_DECISION_FENCE": "6.4: a driver initialises the decision id",
@@ -163,6 +175,9 @@ TERM_RULES = {
     "LEASE_BY_PARTITION": "4: a fence is for the term of the plan: not gone and come back",
     "START_BY_PARTITION": "4: a start is committed in the term in which it was found",
 }
+STRANGER_SHARED_RULES = {
+    "BELIEVED": "10: a driver goes on from stamped offsets only",
+}
 SEARCHES = [
     *WHOLE,
     *(Search("task_scope", SMALL_TASK, out, rule) for out, rule in TASK_RULES.items()),
@@ -170,11 +185,16 @@ SEARCHES = [
         Search("task_scope", ("PARTS=1", *SMALL_TASK), out, rule)
         for out, rule in PARTS_RULES.items()
     ),
+    *(Search("task_scope", STRANGER_TASK, out, rule) for out, rule in STRANGER_RULES.items()),
     *(Search("epoch_scope", SMALL_EPOCH, out, rule) for out, rule in EPOCH_RULES.items()),
     *(Search("foreach_batch", FOREACH, out, rule) for out, rule in FOREACH_RULES.items()),
     *(Search("foreach_batch", LATE_FOREACH, out, rule) for out, rule in LATE_FOREACH_RULES.items()),
     *(Search("shared_scope", SMALL_SHARED, out, rule) for out, rule in SHARED_RULES.items()),
     *(Search("shared_scope", BACK_AND_FORTH, out, rule) for out, rule in TERM_RULES.items()),
+    *(
+        Search("shared_scope", STRANGER_SHARED, out, rule)
+        for out, rule in STRANGER_SHARED_RULES.items()
+    ),
 ]
 
 

@@ -8,6 +8,9 @@
  * member, whose owner then gives it up first. A driver hears of all that when its thread polls, which
  * is a step of its own.
  *
+ * With STRANGER an application's consumer is let in, as with the consumer protocol. It is given the
+ * partition, commits any offset, without a stamp, and leaves.
+ *
  * Every request to a broker or to a driver is one atomic step, as in task_scope.pml, and the shape of
  * an attempt is the same; what that model shows of lost replies and crashes is not repeated here.
  */
@@ -37,6 +40,20 @@ bool member[DRIVERS] = true;
 byte assigned;               /* to whom the partition is assigned */
 bool wanted;                 /* back from that one, for the other member */
 byte expulsions;
+#ifdef STRANGER
+#define APPLICATION 2        /* the partition is assigned to the application */
+byte visits;
+bool isIn;                   /* the application is a member */
+bool unstamped;              /* the committed offset is its own */
+bool overtaken[DRIVERS];     /* an offset in the transaction is older than the committed one */
+#define NEXT (isIn -> APPLICATION : OTHER)
+#define IS_DRIVERS(who) (who != NONE && who != APPLICATION)
+#define IS_OURS !unstamped
+#else
+#define NEXT OTHER
+#define IS_DRIVERS(who) (who != NONE)
+#define IS_OURS true
+#endif
 
 /* --- transaction coordinator and output, by driver ------------------------------------------- */
 
@@ -72,13 +89,17 @@ bool jobFirst[CORES];
 
 inline forget(id) {
   ongoing[id] = false; pending[id] = NONE;
+#ifdef STRANGER
+  overtaken[id] = false;
+#endif
   written[id * RECORDS] = 0; written[id * RECORDS + 1] = 0
 }
 
 /* What has taken effect is just what the group says, wherever no commit is on its way. */
 inline check() {
+  assert(visible[0] <= 1 && visible[1] <= 1);
   if
-  :: !prepared[0] && !prepared[1] ->
+  :: IS_OURS && !prepared[0] && !prepared[1] ->
      assert(visible[0] == (offset > 0 -> 1 : 0));
      assert(visible[1] == (offset > 1 -> 1 : 0))
   :: else
@@ -90,7 +111,11 @@ inline initTransactions(id, who) {
 }
 
 inline complete(id) {
+#ifdef STRANGER
+  if :: pending[id] != NONE && !overtaken[id] -> offset = pending[id]; unstamped = false :: else fi;
+#else
   if :: pending[id] != NONE -> offset = pending[id] :: else fi;
+#endif
   forget(id); prepared[id] = false; check()
 }
 
@@ -98,7 +123,7 @@ inline complete(id) {
 inline nextGeneration() {
   generation++;
   if
-  :: assigned != NONE && !member[assigned] -> assigned = NONE; wanted = false
+  :: IS_DRIVERS(assigned) && !member[assigned] -> assigned = NONE; wanted = false
   :: else
   fi;
   if
@@ -118,8 +143,17 @@ end:
        expulsions++; member[0] = false; nextGeneration() }
   :: atomic { generation < GENERATIONS && expulsions < EXPULSIONS && member[1] ->
        expulsions++; member[1] = false; nextGeneration() }
-  :: atomic { generation < GENERATIONS && assigned != NONE && !wanted && member[0] && member[1] ->
+  :: atomic { generation < GENERATIONS && IS_DRIVERS(assigned) && !wanted && member[0] && member[1] ->
        wanted = true; generation++ }
+#ifdef STRANGER
+  :: atomic { visits == 0 && IS_DRIVERS(assigned) && !wanted ->
+       visits++; isIn = true; wanted = true; generation++ }
+  :: atomic { assigned == APPLICATION ->
+       if :: offset = 0 :: offset = 1 :: offset = 2 fi;
+       unstamped = true;
+       overtaken[0] = (pending[0] != NONE); overtaken[1] = (pending[1] != NONE) }
+  :: atomic { assigned == APPLICATION -> isIn = false; assigned = NONE; nextGeneration() }
+#endif
   od
 }
 
@@ -143,7 +177,7 @@ end:
        !inUse[me] ->                                    /* its tasks have ended */
 #endif
        known[me] = generation;
-       owns[me] = false; assigned = OTHER; wanted = false; generation++ }
+       owns[me] = false; assigned = NEXT; wanted = false; generation++ }
 #ifndef NO_REVOCATION_WAIT
   :: atomic { member[me] && owns[me] && assigned == me && wanted && inUse[me] ->
        owns[me] = false; upheaval[me] = true; hearing[me] = true;
@@ -154,7 +188,7 @@ end:
        had = false; hearing[me] = false;
        if
        :: member[me] && assigned == me && wanted ->
-          known[me] = generation; assigned = OTHER; wanted = false; generation++
+          known[me] = generation; assigned = NEXT; wanted = false; generation++
        :: else
        fi }
 #endif
@@ -216,6 +250,9 @@ idle:
   };
 
   atomic {                                              /* plain fetch */
+#if defined(STRANGER) && !defined(NO_STAMP_IN_TASK)
+    if :: unstamped -> goto ended :: else fi;
+#endif
     at = offset;
     if :: at >= jobUntil[me] -> goto report :: else fi
   };
@@ -226,6 +263,9 @@ idle:
 #ifndef NO_STABLE_FETCH
   atomic {
     pending[0] == NONE && pending[1] == NONE ->
+#if defined(STRANGER) && !defined(NO_STAMP_IN_TASK)
+    if :: unstamped -> goto failed :: else fi;
+#endif
     at = offset;
     if :: at >= jobUntil[me] -> goto report :: else fi
   };
@@ -308,7 +348,7 @@ proctype Driver(byte me) {
 
 end:
   do
-  :: atomic { offset >= RECORDS && !prepared[0] && !prepared[1] -> break }
+  :: atomic { IS_OURS && offset >= RECORDS && !prepared[0] && !prepared[1] -> break }
 
   /* between two batches: a partition that has come, in a term that is new */
   :: atomic { owns[me] && !inUse[me] && settled != term[me] -> until = term[me] };
@@ -324,7 +364,12 @@ again:
      fi;
 #endif
      if
+#if defined(STRANGER) && !defined(BELIEVED)
+     :: atomic { pending[0] == NONE && pending[1] == NONE && unstamped -> until = 0; goto stopped }
+     :: atomic { pending[0] == NONE && pending[1] == NONE && !unstamped -> position = offset }
+#else
      :: atomic { pending[0] == NONE && pending[1] == NONE -> position = offset }
+#endif
      :: atomic { pending[OTHER] != NONE && !prepared[OTHER] && owns[me] && term[me] == until ->
 #ifdef NO_END_GONE
           assert(member[OTHER])
@@ -341,7 +386,11 @@ again:
        :: member[me] && known[me] == generation && owns[me] -> offset = position; check()
 #else
        :: member[me] && known[me] == generation && owns[me] && term[me] == until ->
-          offset = position; check()
+          offset = position;
+#ifdef STRANGER
+          unstamped = false;
+#endif
+          check()
 #endif
        :: true
        fi;
@@ -369,7 +418,10 @@ out: skip
           launch(1) }
      od
   od;
-  atomic { assert(visible[0] == 1 && visible[1] == 1) }
+  atomic { assert(visible[0] == 1 && visible[1] == 1) };
+#ifdef STRANGER
+stopped: skip                                           /* with EOSKAFKA_OFFSET_WITHOUT_STAMP */
+#endif
 }
 
 init {

@@ -13,6 +13,12 @@
  * With PARTS a batch has both records, a task may commit the first one on the way and go on with the
  * same producer, and Spark logs the batch after it, as in real-time mode.
  *
+ * With STRANGER a driver's session may end, and an application's consumer may join the group. The
+ * broker refuses it while a driver is a member, since the driver's assignors have names of their own.
+ * It commits any offset, without a stamp, and leaves. A driver that was expelled joins again. A batch
+ * may have both records, and its task may end early, so that the group is behind Spark's log. Once
+ * nobody is in the group, an operator may give it stamped offsets again (`eoskafka offsets adopt`).
+ *
  * Steps and code: see DESIGN.md. A macro NO_... and the like takes a rule out; run.py knows which
  * ones and what must then be found.
  */
@@ -41,7 +47,21 @@
 /* --- group coordinator ---------------------------------------------------------------------- */
 
 byte offset;                 /* committed */
-byte member = NONE;          /* the driver whose fence is taken */
+byte member = NONE;          /* the driver whose fence is taken; with STRANGER, that driver's join */
+#ifdef STRANGER
+#define APPLICATION 8        /* the member is the application's consumer */
+#ifndef VISITS
+#define VISITS 1             /* of the application */
+#endif
+#ifndef EXPULSIONS
+#define EXPULSIONS 1
+#endif
+byte joins, visits, expulsions, adoptions;
+byte fenceOf[DRIVERS];       /* the number of a driver's last join */
+bool wasOut[DRIVERS];        /* it has not been a member all the time since */
+bool unstamped;              /* the committed offset is the application's */
+bool overtaken[IDS];         /* an offset in the transaction is older than the committed one */
+#endif
 
 /* --- transaction coordinator and output, by transactional id -------------------------------- */
 
@@ -58,6 +78,9 @@ byte timeouts, crashes, launches[DRIVERS];
 /* --- Spark's log ---------------------------------------------------------------------------- */
 
 byte loggedEnd;              /* end of the last batch that was planned */
+#ifdef STRANGER
+byte doneEnd;                /* end of the last batch that Spark has logged as done */
+#endif
 
 /* --- memory of the two executor JVMs: the producer that rests, and its last commit ----------- */
 
@@ -71,22 +94,39 @@ byte jobId[CORES];
 byte jobPlanned[CORES];
 byte jobUntil[CORES];
 bool jobGoesOn[CORES];
+#ifdef STRANGER
+byte jobFence[CORES];
+#define HAS_FENCE(core) (member == jobFence[core])
+#else
+#define HAS_FENCE(core) (member == jobDriver[core])
+#endif
 
 byte taskDone[DRIVERS];      /* the offset that a task of this driver has reported */
 byte taskJvm[DRIVERS];       /* in which JVM its producer rests */
 
 inline forget(id) {
   ongoing[id] = false; pending[id] = NONE; holder[id] = NONE;
+#ifdef STRANGER
+  overtaken[id] = false;
+#endif
   written[id * RECORDS] = 0; written[id * RECORDS + 1] = 0
 }
 
 /* What has taken effect is just what the group says, wherever no commit is on its way. */
 inline check() {
+#ifdef STRANGER
+  assert(visible[0] <= 1 && visible[1] <= 1);
+#endif
 #ifdef OFFSETS_APART
   assert(visible[0] <= 1 && visible[1] <= 1)
 #else
   if
+#ifdef STRANGER
+  :: unstamped -> skip                                  /* nobody goes on from it */
+  :: !unstamped && !prepared[0] && !prepared[1] ->
+#else
   :: !prepared[0] && !prepared[1] ->
+#endif
      assert(visible[0] == (offset > 0 -> 1 : 0));
      assert(visible[1] == (offset > 1 -> 1 : 0))
   :: else
@@ -101,7 +141,11 @@ inline initTransactions(id, who) {
 }
 
 inline complete(id) {
+#ifdef STRANGER
+  if :: pending[id] != NONE && !overtaken[id] -> offset = pending[id]; unstamped = false :: else fi;
+#else
   if :: pending[id] != NONE -> offset = pending[id] :: else fi;
+#endif
   forget(id); prepared[id] = false; check()
 }
 
@@ -114,8 +158,65 @@ end:
        timeouts++; valid[0] = NONE; forget(0) }
   :: atomic { ongoing[1] && !prepared[1] && timeouts < TIMEOUTS ->
        timeouts++; valid[1] = NONE; forget(1) }
+#ifdef STRANGER
+  :: atomic { member != NONE && member != APPLICATION && expulsions < EXPULSIONS ->
+       expulsions++;
+       if
+       :: member == fenceOf[0] -> wasOut[0] = true
+       :: else -> wasOut[1] = true
+       fi;
+       member = NONE }
+#endif
   od
 }
+
+#ifdef STRANGER
+/* --- a consumer of another application -------------------------------------------------------- */
+
+#ifdef KAFKAS_NAMES
+#define IS_LET_IN true
+#else
+#define IS_LET_IN (member == NONE)
+#endif
+
+proctype Application() {
+end:
+  do
+  :: atomic { visits < VISITS && IS_LET_IN -> visits++; member = APPLICATION }
+  :: atomic { member == APPLICATION ->
+       if :: offset = 0 :: offset = 1 :: offset = 2 fi;
+       unstamped = true;
+       overtaken[0] = (pending[0] != NONE); overtaken[1] = (pending[1] != NONE) }
+  :: atomic { member == APPLICATION -> member = NONE }
+  od
+}
+
+/* --- an operator ------------------------------------------------------------------------------- */
+
+proctype Operator() {
+  byte to;
+
+end:
+  do
+  :: atomic { adoptions == 0 && unstamped && member == NONE && pending[0] == NONE && pending[1] == NONE ->
+       adoptions++;
+       if
+#if defined(ADOPT_ANY)
+       :: to = offset
+#elif defined(ADOPT_THE_LOGGED_END)
+       :: offset == loggedEnd && doneEnd == loggedEnd -> to = offset
+#endif
+       :: to = visible[0] + visible[1]                  /* --at, after a look at the output */
+       fi };
+     atomic {
+       if
+       :: member == NONE -> offset = to; unstamped = false; check()
+       :: else                                          /* the broker refuses it */
+       fi;
+       to = 0 }
+  od
+}
+#endif
 
 /* --- a task attempt ------------------------------------------------------------------------- */
 
@@ -136,7 +237,7 @@ end:
 #define STALE (valid[MINE] != me || prepared[MINE])
 #endif
 
-#ifdef PARTS
+#if defined(PARTS) || defined(STRANGER)
 #define UNTIL to
 #else
 #define UNTIL jobUntil[me]
@@ -144,7 +245,7 @@ end:
 
 proctype Core(byte me) {
   byte at;
-#ifdef PARTS
+#if defined(PARTS) || defined(STRANGER)
   byte to;             /* the end of the transaction at work */
 #endif
 
@@ -169,6 +270,9 @@ idle:
   };
 
   atomic {                                              /* plain fetch */
+#if defined(STRANGER) && !defined(NO_STAMP_IN_TASK)
+    if :: unstamped -> goto done :: else fi;
+#endif
     at = offset;
 #ifndef NO_SKIP
     if :: at >= jobUntil[me] -> goto report :: else fi
@@ -183,8 +287,11 @@ idle:
   atomic {
     /* Nobody may have to wait out a transaction that a former driver's attempt left open. */
     assert(!(pending[OTHER] != NONE && ongoing[OTHER] && !prepared[OTHER] &&
-             holder[OTHER] != jobDriver[me] && member == jobDriver[me]));
+             holder[OTHER] != jobDriver[me] && HAS_FENCE(me)));
     pending[0] == NONE && pending[1] == NONE ->
+#if defined(STRANGER) && !defined(NO_STAMP_IN_TASK)
+    if :: unstamped -> goto failed :: else fi;
+#endif
     at = offset;
 #ifndef NO_SKIP
     if :: at >= jobUntil[me] -> goto failed :: else fi    /* done; the producer is closed */
@@ -199,7 +306,7 @@ write:
     :: else
     fi;
     ongoing[MINE] = true;
-#ifdef PARTS
+#if defined(PARTS) || defined(STRANGER)
     if :: to = jobUntil[me] :: at + 1 < jobUntil[me] -> to = at + 1 fi;
 #endif
     if :: at <= 0 && UNTIL > 0 -> written[MINE * RECORDS]++ :: else fi;
@@ -207,7 +314,7 @@ write:
     if :: crashes < CRASHES -> goto crash :: skip fi;
 #ifndef OFFSETS_APART
 #ifndef NO_FENCE
-    if :: member != jobDriver[me] -> goto failed :: else fi;
+    if :: !HAS_FENCE(me) -> goto failed :: else fi;
 #endif
 #ifdef PLANNED_END_ON_THE_WAY
     pending[MINE] = jobUntil[me];
@@ -242,6 +349,9 @@ write:
     !prepared[MINE];
 committed:
     at = UNTIL;
+#ifdef STRANGER
+    to = 0;
+#endif
 #ifdef PARTS
     if
     :: at < jobUntil[me] ->
@@ -267,7 +377,7 @@ report:
 crash:
   atomic {
     crashes++;
-#ifdef PARTS
+#if defined(PARTS) || defined(STRANGER)
     to = 0;
 #endif
     restingId[JVM(me)] = NONE; restingOffset[JVM(me)] = 0;
@@ -278,7 +388,7 @@ failed:
   atomic {                                              /* AbortTxn; not after an EndTxn */
     if :: !STALE -> forget(MINE) :: else fi;
 closed:
-#ifdef PARTS
+#if defined(PARTS) || defined(STRANGER)
     to = 0;
 #endif
     if                                                  /* range found committed after all */
@@ -293,6 +403,9 @@ done:
     if :: valid[MINE] == me -> valid[MINE] = NONE :: else fi;
     jobDriver[me] = NONE; jobId[me] = 0; jobPlanned[me] = 0; jobUntil[me] = 0;
     jobGoesOn[me] = false;
+#ifdef STRANGER
+    jobFence[me] = 0;
+#endif
     goto idle
   }
 }
@@ -302,6 +415,9 @@ done:
 inline launch(core) {
   launches[me]++;
   jobDriver[core] = me; jobPlanned[core] = position; jobUntil[core] = until;
+#ifdef STRANGER
+  jobFence[core] = fenceOf[me];
+#endif
 #ifdef SPLIT
   if :: jobId[core] = 0 :: jobId[core] = 1 fi;
 #else
@@ -315,6 +431,12 @@ inline launch(core) {
   first = false
 }
 
+#ifdef STRANGER
+#define IS_OPEN (taskDone[me] <= position)
+#else
+#define IS_OPEN (taskDone[me] < until)
+#endif
+
 proctype Driver(byte me) {
   byte position, until, id, owner = NONE;
   bool first;
@@ -324,12 +446,23 @@ proctype Driver(byte me) {
   :: me == 1 -> id = 0
   :: me == 1 -> id = 1
   fi;
+#ifndef STRANGER
   if                                                    /* the checkpoint may be gone */
   :: me == 1 -> loggedEnd = 0
   :: skip
   fi;
+#else
+  atomic { if :: unstamped || member == APPLICATION -> goto fenced :: else fi };
+join:
+  atomic {
+    if
+    :: member == APPLICATION -> goto fenced             /* it came first; this one names it */
+    :: else -> joins++; member = joins; fenceOf[me] = joins; wasOut[me] = false; wasOut[1 - me] = true
+    fi
+  };
+#endif
 
-#ifndef JOIN_LAST
+#if !defined(JOIN_LAST) && !defined(STRANGER)
   member = me;                                          /* take the instance id over */
 #endif
 settle:
@@ -342,7 +475,12 @@ settle:
     position = offset
 #else
     if
+#if defined(STRANGER) && !defined(BELIEVED)
+    :: pending[0] == NONE && pending[1] == NONE && unstamped -> goto fenced
+    :: pending[0] == NONE && pending[1] == NONE && !unstamped -> position = offset
+#else
     :: pending[0] == NONE && pending[1] == NONE -> position = offset
+#endif
     :: else -> goto settle
     fi
 #endif
@@ -354,9 +492,24 @@ settle:
   do
   :: atomic { position >= RECORDS && loggedEnd <= position -> break }
   :: atomic { else ->
+#ifdef STRANGER
+       if                                               /* the poll between batches */
+       :: member == fenceOf[me] -> skip
+       :: member == NONE -> goto join
+       :: member == APPLICATION ->
+          /* No driver is stopped as long as it is a member. */
+          assert(wasOut[me]);
+          goto fenced
+       :: else -> goto fenced
+       fi;
+#else
        if :: member != me -> goto fenced :: else fi;    /* the poll between batches */
+#endif
        if
        :: loggedEnd > position -> until = loggedEnd     /* Spark plans its logged batch again */
+#ifdef STRANGER
+       :: loggedEnd <= position && position == 0 -> until = RECORDS; loggedEnd = until
+#endif
 #ifdef PARTS
        :: else -> until = RECORDS
 #else
@@ -365,17 +518,24 @@ settle:
        fi;
        taskDone[me] = 0; taskJvm[me] = NONE; first = true };
      do
+#ifdef STRANGER
+     :: atomic { taskDone[me] > position ->             /* all of the batch, or a part of it */
+          position = taskDone[me];
+          assert(visible[0] == 1 && (position < 2 || visible[1] == 1));
+          doneEnd = until;
+#else
      :: atomic { taskDone[me] >= until ->
           position = taskDone[me];
+#endif
 #ifdef PARTS
           loggedEnd = position;
 #endif
           owner = taskJvm[me];
           taskDone[me] = 0; taskJvm[me] = NONE; until = 0; break }
-     :: atomic { taskDone[me] < until && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[0] == NONE -> launch(0) }
-     :: atomic { taskDone[me] < until && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[1] == NONE &&
+     :: atomic { IS_OPEN && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[0] == NONE -> launch(0) }
+     :: atomic { IS_OPEN && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[1] == NONE &&
                  jobDriver[0] != NONE -> launch(1) }  /* a core like core 0 */
-     :: atomic { taskDone[me] < until && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[2] == NONE -> launch(2) }
+     :: atomic { IS_OPEN && launches[me] < (me == 0 -> FIRST : SECOND) && jobDriver[2] == NONE -> launch(2) }
      od
   od;
 
@@ -389,6 +549,9 @@ init {
   atomic {
     run Coordinator();
     run Core(0); run Core(1); run Core(2);
+#ifdef STRANGER
+    run Application(); run Operator();
+#endif
     run Driver(0); run Driver(1)
   }
 }
