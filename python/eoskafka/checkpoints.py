@@ -63,6 +63,7 @@ class Batch:
             `startingOffsets` said.
         end: where it ends.
         committed: whether Spark knows that it was done.
+        is_ours: whether eoskafka has planned it, with its own sink.
         log_is_ahead: whether Spark's log was written by the built-in connector, or without a sink
             of eoskafka, and no run of eoskafka has gone on from it yet: then it says where to.
         until: the last batch before the one that comes next, -1 before the first.
@@ -73,6 +74,7 @@ class Batch:
     start: dict[TopicPartition, int] | None
     end: dict[TopicPartition, int]
     committed: bool
+    is_ours: bool
     log_is_ahead: bool
     until: int
     sources: int
@@ -108,6 +110,12 @@ class Checkpoint:
     def exists(self) -> bool:
         """Whether a query has been there."""
         return bool(self._names("offsets") or self._names(f"sources/{self.source}"))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a query has been there, and not only `eoskafka offsets adopt`."""
+        there = set(self._names(f"sources/{self.source}"))
+        return bool(self._batches("offsets") or there - {_IDENTITY, f".{_IDENTITY}.crc"})
 
     @property
     def was_in_epoch_scope(self) -> bool:
@@ -193,7 +201,9 @@ class Checkpoint:
         # Or the open batch, which eoskafka has run without living to see it logged.
         is_ahead = not is_ours and taken_over not in {str(until), str(last)}
         sources = len(self._sources(last))
-        return Batch(last, before, self._offsets(last), is_done, is_ahead, until, sources)
+        is_planned_here = self._line(last).endswith(" ")
+        ends = self._offsets(last)
+        return Batch(last, before, ends, is_done, is_planned_here, is_ahead, until, sources)
 
     def write_taken_over(self, batch: int) -> None:
         """Let the group be the truth from the batch after this one on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -342,12 +343,16 @@ def test_a_query_goes_on_where_another_application_has_stopped(streams: Streams)
 def test_offsets_that_a_tool_has_set_are_given_to_their_query(job: Job) -> None:
     job.streams.set_offsets(job.group, job.input, {0: (1, ""), 1: (5, "")})
     assert "EOSKAFKA_OFFSET_WITHOUT_STAMP" in job.streams.failure(job.writer())
-    assert job.adopted(at=json.dumps({job.input: {"0": 1}})).situation is Situation.ADOPTED
+    with pytest.raises(OffsetsError, match=f"{job.input}-1"):
+        job.adopted(at=json.dumps({job.input: {"0": 1}}))
+    told = json.dumps({job.input: {"0": 1, "1": 5}})
+    assert job.adopted(at=told).situation is Situation.ADOPTED
     job.run()
     assert job.written() == sorted([*range(12), 2, 4, 6, 8])
 
 
-@pytest.mark.parametrize("overwritten", [6, 4])
+# The last one is the end of a batch that was done. A batch that ended early has not got so far.
+@pytest.mark.parametrize("overwritten", [6, 4, 5])
 def test_offsets_that_replace_a_querys_own_are_not_taken_unless_it_is_said(
     job: Job, overwritten: int
 ) -> None:
@@ -362,6 +367,29 @@ def test_offsets_that_replace_a_querys_own_are_not_taken_unless_it_is_said(
     told = json.dumps({job.input: {"0": 5, "1": 5}}, separators=(",", ":"))
     assert told in str(refused.value)
     assert job.adopted(at=told).situation is Situation.ADOPTED
+    job.run()
+    assert job.written() == [*range(12)]
+
+
+def test_an_offset_of_a_partition_that_no_batch_has_planned_is_not_taken_either(job: Job) -> None:
+    job.streams.add_partitions(job.input, 3)
+    job.streams.send(job.input, 12, partition=2)
+    job.streams.set_offsets(job.group, job.input, {2: (1, "")})
+    with pytest.raises(OffsetsError, match=rf"no batch of .* has read {job.input}-2"):
+        job.adopted()
+    job.adopted(at=json.dumps({job.input: {"2": 0}}))
+    job.run()
+    assert job.written() == [*range(13)]
+
+
+def test_nor_is_one_of_a_query_whose_batches_are_not_logged(job: Job) -> None:
+    # In real-time mode Spark logs a batch when it is over.
+    for name in ("offsets", "commits"):
+        shutil.rmtree(job.checkpoint / name)
+    job.streams.set_offsets(job.group, job.input, {0: (6, ""), 1: (6, "")})
+    with pytest.raises(OffsetsError, match=rf"no batch of .* has read {job.input}-0"):
+        job.adopted()
+    job.adopted(at=json.dumps({job.input: {"0": 5, "1": 5}}))
     job.run()
     assert job.written() == [*range(12)]
 
@@ -386,6 +414,17 @@ def test_a_query_whose_offsets_are_gone_goes_on_where_it_is_told(job: Job) -> No
     assert json.loads(found.start) == {job.input: {"0": 5, "1": 5}}
     job.run()
     assert job.written() == [*range(12)]
+
+
+def test_offsets_that_are_not_named_stay_also_if_the_checkpoint_has_lost_its_identity(
+    job: Job,
+) -> None:
+    job.moved(json.dumps({job.input: {"0": 3}}))
+    (job.checkpoint / "sources" / "0" / "eoskafka-identity.json").unlink()
+    found = job.adopted(group=job.group, at=json.dumps({job.input: {"1": 5}}))
+    assert found.moves == (Move(job.input, 1, 5, 5),)
+    job.run()
+    assert job.written() == sorted([*range(12), 6, 8])
 
 
 def test_another_querys_offsets_are_taken_over_when_it_is_said(job: Job) -> None:

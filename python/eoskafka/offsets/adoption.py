@@ -58,8 +58,8 @@ def adopt(
         take_over: whether to give it the offsets of another query in task scope too, whose
             checkpoint is lost. The connector refuses that query from then on.
         at: where to continue, as in `startingOffsets`, with partitions whose offsets have expired,
-            were deleted, or were replaced by somebody else after the query had run. Partitions that
-            it does not name keep their offsets.
+            were deleted, or were committed by somebody else after the query had begun. Partitions
+            that it does not name keep their offsets.
         client: further settings of kafka-python's clients.
         dry_run: change nothing.
 
@@ -80,7 +80,7 @@ def adopt(
             "the group whose offsets its query should have with --group"
         )
     owner = identity or place.new_identity(group)
-    if batch and identity is None:
+    if batch and identity is None and not batch.is_ours:
         # Another connector has run the query last, so its log says where the query continues.
         batch = replace(batch, log_is_ahead=True)
     log_is_ahead = batch is not None and batch.log_is_ahead
@@ -224,13 +224,10 @@ def _adopted(
     if plan.to_commit:
         require_stopped(group.standing)
         _refuse_unadoptable(place, plan.foreign, group.committed, take_over)
-        if batch and not batch.log_is_ahead:
-            replaced = {
-                p: offset
-                for p, offset in plan.to_commit.items()
-                if p in plan.foreign and p not in named
-            }
-            _refuse_overwritten(place, owner, batch, replaced)
+        if place.has_begun:
+            said = {*named, *(_start_of(place, batch) if batch and batch.log_is_ahead else ())}
+            unsaid = {p: offset for p, offset in plan.to_commit.items() if p not in said}
+            _refuse_overwritten(place, owner, batch, unsaid)
         if not dry_run:
             _give(cluster, place, owner, group, batch, plan.to_commit)
     return adoption
@@ -299,33 +296,43 @@ def _give(
 
 
 def _refuse_overwritten(
-    place: Checkpoint, owner: Identity, batch: Batch, unstamped: Mapping[TopicPartition, int]
+    place: Checkpoint,
+    owner: Identity,
+    batch: Batch | None,
+    unsaid: Mapping[TopicPartition, int],
 ) -> None:
-    """Refuse offsets that have replaced those of a query which has run, unless they say the same.
+    """Refuse offsets that others have committed since the query has begun, unless `at` says them.
 
-    Whoever joins the group for a moment commits offsets of what it has read itself.
+    Whoever joins the group for a moment commits offsets of what it has read itself. That the last
+    batch ends there does not help: it may have ended early, and in real-time mode Spark's log is
+    behind the group.
     """
-    for partition, offset in sorted(unstamped.items()):
-        end = batch.end.get(partition)
-        if end is None or (offset == end and batch.committed and not owner.shared):
-            continue
+    if not unsaid:
+        return
+    partition, offset = min(unsaid.items())
+    named = names_of([partition])
+    if batch and partition in batch.end:
         where = (
-            f"batch {batch.number} of {place.location} ends at offset {end} of "
-            f"{names_of([partition])}"
-            + ("" if batch.committed else ", and whether it took effect is not known")
+            f"batch {batch.number} of {place.location} ends at offset {batch.end[partition]} of "
+            f"{named}" + ("" if batch.committed else ", and whether it took effect is not known")
         )
-        look = (
-            "Another driver of the group may have gone further, so check the output"
-            if owner.shared
-            else f"Its last batch ends at {offset_json(batch.end)}. Check the output, since a "
-            "batch that was not finished, a long batch or real-time mode may have stopped elsewhere"
-        )
-        raise OffsetsError(
-            f"{where}. Group '{owner.group}' has offset {offset} there, which another application "
-            "has committed or a tool has set in place of the query's own: records could be skipped "
-            f"or written twice. Nothing was changed. {look}. Then say with --at where each "
-            "partition continues: the first offset that has not taken effect"
-        )
+    else:
+        where = f"no batch of {place.location} has read {named}, as far as its log says"
+    look = (
+        "Check the output, since a batch that was not finished, a long batch or real-time mode may "
+        "have stopped elsewhere"
+    )
+    if owner.shared:
+        look = "Another driver of the group may have gone further, so check the output"
+    elif batch:
+        look = f"Its last batch ends at {offset_json(batch.end)}. {look}"
+    raise OffsetsError(
+        f"{where}. Group '{owner.group}' has offset {offset} there, which another application has "
+        "committed or a tool has set in place of the query's own: records could be skipped or "
+        f"written twice. Nothing was changed. {look}. Then say with --at where each partition "
+        "continues: the first offset that has not taken effect. If the query does not read that "
+        "topic, name its topics with --topics"
+    )
 
 
 def _expired(place: Checkpoint, group: str, partitions: Sequence[TopicPartition]) -> str:
