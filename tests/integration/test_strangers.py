@@ -63,7 +63,7 @@ def test_a_consumer_of_another_application_is_refused_and_the_owner_is_not_distu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ownership", OWNERSHIPS)
-def test_three_kinds_of_consumers_try_for_a_minute(
+def test_four_kinds_of_consumers_try_for_a_minute(
     application: Application, flow: Flow, tmp_path: Path, ownership: str
 ) -> None:
     query = flow.start(application, ownership=ownership, **OFTEN)
@@ -74,7 +74,7 @@ def test_three_kinds_of_consumers_try_for_a_minute(
             block.enter_context(
                 stranger(kind, flow.servers, flow.input, flow.group, tmp_path / kind)
             )
-            for kind in ("classic", "consumer", "python")
+            for kind in ("classic", "consumer", "console", "python")
         ]
         work_for(query, flow, 60)
         for other in others:

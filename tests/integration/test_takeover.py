@@ -53,6 +53,7 @@ def cases() -> Iterator[Any]:
         "exclaim": ("after-commit", "before-log"),
         "exclaim_in_pandas": ("after-commit",),
         "repartitioned": ("before-decision", "after-decision", "before-log"),
+        "repartitioned_in_pandas": ("after-decision",),
     }
     # In task scope the test of a batch that ends early is the short one.
     short = {("repartitioned", "after-decision", 1, 1)}
@@ -96,6 +97,36 @@ def test_a_driver_killed_soon_after_it_took_an_open_batch_over_is_started_again(
     flow.produce(RECORDS)
     second = start_application("local[2]", JARS)
     flow.start(second, transform=transform).wait_done()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("transform", "point"),
+    [
+        ("exclaim", "after-commit"),
+        ("exclaim_in_pandas", "before-log"),
+        ("repartitioned", "before-decision"),
+        ("repartitioned_in_pandas", "after-decision"),
+    ],
+)
+def test_so_is_one_whose_runs_have_one_batch_each(
+    start_application: StartApplication, flow: Flow, transform: str, point: Point, after: int
+) -> None:
+    first = start_application("local[2]", JARS)
+    open_a_batch(first, flow, 1, transform=transform)
+    how = {"transform": transform, "interval": "once"}
+    for _ in range(after):
+        flow.start(first, **how).wait_done()
+        flow.produce(RECORDS)
+    flow.reach(first, point, "kill", **how)
+    first.kill()
+    flow.produce(RECORDS)
+    second = start_application("local[2]", JARS)
+    # The batch that was killed, and then the rest.
+    for _ in range(2):
+        flow.start(second, **how).wait_done()
     flow.assert_exactly_once()
 
 

@@ -156,7 +156,7 @@ class Flow:
 
         Args:
             transform: a name of `transforms.py`.
-            interval: of processing-time batches, without end.
+            interval: of processing-time batches, without end; `once` for one batch.
             real_time: the length of batches in real-time mode, without end and in update mode.
             sink: further options of the sink.
             form: the sink's format, or a function of `functions.py` for `foreachBatch`.

@@ -118,6 +118,8 @@ def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
     interval = command["interval"]
     if command.get("real_time"):
         return eoskafka.real_time_trigger(writer, command["real_time"]).start()
+    if interval == "once":
+        return writer.trigger(once=True).start()
     if interval is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval).start()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from eoskafka.cluster.jars import KAFKA_VERSION
+
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
@@ -24,6 +26,11 @@ def jars(name: str, *properties: str, folder: Path | None = None) -> list[Path]:
     ]
     subprocess.run(command, check=True)
     return sorted(folder.glob("*.jar"))
+
+
+def kafka_tools() -> list[Path]:
+    """The commands of Kafka's distribution, beside the brokers' jars of the local cluster."""
+    return jars("kafka-tools", f"kafka.version={KAFKA_VERSION}")
 
 
 def kafka_jars(release: str) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eoskafka.cluster.jars import java, kafka_jars
 
+from harness import maven
 from harness.waiting import until
 
 _CLIENTS = Path(__file__).parent / "clients"
@@ -80,17 +81,18 @@ def stranger(
     """A consumer with its client's defaults, which tries to be in the group inside the block.
 
     Args:
-        kind: `classic` and `consumer`: Kafka's Java client with that group protocol; `python`:
-            kafka-python.
+        kind: `classic` and `consumer`: Kafka's Java client with that group protocol; `console`:
+            `kafka-console-consumer.sh`, which says nothing of partitions; `python`: kafka-python.
         log: the file that its client's log goes to.
-        settings: further ones, as `name=value`.
+        settings: further ones, as `name=value`; not for `console` and `python`.
     """
     arguments = [servers, topic, group, *settings]
     if kind == "python":
         command = [sys.executable, str(_CLIENTS / "stranger.py"), *arguments]
     else:
-        classes = os.pathsep.join(map(str, kafka_jars()))
-        source = str(_CLIENTS / "Stranger.java")
+        tools = maven.kafka_tools() if kind == "console" else []
+        classes = os.pathsep.join(map(str, [*tools, *kafka_jars()]))
+        source = str(_CLIENTS / ("Console.java" if kind == "console" else "Stranger.java"))
         command = [java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classes, source]
         command += [*arguments, f"group.protocol={kind}"]
     with (

@@ -76,6 +76,11 @@ def exclaim_in_pandas(rows: DataFrame) -> DataFrame:
     return rows.select("key", "value").mapInPandas(each, _ROWS)
 
 
+def repartitioned_in_pandas(rows: DataFrame) -> DataFrame:
+    """As `repartitioned`, with `exclaim_in_pandas`."""
+    return exclaim_in_pandas(rows).repartition(5, "key")
+
+
 def in_table(rows: DataFrame) -> DataFrame:
     """As `exclaim`, of the rows whose key is in the Delta table that `TABLE` names."""
     spark = rows.sparkSession
@@ -126,6 +131,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         fail_all,
         in_table,
         exclaim_in_pandas,
+        repartitioned_in_pandas,
         leave_early,
         slow_first_attempt,
     )
