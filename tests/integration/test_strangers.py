@@ -18,6 +18,7 @@ from harness.strangers import Stranger, stranger
 
 RECORDS = 400
 PYTHON = pytest.param("python", marks=pytest.mark.slow)
+KINDS = ("classic", "consumer", "console", "python")
 OWNERSHIPS = ["exclusive", "shared"]
 OFTEN: dict[str, Any] = {"interval": "100 milliseconds"}
 # The least that brokers allow by default.
@@ -70,16 +71,17 @@ def test_four_kinds_of_consumers_try_for_a_minute(
     flow.produce(RECORDS)
     query.wait_batches(1)
     with ExitStack() as block:
-        others = [
-            block.enter_context(
+        others = {
+            kind: block.enter_context(
                 stranger(kind, flow.servers, flow.input, flow.group, tmp_path / kind)
             )
-            for kind in ("classic", "consumer", "console", "python")
-        ]
+            for kind in KINDS
+        }
         work_for(query, flow, 60)
-        for other in others:
-            assert other.refusals() > 10
-            assert (other.partitions(), other.read()) == (0, 0)
+        refusals = {kind: other.refusals() for kind, other in others.items()}
+        assert min(refusals.values()) > 10, refusals
+        got = {kind: (other.partitions(), other.read()) for kind, other in others.items()}
+        assert got == dict.fromkeys(KINDS, (0, 0))
     end(flow, query)
 
 

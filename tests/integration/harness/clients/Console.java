@@ -1,3 +1,4 @@
+import java.io.ByteArrayOutputStream;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import org.apache.kafka.tools.consumer.ConsoleConsumer;
@@ -8,7 +9,7 @@ import org.apache.kafka.tools.consumer.ConsoleConsumerOptions;
  * lines of {@code Stranger}. It ends when the broker refuses it, and says why in its log only.
  */
 public final class Console {
-  private static PrintStream out = System.out;
+  private static final PrintStream out = System.out;
 
   public static void main(String[] arguments) throws Exception {
     System.setOut(new PrintStream(new Lines(), true));
@@ -22,15 +23,26 @@ public final class Console {
     }
   }
 
-  /** Counts the records, each of which is printed in a line. */
+  /**
+   * Counts the records. Each is printed in a line that begins with its value, {@code v7}; lines of the
+   * log, which come here too, begin otherwise.
+   */
   private static final class Lines extends OutputStream {
+    private final ByteArrayOutputStream line = new ByteArrayOutputStream();
     private long count;
 
     @Override
     public void write(int character) {
-      if (character == '\n') {
-        out.println("records " + ++count);
+      if (character != '\n') {
+        line.write(character);
+        return;
       }
+      if (line.toString().startsWith("v")) {
+        out.println("records " + ++count);
+      } else {
+        System.err.println(line);
+      }
+      line.reset();
     }
   }
 }
