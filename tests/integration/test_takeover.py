@@ -17,7 +17,7 @@ from eoskafka.bench.peers import peer_jars
 from harness import Application, Flow, Point, StartApplication, forget, until
 from harness.versions import HAS_BUILT_IN, needs_built_in, needs_python_in_task_scope
 from pyspark.sql import DataFrame
-from streams import QUERY_S, Streams, kv
+from streams import QUERY_S, Job, Streams, kv
 
 pytestmark = needs_built_in
 
@@ -151,12 +151,8 @@ def few_at_once(streams: Streams) -> Iterator[None]:
     streams.spark.conf.unset(ARROW_ROWS)
 
 
-@needs_python_in_task_scope
-@pytest.mark.usefixtures("few_at_once")
-@pytest.mark.parametrize("opened", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_what_an_open_batch_has_left_when_it_ended_early_is_read_by_the_next_run(
-    streams: Streams, opened: int
-) -> None:
+def end_early(streams: Streams, opened: int) -> tuple[Job, int]:
+    """Run an open batch of the built-in connector, not to its end; the job, and what was sent."""
     job = streams.job()
     sent = 0
     for number in range(opened + 1):
@@ -173,13 +169,34 @@ def test_what_an_open_batch_has_left_when_it_ended_early_is_read_by_the_next_run
             streams.run(writer)
     streams.form = "eoskafka"
 
-    def once() -> None:
-        """One batch, and no look for another one."""
-        streams.run(job.writer(slowly).options(**SHORT).trigger(once=True))
-
-    once()
+    # One batch, and no look for another one.
+    streams.run(job.writer(slowly).options(**SHORT).trigger(once=True))
     assert (job.checkpoint / "commits" / str(opened)).exists()
     assert sum(job.offsets().values()) < sent, "the batch did not end early"
+    return job, sent
+
+
+@needs_python_in_task_scope
+@pytest.mark.usefixtures("few_at_once")
+@pytest.mark.parametrize("opened", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_what_an_open_batch_has_left_when_it_ended_early_is_read_by_the_next_run(
+    streams: Streams, opened: int
+) -> None:
+    job, sent = end_early(streams, opened)
+    streams.run(job.writer(kv))
+    assert job.written() == [*range(sent)]
+
+
+@needs_python_in_task_scope
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_at_once")
+def test_what_it_has_left_is_not_passed_over_if_its_mark_is_lost(streams: Streams) -> None:
+    job, sent = end_early(streams, 0)
+    mark = job.checkpoint / "sources" / "0" / "eoskafka-taken-over"
+    kept = mark.read_text()
+    forget([mark])
+    assert "[EOSKAFKA_GROUP_BEHIND_LOG]" in streams.failure(job.writer(kv))
+    mark.write_text(kept)
     streams.run(job.writer(kv))
     assert job.written() == [*range(sent)]
 

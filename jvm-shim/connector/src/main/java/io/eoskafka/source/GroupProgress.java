@@ -194,6 +194,9 @@ final class GroupProgress {
             othersUntil >= 0);
     // Before joining, so that a running owner is not disturbed.
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
+    if (othersUntil >= 0 && existing.isPresent()) {
+      requireNotRunHere(othersUntil, committed, sparkStart);
+    }
     requireChosen(sparkStart);
     if (!options.split().isNone()
         && groupIsTheTruth
@@ -816,7 +819,32 @@ final class GroupProgress {
         return;
       }
     }
-    throw EosKafkaException.of(
+    throw behindLog(partition, committed, logged);
+  }
+
+  /**
+   * Where the group has offsets of the last batch of others, that batch was run here, and the file
+   * that says so is missing: what it has left, if it ended early, only the group knows.
+   */
+  private void requireNotRunHere(
+      long othersUntil,
+      Map<TopicPartition, OffsetAndMetadata> committed,
+      PartitionOffsets sparkStart) {
+    boolean wasRunHere =
+        committed.values().stream()
+            .map(offset -> Stamp.parse(offset.metadata()).orElseThrow())
+            .anyMatch(stamp -> stamp.tookEffect() && stamp.epoch() >= othersUntil);
+    committed.forEach(
+        (partition, offset) -> {
+          Long logged = sparkStart.offsets().get(partition);
+          if (wasRunHere && logged != null && offset.offset() < logged) {
+            throw behindLog(partition, offset.offset(), logged);
+          }
+        });
+  }
+
+  private EosKafkaException behindLog(TopicPartition partition, long committed, long logged) {
+    return EosKafkaException.of(
         "EOSKAFKA_GROUP_BEHIND_LOG",
         Map.of(
             "group", identity.group(),
