@@ -116,7 +116,7 @@ def test_so_is_one_whose_runs_have_one_batch_each(
 ) -> None:
     first = start_application("local[2]", JARS)
     open_a_batch(first, flow, 1, transform=transform)
-    how = {"transform": transform, "interval": "once"}
+    how: dict[str, Any] = {"transform": transform, "interval": "once"}
     for _ in range(after):
         flow.start(first, **how).wait_done()
         flow.produce(RECORDS)

@@ -134,7 +134,7 @@ def _exporting_module(kind: type) -> str:
 
 
 def _formats() -> Iterator[tuple[str, str]]:
-    stamp = (JAVA / "stamp" / "Stamp.java").read_text(encoding="utf-8")
+    stamp = (JAVA / "identity" / "Stamp.java").read_text(encoding="utf-8")
     (form,) = re.findall(r"\{@code (eoskafka:<version>[^}]+)\}", stamp)
     yield "stamp", form
     yield "stamp's version", _one(r"int VERSION = (\d+);", stamp)
