@@ -12,12 +12,13 @@ TARGET = Path(__file__).with_name("compatibility.md")
 _HEAD = """\
 # Compatibility
 
-Made from `docs/compatibility.json` by `make docs`; do not edit. `make matrix` runs the tests below on each
-Spark version and writes their results into that file.
+Made from `docs/compatibility.json` by `make docs`; do not edit. `make matrix` runs the tests and stores their
+results in that file.
 
-A cell says how many tests have passed on that version. Most of them kill executors or drivers while
-transactions are open; each one counts the output with a reader that shares no code with the connector, and
-fails on a lost or a duplicated record. [brokers.md](brokers.md) has the releases of Kafka's brokers.
+The table under *Results* has the number of tests that passed on each version. *Kills* are executors and
+drivers that a test killed while transactions were open; *records* are input records. Every test compares the
+output with the input by means of a reader that shares no code with the connector, and fails if a record is
+lost or duplicated. [brokers.md](brokers.md) has the results for each release of Kafka's brokers.
 """
 
 
@@ -29,18 +30,22 @@ def supported() -> dict[str, Any]:
 
 
 def table() -> str:
-    """One row for each Spark version, with the brokers, which are the same for all."""
-    brokers = supported()["brokers"]
+    """One row for each Spark version, and a line on what is the same for all."""
+    found = supported()
+    brokers = found["brokers"]
     rows = [
-        f"| {each['versions']} | {each['scala']} | {each['java']} | {each['python']} | "
-        f"{brokers['from']} or newer (tested with {brokers['tested']}) | {each['status']} |"
-        for each in supported()["spark"]
+        f"| {each['versions']} | {each['scala']} | {each['java']} | {each['limits']} | "
+        f"{each['tested']} |"
+        for each in found["spark"]
     ]
     return "\n".join(
         [
-            "| Spark | Scala | Java | Python | Kafka brokers | What was tested |",
-            "|---|---|---|---|---|---|",
+            "| Spark | Scala | Java | Limits | Crash tests on |",
+            "|---|---|---|---|---|",
             *rows,
+            "",
+            f"Needs Python {found['python']} and brokers with Kafka {brokers['from']}, or newer. Tests ran on "
+            f"Kafka {brokers['tested']}; {brokers['also']}.",
         ]
     )
 
