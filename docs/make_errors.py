@@ -15,9 +15,9 @@ _HEAD = """\
 
 Made from `python/eoskafka/spec/errors.json` by `make docs`; do not edit.
 
-Every error of the connector has a condition, which its message begins with in brackets, and a class
-in Python. In a driver that has called `eoskafka.configure`, or imported `eoskafka` after pyspark,
-pyspark raises it as that class too:
+Each error message of the connector begins with its condition, in brackets. Each condition belongs to a class
+in Python. If the driver's program has called `eoskafka.configure`, or has imported `eoskafka` after pyspark,
+pyspark raises the error as that class:
 
 ```python
 import eoskafka
@@ -30,9 +30,9 @@ except eoskafka.UnreachableError:
     ...  # start it again later
 ```
 
-It stays a `StreamingQueryException` for every other handler. Where neither was done,
-`eoskafka.failures.install()` does it, and `eoskafka.error_of(query.exception())` gives the error of
-a query that has ended. All are `eoskafka.EosKafkaError`.
+The error is still a `StreamingQueryException` for other handlers, and every class is an
+`eoskafka.EosKafkaError`. In any other program, call `eoskafka.failures.install()` first.
+`eoskafka.error_of(query.exception())` returns the error of a query that has ended.
 """
 
 

@@ -2,7 +2,7 @@
 
     EosKafkaError
     ├── ConfigurationError        a setting is missing, wrong, does not fit, or came too late
-    ├── PlanError                 a query or a write that cannot be exactly-once as it is
+    ├── PlanError                 a query or a write that cannot be exactly-once in this form
     ├── RecordError               a row or a record that cannot be written or read
     ├── FencedError               another driver or attempt has taken over
     ├── OffsetsError              where a query goes on cannot be told, or is not its own to say
@@ -58,11 +58,11 @@ class EosKafkaError(Exception):
 
 
 class ConfigurationError(EosKafkaError):
-    """A setting is missing, wrong, does not fit, or came too late to have an effect."""
+    """A setting is missing or invalid, conflicts with another one, or was set too late."""
 
 
 class PlanError(EosKafkaError):
-    """A query or a write that cannot be exactly-once as it is; nothing of it was written."""
+    """A query or a write that cannot be exactly-once in this form; nothing of it was written."""
 
 
 class RecordError(EosKafkaError):
@@ -70,11 +70,11 @@ class RecordError(EosKafkaError):
 
 
 class FencedError(EosKafkaError):
-    """Another driver or attempt has taken over; what was not committed is done by that one."""
+    """Another driver or attempt has taken over, and processes what was not committed."""
 
 
 class OffsetsError(EosKafkaError):
-    """Where a query goes on cannot be told, or its group's offsets are not its own to move."""
+    """The query cannot tell where to continue, or its group has offsets of somebody else."""
 
 
 class CheckpointError(EosKafkaError):

@@ -259,7 +259,7 @@ class StartingPointTest {
         .doesNotThrowAnyException();
     assertThatThrownBy(() -> rule.refuseForeign(PARTITION, committed("EPOCH"), OWNER))
         .hasMessageContaining("[EOSKAFKA_SINK_MOVED]")
-        .hasMessageContaining("took effect on the source's cluster")
+        .hasMessageContaining("was written to the source's cluster")
         .hasMessageContaining("now on cluster sinks");
   }
 
