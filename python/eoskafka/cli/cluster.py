@@ -38,7 +38,10 @@ def start(
     data_dir: DataDir = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Start a cluster, or start a stopped cluster again with its data, and print its address."""
+    """Start a local test cluster on this machine, and print its address.
+
+    A cluster that was stopped is started again with its data.
+    """
     cluster = LocalCluster(brokers=int(brokers.value), data_dir=data_dir)
     if not jars.are_here():
         messages.print(f"downloading Kafka {jars.KAFKA_VERSION} (44 MB, once) ...")
@@ -50,7 +53,7 @@ def start(
 
 @app.command(epilog="Example: eoskafka cluster status --format json")
 def status(data_dir: DataDir = None, output: OutputFormat = Format.TEXT) -> None:
-    """Show the cluster.
+    """Show the local test cluster.
 
     The exit code is 3 if there is no cluster, or if not every broker is running.
     """
@@ -66,7 +69,7 @@ def status(data_dir: DataDir = None, output: OutputFormat = Format.TEXT) -> None
 
 @app.command(epilog="Example: eoskafka cluster stop")
 def stop(data_dir: DataDir = None) -> None:
-    """Shut down the brokers and keep their data."""
+    """Stop the local test cluster, and keep its data."""
     cluster = LocalCluster.attach(data_dir)
     cluster.stop()
     messages.print(f"stopped; the data stays in {cluster.data_dir}", markup=False)
@@ -74,7 +77,10 @@ def stop(data_dir: DataDir = None) -> None:
 
 @app.command(epilog="Example: eoskafka cluster purge")
 def purge(data_dir: DataDir = None) -> None:
-    """Shut down the brokers and delete their data and logs."""
+    """Stop the local test cluster, and delete its data and logs.
+
+    Other brokers are not touched.
+    """
     cluster = LocalCluster.attach(data_dir)
     cluster.purge()
     messages.print(f"deleted {cluster.data_dir}", markup=False)

@@ -65,9 +65,10 @@ def show(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Show the offset, its stamp, the end of the log and the lag of each partition.
+    """Show the committed offset, its stamp, the end of the log and the lag of each partition.
 
-    An offset is pending while an open transaction holds a later one. The command changes nothing.
+    The stamp is the metadata that eoskafka commits with an offset. An offset is pending while an
+    open transaction will commit a later one. The command changes nothing.
     The exit code is 3 if the brokers do not answer.
     """
     found = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
@@ -130,9 +131,10 @@ def lag(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Show how many offsets each group has not read yet, by topic.
+    """Show the lag of each group, by topic.
 
-    The lag counts up to the offset that a read_committed query can read now. The command changes
+    The lag counts up to the last stable offset, which is how far a read_committed query can read
+    now: a transaction that hangs hides the lag behind it. The command changes
     nothing. The exit code is 1 if a group has no offsets, and 3 if the brokers do not answer.
     """
     rows = []
@@ -192,8 +194,10 @@ def reset(
     """Move the offsets of a stopped query, so that it replays or skips records.
 
     This is for queries in task scope. The next start continues at the new offsets, with the same
-    checkpoint. The exit code is 1 if a driver is in the group, or if a transaction holds offsets
-    of the group, and 3 if the brokers do not answer.
+    checkpoint. A time stands for the first record at or after it, or for the end of a partition
+    without such a record. The exit code is 1 if a driver is in the group (stop it), or if an open
+    transaction holds offsets of the group (`txn list` shows it), and 3 if the brokers do not
+    answer.
     """
     with reaching():
         moves = offsets.reset(
@@ -233,14 +237,15 @@ def adopt(
     source: Annotated[
         str | None,
         typer.Option(
-            help="Of several sources: the number, from 0, or the name of the one to look at."
+            help="If the query has several sources: the source's number, from 0, or its name."
         ),
     ] = None,
     take_over: Annotated[
         bool,
         typer.Option(
             "--take-over",
-            help="Also take over the offsets of another query whose checkpoint is lost.",
+            help="Take over the offsets of a query whose checkpoint is lost. That query must not "
+            "run again.",
         ),
     ] = False,
     at: Annotated[
@@ -254,12 +259,12 @@ def adopt(
     dry_run: DryRun = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Check a checkpoint before its query starts here, and give the query the offsets of its group.
+    """Check a checkpoint before its query starts with eoskafka, and let it continue from its group.
 
-    Offsets that another application committed, or that a tool has set, become the query's; if
-    they have replaced those of a query that has run, only with --at. A checkpoint of the built-in
-    connector is only inspected. The exit code is 1 if the query could not continue, and 3 if the
-    brokers do not answer.
+    If another application committed the group's offsets, or a tool has set them, they are marked as
+    the query's. If they have overwritten the offsets of a query that has run, --at must say where
+    it continues. A checkpoint of the built-in connector is only inspected. The exit code is 1 if
+    the query could not continue, and 3 if the brokers do not answer.
     """
     with reaching():
         found = offsets.adopt(

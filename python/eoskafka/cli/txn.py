@@ -36,7 +36,7 @@ _SERVERS = "--bootstrap-servers b:9092"
 Id = Annotated[str, typer.Argument(help="The transactional id.", metavar="ID")]
 Prefix = Annotated[
     str,
-    typer.Option("--transactional-id-prefix", help="As the query's transactionalIdPrefix."),
+    typer.Option("--transactional-id-prefix", help="The query's transactionalIdPrefix."),
 ]
 
 
@@ -149,7 +149,7 @@ def abort(
         bool,
         typer.Option(
             "--fence",
-            help="For a writer in epoch scope: fence its query, so that it cannot decide.",
+            help="Needed for a transaction in epoch scope: stops its query, which could commit it.",
         ),
     ] = False,
     client: Client = None,
@@ -157,8 +157,8 @@ def abort(
 ) -> None:
     """Abort a transaction, so that nothing of it takes effect.
 
-    A transaction that has been decided is never aborted. If a task still uses the transaction, it
-    fails, and Spark runs it again. The exit code is 1 if the transaction must not be aborted.
+    If a task still uses the transaction, it fails, and Spark runs it again. The exit code is 1 if
+    the transaction must not be aborted, because its commit was decided: then use `txn resolve`.
     """
     with reaching():
         found = transactions.abort(
@@ -187,8 +187,9 @@ def find_hanging(
 ) -> None:
     """List the partitions whose read_committed readers wait, and the transactions they wait for.
 
-    A transaction that no coordinator knows hangs forever. The command changes nothing. The exit
-    code is 1 if a transaction hangs.
+    A transaction that no coordinator knows never ends by itself: an administrator ends it with
+    Kafka's kafka-transactions.sh abort. The command changes nothing. The exit code is 1 if it lists
+    such a transaction.
     """
     with reaching():
         found = transactions.blocked(
@@ -224,16 +225,18 @@ def resolve_write(
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers of the output, host:port,...")],
     write_id: Annotated[
         str | None,
-        typer.Argument(help="A batch job's writeId, or the id of one of its transactions."),
+        typer.Argument(
+            help="A batch job's writeId, or one of its transactional ids. Or give --checkpoint."
+        ),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="A query's checkpoint, instead of a batch job.")
+        str | None, typer.Option(help="For a query instead of a batch job: its checkpointLocation.")
     ] = None,
     accept_loss: Annotated[
         bool,
         typer.Option(
             "--accept-loss",
-            help="With --checkpoint: let the query continue without the records that are lost.",
+            help="For a query: give up the records that a timeout has lost, and let it continue.",
         ),
     ] = False,
     decision_topic: Annotated[
@@ -246,19 +249,26 @@ def resolve_write(
     config: ConfigFile = None,
     forget: Annotated[
         bool,
-        typer.Option("--forget", help="Afterwards remove the job's entry from the decision topic."),
+        typer.Option(
+            "--forget",
+            help="For a job: afterwards forget its writeId, so that it can be used again.",
+        ),
     ] = False,
     give_up: Annotated[
         bool,
-        typer.Option("--give-up", help="Remove the entry even though a part of the write is lost."),
+        typer.Option(
+            "--give-up",
+            help="For a job: forget its writeId even though a part of its output is lost.",
+        ),
     ] = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Settle the transactions that a batch job or a query left open when its driver died.
+    """End the transactions that a batch job or a query left open when its driver died.
 
-    The command commits what was decided, and aborts everything else. A job or query that is still
-    running is fenced and fails. The exit code is 1 if records are lost because of a timeout, if a
-    write cannot be settled, or if no such job has ever begun, and 3 if the brokers do not answer.
+    It commits those whose commit was decided, and aborts the others. It stops a job or query that
+    is still running. The exit code is 1 if records are lost because of a timeout, if a transaction
+    cannot be ended, or if no such job has ever begun (the message says which), and 3 if the brokers
+    do not answer.
     """
     if (write_id is None) == (checkpoint is None):
         raise typer.BadParameter("give either a WRITE_ID or --checkpoint")

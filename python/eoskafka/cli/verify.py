@@ -35,15 +35,15 @@ InputTopics = Annotated[
 Group = Annotated[
     str,
     typer.Option(
-        help="The query's kafka.group.id (`eoskafka offsets show` lists them). Input after "
-        "the group's offsets need not be in the output yet. Without it, all input must be."
+        help="The query's kafka.group.id (`eoskafka offsets show` lists them). With it, only input "
+        "before the group's offsets must be in the output; without it, all input must be."
     ),
 ]
 IdentifiedBy = Annotated[
     str,
     typer.Option(
-        help="What identifies a record in input and output: key (if every record has a key of "
-        "its own), value, or digest (key and value)."
+        help="What identifies a record in input and output: key (if no two records have the same "
+        "key), value, or digest (key and value). Give this or --id-field."
     ),
 ]
 IdField = Annotated[
@@ -52,15 +52,13 @@ IdField = Annotated[
 ]
 CountAlike = Annotated[
     bool,
-    typer.Option(
-        "--count-alike", help="If several records share an id, compare only their number."
-    ),
+    typer.Option("--count-alike", help="Compare only the number of records that have the same id."),
 ]
 Expected = Annotated[
     Path | None,
     typer.Option(
-        help="Instead of --input: the expected output, Parquet or a Delta table with columns "
-        "key, value or both."
+        help="Instead of --input: the path of a Parquet or Delta table with the expected output, "
+        "in columns key, value or both."
     ),
 ]
 InputFrom = Annotated[
@@ -83,8 +81,8 @@ CheckpointLocation = Annotated[
 Order = Annotated[
     bool,
     typer.Option(
-        help="Also check the order within each key. A query that shuffles, or that gives one "
-        "partition to several tasks, does not keep it."
+        help="Check the order within each key. Switch it off for a query that shuffles, or that "
+        "gives one partition to several tasks: it does not keep the order."
     ),
 ]
 WaitSeconds = Annotated[
@@ -119,11 +117,12 @@ def verify(
 ) -> None:
     """Check that a query's output has each record of its input exactly once.
 
-    The command reads both with isolation.level=read_committed, as every consumer of the output has
-    to, and reports records that are lost, duplicated, unexpected or out of order within their key.
-    The query must write one record for each that it reads; compare the output of any other query
-    with a table (--expected). The query may run meanwhile, and the command changes nothing. The
-    exit code is 1 if something is wrong, and 3 if that cannot be decided.
+    The command reads input and output with isolation.level=read_committed, as every consumer of the
+    output must. It reports records that are lost, duplicated, unexpected or out of order within
+    their key. With --input, the query must write exactly one record for each that it reads; for any
+    other query, give a table of the expected output (--expected). You can run the command while the
+    query is running, and it changes nothing. The exit code is 1 if it found a fault, and 3 if there
+    is no verdict.
     """
     prove = _engine()
     _require_id(by, id_field)
