@@ -11,7 +11,7 @@ from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, StartApplication
 from harness.versions import needs_built_in
 from pyspark.sql import SparkSession
-from streams import Streams, start_session
+from streams import Streams, settings, start_session
 
 # Asks for rights; what has no rules is open.
 _GUARDED = {
@@ -120,6 +120,13 @@ def streams(
     keep_logs.append(spark_folder / "spark.log")
     with closing(Streams(shared_spark, cluster.bootstrap_servers, tmp_path)) as streams:
         yield streams
+
+
+@pytest.fixture
+def few_at_once(streams: Streams) -> Iterator[None]:
+    """Python gets twenty rows at a time."""
+    with settings(streams.spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}):
+        yield
 
 
 @pytest.fixture(

@@ -475,14 +475,18 @@ NO_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false"}
 
 @contextmanager
 def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    """Settings of the session inside the block."""
+    """Settings of the session inside the block; afterwards they are as before."""
+    former = {name: spark.conf.get(name, None) for name in values}
     for name, value in values.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name in values:
-            spark.conf.unset(name)
+        for name, before in former.items():
+            if before is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, before)
 
 
 def held(rows: DataFrame, reached: str, at: int = 0, rest_ms: int = 3_000) -> DataFrame:

@@ -19,7 +19,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from streams import Streams, kv
+from streams import Streams, kv, settings
 
 KV = "key binary, value binary"
 INPUT = 20
@@ -195,12 +195,9 @@ def test_epoch_scope_may_be_asked_for(inputs: Inputs) -> None:
 
 def test_state_without_a_shuffle(inputs: Inputs) -> None:
     streams, output = inputs.streams, inputs.streams.topic()
-    streams.spark.conf.set("spark.sql.shuffle.partitions", "1")
-    try:
+    with settings(streams.spark, {"spark.sql.shuffle.partitions": "1"}):
         rows = counted(inputs.source.coalesce(1))
         streams.run(streams.sink(rows, output, mode="update"))
-    finally:
-        streams.spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert streams.values(output) == ["1"] * INPUT
 
 

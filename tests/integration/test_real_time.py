@@ -31,9 +31,8 @@ LONG_BATCH = "10 minutes"
 
 @pytest.fixture(autouse=True)
 def _allowed(streams: Streams) -> Iterator[None]:
-    streams.spark.conf.set(REAL_TIME_CHECK, "false")
-    yield
-    streams.spark.conf.unset(REAL_TIME_CHECK)
+    with settings(streams.spark, {REAL_TIME_CHECK: "false"}):
+        yield
 
 
 @pytest.fixture
@@ -310,12 +309,11 @@ def test_a_session_that_was_not_configured_for_it_is_told(job: Job) -> None:
 
 @pytest.mark.skipif(SPARK < (4, 3), reason="Spark 4.3 introduced it")
 def test_asynchronous_progress_is_refused_with_the_setting_to_change(job: Job) -> None:
-    job.streams.spark.conf.set(ASYNC_PROGRESS, "true")
-    try:
-        with pytest.raises(ConfigurationError, match=f"Set {ASYNC_PROGRESS}=false"):
-            start(job)
-    finally:
-        job.streams.spark.conf.set(ASYNC_PROGRESS, "false")
+    with (
+        settings(job.streams.spark, {ASYNC_PROGRESS: "true"}),
+        pytest.raises(ConfigurationError, match=f"Set {ASYNC_PROGRESS}=false"),
+    ):
+        start(job)
 
 
 def test_a_batch_of_foreach_batch_that_is_not_done_is_not_forgotten(job: Job) -> None:

@@ -29,7 +29,7 @@ from harness.versions import (
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
 from pyspark.sql.streaming import StreamingQuery
-from streams import QUERY_S, Job, Streams
+from streams import QUERY_S, Job, Streams, settings
 
 RECORDS, PARTITIONS = 600, 2
 # Where a record comes from, for the transaction that it must be in.
@@ -39,7 +39,6 @@ CODEGEN = "spark.sql.codegen.wholeStage"
 SINK = {"commitIntervalMs": 1}
 # A task that cannot commit on the way stops to read after half of it.
 SHORT = {"kafka.transaction.timeout.ms": 4_000}
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 Plan = Callable[[DataFrame], DataFrame]
 
@@ -126,11 +125,8 @@ SYNCHRONOUS: dict[str, tuple[Plan, Callable[[int], int]]] = {
     ]
 )
 def codegen(request: pytest.FixtureRequest, streams: Streams) -> Iterator[None]:
-    former = streams.spark.conf.get(CODEGEN)
-    assert former is not None
-    streams.spark.conf.set(CODEGEN, request.param)
-    yield
-    streams.spark.conf.set(CODEGEN, former)
+    with settings(streams.spark, {CODEGEN: request.param}):
+        yield
 
 
 @pytest.fixture
@@ -201,9 +197,7 @@ def test_so_it_does_in_real_time(job: Job, cluster: LocalCluster, operator: str)
     # Where a filter drops everything, transactions have offsets alone.
     nothing: Plan = lambda rows: placed(rows.where("offset < 0"))  # noqa: E731
     plan, made_of = {**SYNCHRONOUS, "nothing": (nothing, lambda _: 0)}[operator]
-    spark = job.streams.spark
-    spark.conf.set(REAL_TIME_CHECK, "false")
-    try:
+    with settings(job.streams.spark, {REAL_TIME_CHECK: "false"}):
         made = plan(rows(job))
         writer = job.streams.sink(made, job.output, job.checkpoint, SINK, mode="update")
         query = job.streams.start(real_time_trigger(writer, "10 minutes"))
@@ -211,8 +205,6 @@ def test_so_it_does_in_real_time(job: Job, cluster: LocalCluster, operator: str)
         until(lambda: query.exception() or job.offsets() == ends, "all offsets", QUERY_S)
         assert query.exception() is None
         query.stop()
-    finally:
-        spark.conf.unset(REAL_TIME_CHECK)
     committed = found(job, cluster)
     assert len(committed) > PARTITIONS
     require_each_in_its_own(job, committed, made_of)
@@ -350,14 +342,6 @@ def slowly(rows: DataFrame, prepared: Path = Path("none"), target: Path = Path()
     # Long ones: what fits between the JVM and Python is read at once.
     wide = placed(rows).selectExpr("key", "value || repeat(' ', 300000) AS value")
     return wide.mapInPandas(each, "key binary, value string")
-
-
-@pytest.fixture
-def few_at_once(streams: Streams) -> Iterator[None]:
-    """Python gets twenty rows at a time."""
-    streams.spark.conf.set(ARROW_ROWS, 20)
-    yield
-    streams.spark.conf.unset(ARROW_ROWS)
 
 
 @needs_python_in_task_scope

@@ -462,15 +462,12 @@ def test_invariant_5_a_source_read_twice_is_refused(inputs: Inputs) -> None:
 def test_invariant_6_state_without_a_shuffle_is_refused(inputs: Inputs) -> None:
     # One partition all the way: the aggregation needs no shuffle, and keeps state all the same.
     streams, output = inputs.streams, inputs.streams.topic()
-    streams.spark.conf.set("spark.sql.shuffle.partitions", "1")
-    try:
+    with settings(streams.spark, {"spark.sql.shuffle.partitions": "1"}):
         error = streams.failure(
             streams.sink(
                 counts(inputs.source.coalesce(1)), output, options=TASK_SCOPE, mode="update"
             )
         )
-    finally:
-        streams.spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert "[EOSKAFKA_SCOPE_REFUSED]" in error, error
     assert "it keeps state" in error
     assert_untouched(inputs, output)

@@ -62,6 +62,11 @@ def how(request: pytest.FixtureRequest) -> dict[str, str]:
     return CLASSIC
 
 
+def until_done(how: dict[str, Any]) -> dict[str, Any]:
+    """The same options for a query that ends when everything is read."""
+    return {name: value for name, value in how.items() if name != "interval"}
+
+
 def both_work(first: Query, second: Query, flow: Flow) -> None:
     """Wait until each driver has batches of its own."""
     before = [query.status().batches for query in (first, second)]
@@ -232,9 +237,8 @@ def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
     application.faults.arm("after-flush", "stop")
     flow.produce(RECORDS)
     executor = application.faults.wait_taken("after-flush")
-    until_all: dict[str, Any] = {key: value for key, value in how.items() if key != "interval"}
     other = start_application("local[2]")
-    second = flow.start(other, driver="b", **until_all)
+    second = flow.start(other, driver="b", **until_done(how))
     until(lambda: arrivals(other), "the second driver", 60)
     # It has nothing to do, and the first one has.
     run_another(other, one)
@@ -521,10 +525,9 @@ def test_a_start_that_another_driver_has_committed_is_known_when_the_groups_offs
     died = start_application("local[2]")
     # It has found no offset in the group, and has committed none.
     one.reach(died, "after-join", "kill", driver="b", **CLASSIC)
-    until_done = {key: value for key, value in CLASSIC.items() if key != "interval"}
-    one.start(application, driver="a", **until_done).wait_done()
+    one.start(application, driver="a", **until_done(CLASSIC)).wait_done()
     other = start_application("local[2]")
-    one.start(other, driver="b", **until_done).wait_done()
+    one.start(other, driver="b", **until_done(CLASSIC)).wait_done()
     one.assert_exactly_once()
     with one.admin() as admin:
         until(lambda: not one.members(), "the end of the members", 30)

@@ -25,7 +25,6 @@ RECORDS = 200
 JARS = {"spark.jars": ",".join(map(str, peer_jars()))} if HAS_BUILT_IN else {}
 # A task that cannot commit on the way stops to read after half of it.
 SHORT = {"kafka.transaction.timeout.ms": 4_000}
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def open_a_batch(application: Application, flow: Flow, number: int, **how: Any) -> None:
@@ -141,14 +140,6 @@ def slowly(rows: DataFrame) -> DataFrame:
     # Long ones: what fits between the JVM and Python is read at once.
     wide = rows.selectExpr("key", "cast(value AS string) || repeat(' ', 300000) AS value")
     return wide.mapInPandas(each, "key binary, value string")
-
-
-@pytest.fixture
-def few_at_once(streams: Streams) -> Iterator[None]:
-    """Python gets twenty rows at a time."""
-    streams.spark.conf.set(ARROW_ROWS, 20)
-    yield
-    streams.spark.conf.unset(ARROW_ROWS)
 
 
 def end_early(streams: Streams, opened: int) -> tuple[Job, int]:

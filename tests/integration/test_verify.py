@@ -21,7 +21,7 @@ from harness.versions import needs_named_sources
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
-from streams import QUERY_S, Streams, kv
+from streams import QUERY_S, Streams, kv, settings
 
 PARTITIONS, RECORDS = 3, 300
 
@@ -227,19 +227,14 @@ def test_a_log_of_the_second_format_is_read(streams: Streams, name: str) -> None
         rows = kv(reader.options(**options).load())
         streams.run(streams.sink(rows, output, checkpoint, {"transactionScope": "epoch"}))
 
-    settings = {
+    of_sources = {
         "spark.sql.streaming.offsetLog.formatVersion": "2",
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": str(bool(name)).lower(),
     }
-    for key, value in settings.items():
-        streams.spark.conf.set(key, value)
-    try:
+    with settings(streams.spark, of_sources):
         copied()
         streams.send(topic, *range(10, 30))
         copied()
-    finally:
-        for key in settings:
-            streams.spark.conf.unset(key)
     there = Topics(streams.servers, "", output, "")
     code, verdict, said = run(there, "--by", "value", "--checkpoint", str(checkpoint))
     assert (code, said, verdict["inputs"]) == (0, "", 30)
