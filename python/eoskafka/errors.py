@@ -1,11 +1,11 @@
 """The errors of eoskafka, one tree for both of its languages.
 
     EosKafkaError
-    ├── ConfigurationError        a setting is missing, wrong, does not fit, or came too late
+    ├── ConfigurationError        a setting is missing or invalid, conflicts, or was set too late
     ├── PlanError                 a query or a write that cannot be exactly-once in this form
     ├── RecordError               a row or a record that cannot be written or read
     ├── FencedError               another driver or attempt has taken over
-    ├── OffsetsError              where a query goes on cannot be told, or is not its own to say
+    ├── OffsetsError              it is not known where to continue, or offsets are somebody else's
     ├── CheckpointError           a checkpoint, or a query's decisions, are lost or of another time
     ├── DataLossError             records are gone that were not read yet
     ├── TransactionError          a transaction did not end as it should; the next start settles it

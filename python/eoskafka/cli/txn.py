@@ -157,8 +157,8 @@ def abort(
 ) -> None:
     """Abort a transaction, so that nothing of it takes effect.
 
-    If a task still uses the transaction, it fails, and Spark runs it again. The exit code is 1 if
-    the transaction must not be aborted, because its commit was decided: then use `txn resolve`.
+    In task scope, a task that still uses the transaction fails, and Spark runs it again. The exit
+    code is 1 if the transaction was not aborted: the message says why, and what to do.
     """
     with reaching():
         found = transactions.abort(
