@@ -196,14 +196,23 @@ class Checkpoint:
         is_done = last in self._batches("commits")
         until = last if is_done else last - 1
         taken_over = (self._read(f"sources/{self.source}/{_TAKEN_OVER}") or "").strip()
-        # What eoskafka plans with its own sink ends with a space.
-        is_ours = until < 0 or self._line(until).endswith(" ")
+        is_ours = until < 0 or self._is_ours(until)
         # Or the open batch, which eoskafka has run without living to see it logged.
         is_ahead = not is_ours and taken_over not in {str(until), str(last)}
-        sources = len(self._sources(last))
-        is_planned_here = self._line(last).endswith(" ")
-        ends = self._offsets(last)
-        return Batch(last, before, ends, is_done, is_planned_here, is_ahead, until, sources)
+        return Batch(
+            number=last,
+            start=before,
+            end=self._offsets(last),
+            committed=is_done,
+            is_ours=self._is_ours(last),
+            log_is_ahead=is_ahead,
+            until=until,
+            sources=len(self._sources(last)),
+        )
+
+    def _is_ours(self, batch: int) -> bool:
+        """Whether eoskafka has planned a batch with its own sink: its line ends with a space."""
+        return self._line(batch).endswith(" ")
 
     def write_taken_over(self, batch: int) -> None:
         """Let the group be the truth from the batch after this one on."""

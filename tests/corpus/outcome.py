@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eoskafka.audit import Record, compare, read_committed
+from eoskafka.audit.compare import FAULTS
 from eoskafka.failures import error_of
 from harness import Flow, until
 from harness.flow import SETTLE_S
@@ -142,7 +143,7 @@ def in_words(outcome: Outcome) -> str:
     times = outcome["outputs"]
     parts = [f"{outcome['end']}", f"{times.get('1', 0)} of {outcome['inputs']} once"]
     parts += [f"{count} keys {n} times" for n, count in times.items() if n != "1"]
-    wrong = ("lost", "duplicated", "altered", "unexpected")
+    wrong = [fault.value for fault in FAULTS]
     parts += [f"{outcome[name]} {name}" for name in wrong if outcome[name]]
     if "group" in outcome:
         parts.append(f"group {outcome['group']}")

@@ -12,20 +12,9 @@ from kafka.structs import OffsetAndMetadata
 from eoskafka import stamps
 from eoskafka.checkpoints import Batch, Checkpoint, Identity
 from eoskafka.errors import ConfigurationError, OffsetsError
-from eoskafka.groups import (
-    Connection,
-    offset_json,
-    topic_ids,
-)
+from eoskafka.groups import Connection, offset_json, topic_ids
 from eoskafka.offsets.commit import commit_offsets, require_stopped
-from eoskafka.offsets.model import (
-    Adoption,
-    Move,
-    Position,
-    Situation,
-    Standing,
-    names_of,
-)
+from eoskafka.offsets.model import Adoption, Move, Position, Situation, Standing, names_of
 from eoskafka.offsets.standing import LogOffsets, Snapshot, snapshot
 from eoskafka.offsets.target import Target, is_named, topics_named
 

@@ -9,14 +9,8 @@ from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka.errors import OffsetsError
-from eoskafka.groups import (
-    Connection,
-    committed,
-)
-from eoskafka.offsets.model import (
-    Standing,
-    names_of,
-)
+from eoskafka.groups import Connection, committed
+from eoskafka.offsets.model import Standing, names_of
 
 # Of a commit; a broker takes about 1 MiB at a time.
 _OFFSETS_PER_REQUEST = 1_000

@@ -10,15 +10,9 @@ from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
 from eoskafka.errors import ConfigurationError, OffsetsError
-from eoskafka.groups import (
-    Connection,
-)
+from eoskafka.groups import Connection
 from eoskafka.offsets.commit import commit_offsets, require_stopped
-from eoskafka.offsets.model import (
-    Move,
-    Standing,
-    names_of,
-)
+from eoskafka.offsets.model import Move, Standing, names_of
 from eoskafka.offsets.standing import Snapshot, snapshot
 from eoskafka.offsets.target import Target, is_chosen, topics_named
 

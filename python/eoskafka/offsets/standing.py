@@ -20,11 +20,7 @@ from eoskafka.groups import (
     open_transactions,
     topic_ids,
 )
-from eoskafka.offsets.model import (
-    Position,
-    Standing,
-    State,
-)
+from eoskafka.offsets.model import Position, Standing, State
 
 _STABLE_MS = 500
 

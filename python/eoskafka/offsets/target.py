@@ -11,10 +11,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec, OffsetTimestamp
 
 from eoskafka.errors import ConfigurationError, OffsetsError
-from eoskafka.offsets.model import (
-    Position,
-    names_of,
-)
+from eoskafka.offsets.model import Position, names_of
 
 # In 1973: what is less is in seconds, or a date.
 _EARLIEST_MS = 100_000_000_000

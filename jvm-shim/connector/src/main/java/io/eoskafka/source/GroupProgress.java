@@ -834,10 +834,13 @@ final class GroupProgress {
         committed.values().stream()
             .map(offset -> Stamp.parse(offset.metadata()).orElseThrow())
             .anyMatch(stamp -> stamp.tookEffect() && stamp.epoch() >= othersUntil);
+    if (!wasRunHere) {
+      return;
+    }
     committed.forEach(
         (partition, offset) -> {
           Long logged = sparkStart.offsets().get(partition);
-          if (wasRunHere && logged != null && offset.offset() < logged) {
+          if (logged != null && offset.offset() < logged) {
             throw behindLog(partition, offset.offset(), logged);
           }
         });
