@@ -133,7 +133,7 @@ BOUNDS: list[tuple[Options, str, str]] = [
     ),
     (
         {"startingTimestamp": NOON + 90 * SECOND},
-        f"{{topic}}-[01] has no record at or after {NOON + 90 * SECOND}",
+        f"at the time {NOON + 90 * SECOND} .* but {{topic}}-[01] has no record at or after it",
         f"No offset matched .* {{topic}}-[01] and timestamp {NOON + 90 * SECOND}",
     ),
     (

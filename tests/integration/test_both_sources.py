@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from eoskafka import offsets
 from eoskafka.cluster import LocalCluster
+from eoskafka.errors import OffsetsError
 from harness import until, until_ended
 from harness.versions import needs_built_in, reports
 from kafka import KafkaProducer, TopicPartition
@@ -704,9 +705,13 @@ def test_a_path_that_the_other_connector_has_used_anew_is_refused(streams: Strea
     streams.form = "eoskafka"
     error = streams.failure(streams.sink(kv(streams.source(topic)), other, checkpoint))
     assert "[EOSKAFKA_LOG_BEHIND_GROUP]" in error
-    # The command that the error names.
-    at = json.dumps({topic: {"0": 1, "1": 1}})
+    # The command that the error names. It must say where both partitions continue.
     (group,) = re.findall("group '([^']+)' is at", error)
+    with pytest.raises(
+        OffsetsError, match=f"at offset 1 of {topic}-1, but group '{group}' is at 4"
+    ):
+        offsets.adopt(streams.servers, str(checkpoint), group, at=json.dumps({topic: {"0": 1}}))
+    at = json.dumps({topic: {"0": 1, "1": 1}})
     offsets.adopt(streams.servers, str(checkpoint), group, at=at)
     streams.copy(topic, other, checkpoint)
     assert streams.numbers(other) == [*range(8)]

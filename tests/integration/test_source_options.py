@@ -52,7 +52,8 @@ def test_a_time_after_the_last_record_is_an_error_or_the_end(streams: Streams) -
     output = streams.topic()
     error = streams.failure(streams.sink(kv(streams.source(options=source)), output))
     assert "[EOSKAFKA_NO_RECORD_AT_TIMESTAMP]" in error
-    assert f"{topic}-1 has no record at or after {NOON + 150_000}" in error
+    assert f"begin at the time {NOON + 150_000}" in error
+    assert f"but {topic}-1 has no record at or after it" in error
     assert read(streams, {**source, "startingOffsetsByTimestampStrategy": "latest"}) == [3]
 
 

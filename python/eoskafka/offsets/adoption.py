@@ -126,14 +126,27 @@ def _refuse_other_offsets(
                 f"the query continues, but group '{standing.group}' has offsets of others. Nothing "
                 "was changed. Give the query another kafka.group.id"
             )
+    _refuse_beyond_log(place, start, standing)
+
+
+def _refuse_beyond_log(
+    place: Checkpoint, start: Mapping[TopicPartition, int], standing: Standing
+) -> None:
+    """Refuse partitions whose offset in the group is past `start`, where the log continues."""
+    for each in standing.positions:
         logged = start.get(TopicPartition(each.topic, each.partition))
-        if logged is not None and each.is_same_topic and each.committed > logged:
+        if (
+            logged is not None
+            and each.committed is not None
+            and each.is_same_topic
+            and each.committed > logged
+        ):
             raise OffsetsError(
                 f"the log of {place.location} continues at offset {logged} of {each.topic}-"
                 f"{each.partition}, but group '{standing.group}' is at {each.committed}: the "
                 "checkpoint is an older copy, or another query has used its path. Nothing was "
-                "changed. Say which one is right with --at, or use a new checkpoint and "
-                "kafka.group.id"
+                "changed. Say where each such partition continues with --at, or use a new "
+                "checkpoint and kafka.group.id"
             )
 
 
@@ -232,7 +245,7 @@ def _plan(
     """Where the query continues.
 
     Raises:
-        OffsetsError: neither the group, nor the log, nor `named` says so.
+        OffsetsError: neither the group, nor the log, nor `named` says so, or they contradict.
     """
     committed, topic_ids = group.committed, group.topic_ids
     in_log = place.was_in_epoch_scope
@@ -252,8 +265,9 @@ def _plan(
     to_commit = {p: each.committed or 0 for p, each in foreign.items() if p in topic_ids}
     if batch and batch.log_is_ahead:
         # A partition that is not named continues where the log says.
-        logged = _start_of(place, batch)
-        to_commit |= {p: offset for p, offset in logged.items() if p in topic_ids}
+        logged = {p: each for p, each in _start_of(place, batch).items() if p in topic_ids}
+        _refuse_beyond_log(place, {p: logged[p] for p in logged.keys() - named}, group.standing)
+        to_commit |= logged
     to_commit |= named
     start = {p: each.committed or 0 for p, each in committed.items()} | to_commit
     if in_log and batch:
