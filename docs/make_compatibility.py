@@ -35,7 +35,7 @@ def table() -> str:
     brokers = found["brokers"]
     rows = [
         f"| {each['versions']} | {each['scala']} | {each['java']} | {each['limits']} | "
-        f"{each['tested']} |"
+        f"{_tested(found, each)} |"
         for each in found["spark"]
     ]
     return "\n".join(
@@ -50,12 +50,33 @@ def table() -> str:
     )
 
 
+def _tested(found: dict[str, Any], line: dict[str, Any]) -> str:
+    """The versions of a line that have results, each with the features whose tests all passed."""
+    results, missing = found.get("results", {}), found.get("not_available", {})
+    features = _features(results)
+    tested = [line["besides"]] if line.get("besides") else []
+    for version in sorted(results, key=_order):
+        if _line(version) != line["versions"]:
+            continue
+        passed = [
+            name for name, each in results[version].items() if each["passed"] and not each["failed"]
+        ]
+        wanted = [name for name in features if line["versions"] not in missing.get(name, {})]
+        is_whole = set(wanted) <= set(passed)
+        tested.append(f"{version}: " + ("all features" if is_whole else ", ".join(passed)))
+    return "; ".join(tested)
+
+
+def _features(results: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(name for version in results for name in results[version]))
+
+
 def text() -> str:
     """The whole page."""
     found = supported()
     results = found.get("results", {})
     versions = sorted(results, key=_order)
-    features = list(dict.fromkeys(name for version in versions for name in results[version]))
+    features = _features(results)
     missing = found.get("not_available", {})
     lines = [_HEAD, "## Supported versions", "", table(), "", "## Results", ""]
     if not versions:
@@ -87,9 +108,14 @@ def _order(row: str) -> tuple[list[int], str]:
     return [int(part) for part in version.split(".")], java
 
 
+def _line(row: str) -> str:
+    """Major and minor version of a row of the results, such as `4.3` of `4.3.0 on Java 25`."""
+    return ".".join(row.split(".")[:2])
+
+
 def _cell(result: dict[str, Any] | None, missing: dict[str, str], version: str) -> str:
     if result is None:
-        reason = missing.get(".".join(version.split(".")[:2]))
+        reason = missing.get(_line(version))
         return f"not available: {reason}" if reason else "not run"
     parts = [f"{result['passed']} tests"]
     parts += [f"{result[what]:,} {what}" for what in ("kills", "records") if result[what]]
