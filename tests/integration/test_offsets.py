@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from eoskafka import offsets
 from eoskafka.errors import ConfigurationError, OffsetsError
-from eoskafka.offsets import Move, Situation, State
+from eoskafka.offsets import Move, Situation, State, standing
 from harness import until, until_ended
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
@@ -60,17 +60,25 @@ class Job:
     def offsets_in_an_open_transaction(self, partition: int, offset: int) -> Iterator[str]:
         """As an executor leaves them whose driver has died."""
         name = f"left-{self.group}"
-        producer = KafkaProducer(bootstrap_servers=self.streams.servers, transactional_id=name)
-        with closing(producer):
-            producer.init_transactions()
-            producer.begin_transaction()
-            producer.send_offsets_to_transaction(
-                {TopicPartition(self.input, partition): OffsetAndMetadata(offset, "", -1)},
-                self.group,
-            )
+        with self.transaction(name, partition, OffsetAndMetadata(offset, "", -1)) as producer:
             yield name
             producer.abort_transaction()
         until_ended(self.streams.servers, name)
+
+    @contextmanager
+    def transaction(
+        self, name: str, partition: int, offset: OffsetAndMetadata
+    ) -> Iterator[KafkaProducer]:
+        """A transaction with an offset of the group."""
+        with closing(
+            KafkaProducer(bootstrap_servers=self.streams.servers, transactional_id=name)
+        ) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction(
+                {TopicPartition(self.input, partition): offset}, self.group
+            )
+            yield producer
 
 
 @pytest.fixture
@@ -248,6 +256,26 @@ def test_offsets_that_may_still_come_are_waited_for(job: Job) -> None:
     with job.offsets_in_an_open_transaction(0, 6) as name:
         assert name in job.refused("earliest")
     job.moved("earliest")
+
+
+@pytest.mark.parametrize("call", ["open_transactions", "_pending"])
+def test_an_offset_that_a_transaction_changes_during_the_command_is_moved_too(
+    job: Job, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    name = f"ends-{job.group}"
+    later = job.streams.committed(job.group, job.input)[1]._replace(offset=6)
+    with job.transaction(name, 1, later) as producer:
+        real = getattr(standing, call)
+
+        def after_the_commit(*given: Any) -> Any:
+            producer.commit_transaction()
+            until_ended(job.streams.servers, name)
+            return real(*given)
+
+        monkeypatch.setattr(standing, call, after_the_commit)
+        (move,) = job.moved(json.dumps({job.input: {"1": 5}}))
+    assert (move.before, move.after) == (6, 5)
+    assert job.streams.offsets(job.group, job.input) == {0: 5, 1: 5}
 
 
 @pytest.mark.parametrize(

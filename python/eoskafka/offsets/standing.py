@@ -101,20 +101,21 @@ def snapshot(
         also: further topics, which the group may have no offset of.
     """
     # The members come first: once the group is empty, brokers refuse its members' transactions any
-    # further offset.
+    # further offset. The offsets come last: a transaction that ends before that changes them.
     group_members = members(cluster, group)
-    offsets = {
-        partition: offset
-        for partition, offset in committed(cluster, group).items()
-        if not topics or partition.topic in {*topics, *also}
-    }
     with cluster.admin() as admin:
         holders = open_transactions(admin, group)
+    offsets = _committed(cluster, group, {*topics, *also} if topics else ())
+    with cluster.admin() as admin:
         ids = topic_ids(admin, {*(topics or {p.topic for p in offsets}), *also})
         partitions = sorted({*ids, *offsets})
         log = LogOffsets(admin, [partition for partition in partitions if partition in ids])
-    # A partition without an offset is asked for too: an open transaction may hold its first one.
-    pending = _pending(cluster, group, partitions) if holders else set()
+    pending: set[TopicPartition] = set()
+    if holders:
+        # A partition without an offset is asked for too: a transaction may hold its first one.
+        pending = _pending(cluster, group, partitions)
+        later = _committed(cluster, group, {each.topic for each in partitions})
+        offsets = {each: later[each] for each in partitions if each in later}
     parsed = [stamps.parse(each.metadata) for each in offsets.values()]
     identities = {stamp.identity for stamp in parsed if stamp}
     shared = stamps.shared_identity(group) in identities
@@ -126,6 +127,17 @@ def snapshot(
         tuple(_position(p, offsets.get(p), p in pending, ids.get(p, ""), log) for p in partitions),
     )
     return Snapshot(standing, offsets, ids)
+
+
+def _committed(
+    cluster: Connection, group: str, topics: Collection[str]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The group's offsets of these topics; of all topics if there are none."""
+    return {
+        partition: offset
+        for partition, offset in committed(cluster, group).items()
+        if not topics or partition.topic in topics
+    }
 
 
 class LogOffsets:
