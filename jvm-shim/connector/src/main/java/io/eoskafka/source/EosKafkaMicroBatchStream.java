@@ -206,7 +206,7 @@ public class EosKafkaMicroBatchStream
                         && !source.options.equals(options));
     if (options.isShared() && isTwice) {
       // In a group for itself the second source finds the first one's member.
-      throw GroupProgress.refusedToShare(
+      throw SharedGroupRules.refused(
           "two of its sources are in one group; each needs a kafka.group.id");
     }
     long before =

@@ -17,7 +17,6 @@ import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
-import io.eoskafka.task.FenceLeases;
 import io.eoskafka.transaction.GoneDrivers;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.TransactionalProducer;
@@ -71,6 +70,7 @@ final class GroupProgress {
   private final String sourcePath;
   private final Admin admin;
   private final Topics topics;
+  private final DataLossPolicy dataLoss;
 
   private final String run;
 
@@ -139,6 +139,7 @@ final class GroupProgress {
     this.sourcePath = sourcePath;
     this.admin = admin;
     this.topics = topics;
+    dataLoss = new DataLossPolicy(options.failOnDataLoss());
   }
 
   /**
@@ -209,9 +210,9 @@ final class GroupProgress {
               "minPartitions and maxRecordsPerPartition may give one partition to several tasks"));
     }
     if (options.isShared()) {
-      requireShareable(query, committed);
+      SharedGroupRules.require(query, committed, sinkIsHere());
       if (othersUntil >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
-        throw refusedToShare(
+        throw SharedGroupRules.refused(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
     }
@@ -329,60 +330,6 @@ final class GroupProgress {
         options.client(), identity, admin, release, transactions::fence, gone::endSeen);
   }
 
-  /** In a shared group the group alone is the truth: whoever owns a partition next has no log. */
-  private void requireShareable(
-      RunningQuery query, Map<TopicPartition, OffsetAndMetadata> committed) {
-    if (!groupIsTheTruth) {
-      throw refusedToShare("its sink is not eoskafka, so the group does not hold the truth");
-    }
-    // Here, before anything is written: a group that is shared once stays shared.
-    if (!sinkIsHere()) {
-      throw notForTasks("its source is on another cluster than its sink");
-    }
-    query
-        .gathers()
-        .ifPresent(
-            operator -> {
-              throw notForTasks("it keeps state or shuffles, " + operator);
-            });
-    if (query.readsOtherThan(EosKafkaMicroBatchStream.class)) {
-      throw notForTasks("it reads another source, or one twice");
-    }
-    if (query.sinkOptions().transactionScope() == SinkOptions.TransactionScope.EPOCH) {
-      throw notForTasks("transactionScope=epoch");
-    }
-    if (!FenceLeases.isInstalled()) {
-      throw refusedToShare(
-          "tasks cannot ask their driver for the group's generation without the plugin: set"
-              + " spark.plugins=io.eoskafka.EosKafkaPlugin before the session starts, as"
-              + " eoskafka.configure does");
-    }
-    committed.forEach(
-        (partition, offset) -> {
-          Stamp.Scope scope = Stamp.parse(offset.metadata()).orElseThrow().scope();
-          if (scope != Stamp.Scope.TASK) {
-            throw refusedToShare(
-                "the offset of "
-                    + partition
-                    + " was not committed in task scope ("
-                    + offset.metadata()
-                    + "); run it with ownership=exclusive and transactionScope=task until each"
-                    + " partition has got a record");
-          }
-        });
-  }
-
-  private static EosKafkaException notForTasks(String why) {
-    return refusedToShare(
-        "it is not one for task scope ("
-            + why
-            + "), and what one batch has read must not be split between drivers");
-  }
-
-  static EosKafkaException refusedToShare(String reason) {
-    return EosKafkaException.of("EOSKAFKA_SHARED_REFUSED", Map.of("reason", reason));
-  }
-
   /** The sink's cluster as stamps have it. */
   private String sinkCluster(ClientSettings sink) {
     if (sink.bootstrapServers().equals(options.client().bootstrapServers())) {
@@ -498,7 +445,7 @@ final class GroupProgress {
             Long next = reached.remove(partition);
             if (next != null) {
               // Here, since it may be in no log of this driver's.
-              lost(partition, next, RECREATED, 0);
+              dataLoss.skip(partition, next, RECREATED, 0);
             }
           }
         });
@@ -707,7 +654,7 @@ final class GroupProgress {
             case DECISION -> decidedStart(partition);
             case OPTION ->
                 options.starting().isExplicit()
-                    ? requireInLog(
+                    ? dataLoss.requireInLog(
                         partition,
                         byOption.get(partition),
                         earliest.get(partition),
@@ -715,9 +662,9 @@ final class GroupProgress {
                     : Math.max(byOption.get(partition), earliest.get(partition));
             // It began at 0: what came before it was found may be gone already.
             case NEW_PARTITION ->
-                keepWithinLog(partition, 0, earliest.get(partition), Long.MAX_VALUE);
+                dataLoss.keepWithinLog(partition, 0, earliest.get(partition), Long.MAX_VALUE);
             case RECREATED ->
-                lost(
+                dataLoss.skip(
                     partition,
                     logged.getOrDefault(partition, 0L),
                     RECREATED,
@@ -730,8 +677,9 @@ final class GroupProgress {
       }
       long kept =
           isOfFormer && !isReturned
-              ? lost(partition, start, RECREATED, earliest.get(partition))
-              : keepWithinLog(partition, start, earliest.get(partition), ends.get(partition));
+              ? dataLoss.skip(partition, start, RECREATED, earliest.get(partition))
+              : dataLoss.keepWithinLog(
+                  partition, start, earliest.get(partition), ends.get(partition));
       starts.put(partition, kept);
       boolean byTask =
           kept == start
@@ -895,45 +843,6 @@ final class GroupProgress {
     }
   }
 
-  private long keepWithinLog(TopicPartition partition, long start, long logStart, long logEnd) {
-    if (start < logStart) {
-      return lost(partition, start, "the log now starts at " + logStart, logStart);
-    }
-    if (start > logEnd) {
-      return lost(partition, start, "the log now ends at " + logEnd, logEnd);
-    }
-    return start;
-  }
-
-  /** An offset that a user has given. */
-  private long requireInLog(TopicPartition partition, long start, long logStart, long logEnd) {
-    if (options.failOnDataLoss() && (start < logStart || start > logEnd)) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_START_OUT_OF_RANGE",
-          Map.of("partition", partition, "offset", start, "first", logStart, "end", logEnd));
-    }
-    return start;
-  }
-
-  private long lost(TopicPartition partition, long start, String why, long goOnAt) {
-    Map<String, Object> values =
-        Map.of("partition", partition, "offset", start, "why", why, "next", goOnAt);
-    if (options.failOnDataLoss()) {
-      throw EosKafkaException.of("EOSKAFKA_DATA_LOSS", values);
-    }
-    LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
-    return goOnAt;
-  }
-
-  private void partitionGone(TopicPartition partition, Long next) {
-    Map<String, Object> values =
-        Map.of("partition", partition, "offset", next == null ? "unknown" : next);
-    if (options.failOnDataLoss()) {
-      throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
-    }
-    LOG.warn("A partition is gone, and failOnDataLoss is false: {}", values);
-  }
-
   /** Commits starts, outside any batch, with a stamp that says where their truth lies. */
   private Set<TopicPartition> commit(Map<TopicPartition, Long> starts) {
     if (starts.isEmpty()) {
@@ -1040,7 +949,7 @@ final class GroupProgress {
               if (kept.get(partition) > logEnd) {
                 kept.put(
                     partition,
-                    lost(
+                    dataLoss.skip(
                         partition,
                         logEnd,
                         "the batch was planned to "
@@ -1065,7 +974,9 @@ final class GroupProgress {
             (partition, logEnd) -> {
               long next = reached.get(partition);
               if (next > logEnd) {
-                news.put(partition, lost(partition, next, "the log now ends at " + logEnd, logEnd));
+                news.put(
+                    partition,
+                    dataLoss.skip(partition, next, "the log now ends at " + logEnd, logEnd));
               }
             });
     try {
@@ -1097,7 +1008,7 @@ final class GroupProgress {
         .forEach(
             (partition, offset) -> {
               if (!topicIds.containsKey(partition)) {
-                partitionGone(partition, offset);
+                dataLoss.skipPartition(partition, offset);
               }
             });
   }
@@ -1106,7 +1017,7 @@ final class GroupProgress {
       Map<TopicPartition, String> present, Collection<TopicPartition> needed) {
     for (TopicPartition partition : Set.copyOf(needed)) {
       if (!present.containsKey(partition)) {
-        partitionGone(partition, reached.get(partition));
+        dataLoss.skipPartition(partition, reached.get(partition));
         reached.remove(partition);
       }
     }
