@@ -327,7 +327,7 @@ public class EosKafkaMicroBatchStream
     if (options.isShared()) {
       // Where other drivers have got to is not in this one's log; what it has of them stays.
       ends.putAll(start.offsets());
-      ends.keySet().retainAll(progress.present());
+      ends.keySet().retainAll(progress.tracker().partitions());
     }
     ends.putAll(until);
     PartitionOffsets end = PartitionOffsets.of(ends);
@@ -483,7 +483,7 @@ public class EosKafkaMicroBatchStream
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
       Long groupStart = group.get(partition);
-      if (groupStart == null || decided.isPresent() && progress.isRecreated(partition)) {
+      if (groupStart == null || decided.isPresent() && progress.tracker().isRecreated(partition)) {
         // In the second case what the batch has read is gone, and what is there is for the next.
         continue;
       }
@@ -501,7 +501,7 @@ public class EosKafkaMicroBatchStream
                 from,
                 groupStart,
                 entry.getValue(),
-                progress.topicId(partition)));
+                progress.tracker().id(partition)));
       }
     }
     List<SlotRange> pieces = RangeSplit.cut(ranges, split);

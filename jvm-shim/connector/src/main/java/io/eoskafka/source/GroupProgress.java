@@ -57,12 +57,6 @@ final class GroupProgress {
   /** Of offsets outside any transaction. */
   private static final Duration COMMIT_TIMEOUT = Duration.ofSeconds(60);
 
-  /** Spark asks every few milliseconds while a query is idle; new partitions can wait this long. */
-  private static final long DISCOVERY_NANOS = Duration.ofSeconds(1).toNanos();
-
-  /** Brokers learn of each other's topics within milliseconds, or are far behind. */
-  private static final long LOOK_AGAIN_MS = 1_000;
-
   private static final String RECREATED = "the topic was deleted and created again";
 
   private final SourceOptions options;
@@ -71,6 +65,7 @@ final class GroupProgress {
   private final Admin admin;
   private final Topics topics;
   private final DataLossPolicy dataLoss;
+  private final TopicTracker tracker;
 
   private final String run;
 
@@ -89,8 +84,6 @@ final class GroupProgress {
   private String sinkCluster;
   private boolean settled;
   private boolean batchOpen;
-  private long discoveredNanos;
-  private Map<TopicPartition, String> topicIds = Map.of();
   private final Map<TopicPartition, Long> reached = new HashMap<>();
 
   /** For those that have been reached, when they came to be owned. */
@@ -116,9 +109,6 @@ final class GroupProgress {
   /** Whether this run's start has found that Spark's last batch was decided. */
   private boolean lastIsDecided;
 
-  /** Partitions of topics that were created again since they were read. */
-  private final Set<TopicPartition> recreated = new HashSet<>();
-
   /** Partitions that a batch in task scope has moved last, by their stamps at start. */
   private final Set<TopicPartition> movedByTasks = new HashSet<>();
 
@@ -139,6 +129,7 @@ final class GroupProgress {
     this.sourcePath = sourcePath;
     this.admin = admin;
     this.topics = topics;
+    tracker = new TopicTracker(topics);
     dataLoss = new DataLossPolicy(options.failOnDataLoss());
   }
 
@@ -172,18 +163,18 @@ final class GroupProgress {
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
     long othersUntil = groupIsTheTruth ? othersUntil(sparkStart, query) : -1;
-    topicIds = discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet());
+    tracker.update(tracker.discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet()));
     transactionalIdPrefix =
         groupIsTheTruth
             ? query.sinkOptions().transactionalIdPrefix()
             : SinkOptions.DEFAULT_TRANSACTIONAL_ID_PREFIX;
     transactions = new OpenTransactions(admin, options.client(), transactionalIdPrefix);
     sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
-    if (topicIds.isEmpty()) {
+    if (tracker.partitions().isEmpty()) {
       throw EosKafkaException.of(
           "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
     }
-    Map<TopicPartition, OffsetAndMetadata> committed = offsets.committed(topicIds.keySet());
+    Map<TopicPartition, OffsetAndMetadata> committed = offsets.committed(tracker.partitions());
     StartingPoint rule =
         new StartingPoint(
             identity,
@@ -228,7 +219,7 @@ final class GroupProgress {
         unresolved.addAll(files.readUnresolved());
         resolve(committed.keySet());
       } else {
-        unresolved.addAll(topicIds.keySet());
+        unresolved.addAll(tracker.partitions());
         files.writeUnresolved(unresolved);
       }
     }
@@ -402,7 +393,7 @@ final class GroupProgress {
    * @return as {@link #resume}
    */
   Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
-    if (discover || System.nanoTime() - discoveredNanos > DISCOVERY_NANOS) {
+    if (discover || tracker.isDue()) {
       discoverAgain();
     }
     settle(
@@ -412,35 +403,13 @@ final class GroupProgress {
     return reached;
   }
 
-  /**
-   * A broker that has fallen behind does not know what others know: before anything is said to be
-   * gone it is looked for once more.
-   *
-   * @param known what was there before
-   */
-  private Map<TopicPartition, String> discover(Collection<TopicPartition> known) {
-    discoveredNanos = System.nanoTime();
-    try {
-      Map<TopicPartition, String> found = topics.discover();
-      if (!found.isEmpty() && found.keySet().containsAll(known)) {
-        return found;
-      }
-    } catch (EosKafkaException e) {
-      if (!e.condition().equals("EOSKAFKA_NO_SUCH_TOPIC")) {
-        throw e;
-      }
-    }
-    KafkaCalls.sleep(LOOK_AGAIN_MS);
-    return topics.discover();
-  }
-
   /** What is of another topic than it was, under the same name, is to be found anew. */
   private void discoverAgain() {
-    Map<TopicPartition, String> found = discover(reached.keySet());
-    reportMissing(found, reached.keySet());
+    Map<TopicPartition, String> found = tracker.discover(reached.keySet());
+    reportMissing(found.keySet(), reached.keySet());
     found.forEach(
         (partition, id) -> {
-          if (!id.equals(topicIds.get(partition))) {
+          if (!id.equals(tracker.id(partition))) {
             resolve(Set.of(partition));
             Long next = reached.remove(partition);
             if (next != null) {
@@ -449,7 +418,7 @@ final class GroupProgress {
             }
           }
         });
-    topicIds = found;
+    tracker.update(found);
   }
 
   /**
@@ -463,7 +432,7 @@ final class GroupProgress {
     if (successor == null) {
       successor = new Handover(members(), offsets, topics, release, patience());
     }
-    return successor.isReady(topicIds.keySet(), reached.keySet(), ownership.fence());
+    return successor.isReady(tracker.partitions(), reached.keySet(), ownership.fence());
   }
 
   /** Longer than a session: a successor that has died is a member for so long. */
@@ -478,7 +447,7 @@ final class GroupProgress {
    * @return false if some have gone while their starts were looked for
    */
   private boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
-    ownership = member.poll(topicIds.keySet());
+    ownership = member.poll(tracker.partitions());
     reached.keySet().retainAll(ownership.terms().keySet());
     Map<TopicPartition, Long> gained = new HashMap<>();
     ownership
@@ -605,7 +574,7 @@ final class GroupProgress {
         partitions.stream()
                 .filter(p -> !initial.containsKey(p))
                 .anyMatch(p -> isToBegin(p, stable.get(p), rule))
-            ? new Bounds(options, topics).starts(topicIds.keySet())
+            ? new Bounds(options, topics).starts(tracker.partitions())
             : Map.of();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
     Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
@@ -614,10 +583,10 @@ final class GroupProgress {
     for (TopicPartition partition : partitions) {
       OffsetAndMetadata committed = stable.get(partition);
       Stamp stamp = committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
-      boolean isOfThisTopic = stamp != null && stamp.topicId().equals(topicIds.get(partition));
+      boolean isOfThisTopic = stamp != null && stamp.topicId().equals(tracker.id(partition));
       boolean isOfFormer = stamp != null && !isOfThisTopic;
       boolean isRecreatedSince =
-          !topicIds.get(partition).equals(keptIds.getOrDefault(partition, topicIds.get(partition)));
+          !tracker.id(partition).equals(keptIds.getOrDefault(partition, tracker.id(partition)));
       if (committed != null && !isOfFormer) {
         requireNothingLeft(partition, committed.offset(), sparkStart);
         if (groupIsTheTruth && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
@@ -673,7 +642,7 @@ final class GroupProgress {
       boolean isReturned = rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
       boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
       if (isRecreated) {
-        recreated.add(partition);
+        tracker.markRecreated(partition);
       }
       long kept =
           isOfFormer && !isReturned
@@ -719,12 +688,12 @@ final class GroupProgress {
     Set<TopicPartition> started = new HashSet<>(partitions);
     if (identity.isShared()) {
       // What other drivers have begun, and what none has.
-      started.addAll(offsets.committed(topicIds.keySet()).keySet());
+      started.addAll(offsets.committed(tracker.partitions()).keySet());
       started.addAll(unresolved);
-      started.retainAll(topicIds.keySet());
+      started.retainAll(tracker.partitions());
     }
     started.removeAll(leftOut);
-    keepTopicIds(keptIds, started);
+    tracker.keep(keptIds, started, files);
   }
 
   /**
@@ -818,29 +787,9 @@ final class GroupProgress {
     return epochs == null ? null : epochs.decidedStart(identity.producers(), partition);
   }
 
-  /** Whether a partition's topic was created again since it was read. */
-  boolean isRecreated(TopicPartition partition) {
-    return recreated.contains(partition);
-  }
-
   /** What the batch has read that Spark runs again after it was decided, or empty. */
   Optional<Decision.Input> decidedInput() {
     return epochs == null ? Optional.empty() : epochs.decidedInput(identity.producers());
-  }
-
-  /**
-   * So that a topic that is deleted, and its offsets with it, is known when it is created again: by
-   * partition, since it may come back with fewer, and those that are missing later. Nothing is
-   * forgotten: a partition whose offset is gone from the group must not look like a new one.
-   *
-   * @param started what the group has an offset of, or will have by the options
-   */
-  private void keepTopicIds(Map<TopicPartition, String> kept, Set<TopicPartition> started) {
-    Map<TopicPartition, String> now = new HashMap<>(kept);
-    started.forEach(partition -> now.put(partition, topicIds.get(partition)));
-    if (!now.equals(kept)) {
-      files.writeTopicIds(now);
-    }
   }
 
   /** Commits starts, outside any batch, with a stamp that says where their truth lies. */
@@ -885,7 +834,7 @@ final class GroupProgress {
                 partition,
                 new OffsetAndMetadata(
                     offset,
-                    new Stamp(scope, identity.id(), topicIds.get(partition), sinkCluster, epoch)
+                    new Stamp(scope, identity.id(), tracker.id(partition), sinkCluster, epoch)
                         .encode())));
     return stamped;
   }
@@ -992,7 +941,7 @@ final class GroupProgress {
 
   /** Partitions that a batch or the group knows and the cluster does not have. */
   void reportMissing(Collection<TopicPartition> needed) {
-    reportMissing(topicIds, needed);
+    reportMissing(tracker.partitions(), needed);
   }
 
   /**
@@ -1007,16 +956,15 @@ final class GroupProgress {
         .orElse(Map.of())
         .forEach(
             (partition, offset) -> {
-              if (!topicIds.containsKey(partition)) {
+              if (!tracker.partitions().contains(partition)) {
                 dataLoss.skipPartition(partition, offset);
               }
             });
   }
 
-  private void reportMissing(
-      Map<TopicPartition, String> present, Collection<TopicPartition> needed) {
+  private void reportMissing(Set<TopicPartition> present, Collection<TopicPartition> needed) {
     for (TopicPartition partition : Set.copyOf(needed)) {
-      if (!present.containsKey(partition)) {
+      if (!present.contains(partition)) {
         dataLoss.skipPartition(partition, reached.get(partition));
         reached.remove(partition);
       }
@@ -1029,7 +977,7 @@ final class GroupProgress {
       return;
     }
     Map<TopicPartition, Long> moved = new HashMap<>(ends);
-    moved.keySet().retainAll(topicIds.keySet());
+    moved.keySet().retainAll(tracker.partitions());
     moved.entrySet().removeIf(e -> e.getValue().equals(reached.get(e.getKey())));
     commit(moved);
     reached.putAll(moved);
@@ -1094,7 +1042,7 @@ final class GroupProgress {
    */
   boolean hasReached(Map<TopicPartition, Long> ends) {
     Map<TopicPartition, Long> left = new HashMap<>(ends);
-    left.keySet().retainAll(topicIds.keySet());
+    left.keySet().retainAll(tracker.partitions());
     Map<TopicPartition, OffsetAndMetadata> now = offsets.committed(left.keySet());
     now.forEach(
         (p, offset) -> left.computeIfPresent(p, (k, end) -> offset.offset() < end ? end : null));
@@ -1118,13 +1066,8 @@ final class GroupProgress {
     return found;
   }
 
-  String topicId(TopicPartition partition) {
-    return topicIds.get(partition);
-  }
-
-  /** All partitions of the source's topics, whoever owns them. */
-  Set<TopicPartition> present() {
-    return topicIds.keySet();
+  TopicTracker tracker() {
+    return tracker;
   }
 
   Set<TopicPartition> known() {
