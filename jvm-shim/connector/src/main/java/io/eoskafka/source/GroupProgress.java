@@ -54,9 +54,6 @@ final class GroupProgress {
   /** A broker that restarts may hold up transaction markers for this long. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
 
-  /** Of offsets outside any transaction. */
-  private static final Duration COMMIT_TIMEOUT = Duration.ofSeconds(60);
-
   private static final String RECREATED = "the topic was deleted and created again";
 
   private final SourceOptions options;
@@ -76,6 +73,7 @@ final class GroupProgress {
   private Identity identity;
   private GroupOffsets offsets;
   private Membership member;
+  private OffsetCommitter committer;
   private EpochSession epochs;
   private String transactionalIdPrefix;
   private OpenTransactions transactions;
@@ -208,6 +206,8 @@ final class GroupProgress {
       }
     }
     member = options.isShared() ? sharedMember() : exclusiveMember();
+    committer =
+        new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker);
     member.refuseForeignMembers();
     FormerWrites.of(query).settle(options.client());
     if (groupIsTheTruth) {
@@ -681,7 +681,7 @@ final class GroupProgress {
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
-    Set<TopicPartition> leftOut = commit(news);
+    Set<TopicPartition> leftOut = committer.commitStarts(news, ownership.terms());
     starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
     resolve(partitions);
@@ -792,53 +792,6 @@ final class GroupProgress {
     return epochs == null ? Optional.empty() : epochs.decidedInput(identity.producers());
   }
 
-  /** Commits starts, outside any batch, with a stamp that says where their truth lies. */
-  private Set<TopicPartition> commit(Map<TopicPartition, Long> starts) {
-    if (starts.isEmpty()) {
-      return Set.of();
-    }
-    Stamp.Scope scope = groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
-    return commitStamped(stamped(starts, scope, -1));
-  }
-
-  /**
-   * @return what turned out to be deleted and was left out; the next look for partitions tells of
-   *     it
-   */
-  private Set<TopicPartition> commitStamped(Map<TopicPartition, OffsetAndMetadata> offsets) {
-    Set<TopicPartition> leftOut = new HashSet<>();
-    Map<TopicPartition, OffsetAndMetadata> left = new HashMap<>(offsets);
-    long deadline = System.nanoTime() + COMMIT_TIMEOUT.toNanos();
-    while (!left.isEmpty()) {
-      try {
-        member.commit(left, ownership.terms());
-        return leftOut;
-      } catch (TimeoutException e) {
-        Set<TopicPartition> gone = topics.gone(left.keySet());
-        if (gone.isEmpty() && System.nanoTime() > deadline) {
-          throw e;
-        }
-        left.keySet().removeAll(gone);
-        leftOut.addAll(gone);
-      }
-    }
-    return leftOut;
-  }
-
-  private Map<TopicPartition, OffsetAndMetadata> stamped(
-      Map<TopicPartition, Long> offsets, Stamp.Scope scope, long epoch) {
-    Map<TopicPartition, OffsetAndMetadata> stamped = new HashMap<>();
-    offsets.forEach(
-        (partition, offset) ->
-            stamped.put(
-                partition,
-                new OffsetAndMetadata(
-                    offset,
-                    new Stamp(scope, identity.id(), tracker.id(partition), sinkCluster, epoch)
-                        .encode())));
-    return stamped;
-  }
-
   /**
    * Adds what an epoch has read to the transaction of its decision. Not where that is on another
    * cluster: there the decision itself has the offsets, and {@link #epochCommitted} tells the
@@ -847,7 +800,7 @@ final class GroupProgress {
   void addEpoch(TransactionalProducer decision, Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && sinkIsHere()) {
       decision.sendOffsets(
-          stamped(withoutGone(ends), Stamp.Scope.EPOCH, epoch), ownership.fence(), members());
+          committer.stampedForEpoch(withoutGone(ends), epoch), ownership.fence(), members());
     }
   }
 
@@ -859,7 +812,7 @@ final class GroupProgress {
    */
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch, boolean isAgain) {
     if (!ends.isEmpty() && (!sinkIsHere() || isAgain)) {
-      commitStamped(stamped(ends, Stamp.Scope.EPOCH, epoch));
+      committer.commitEpoch(ends, epoch, ownership.terms());
     }
     batchCommitted(ends);
   }
@@ -929,7 +882,7 @@ final class GroupProgress {
               }
             });
     try {
-      commit(news);
+      committer.commitStarts(news, ownership.terms());
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: partitions whose logs were cut have gone", identity.group());
       // One that stays is found anew: its start is not committed.
@@ -979,7 +932,7 @@ final class GroupProgress {
     Map<TopicPartition, Long> moved = new HashMap<>(ends);
     moved.keySet().retainAll(tracker.partitions());
     moved.entrySet().removeIf(e -> e.getValue().equals(reached.get(e.getKey())));
-    commit(moved);
+    committer.commitStarts(moved, ownership.terms());
     reached.putAll(moved);
   }
 
