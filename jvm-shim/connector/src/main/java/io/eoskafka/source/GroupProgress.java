@@ -54,8 +54,6 @@ final class GroupProgress {
   /** A broker that restarts may hold up transaction markers for this long. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
 
-  private static final String RECREATED = "the topic was deleted and created again";
-
   private final SourceOptions options;
   private final Supplier<String> wantedGroup;
   private final String sourcePath;
@@ -414,7 +412,7 @@ final class GroupProgress {
             Long next = reached.remove(partition);
             if (next != null) {
               // Here, since it may be in no log of this driver's.
-              dataLoss.skip(partition, next, RECREATED, 0);
+              dataLoss.skip(partition, next, StartResolver.RECREATED, 0);
             }
           }
         });
@@ -558,7 +556,7 @@ final class GroupProgress {
     }
   }
 
-  /** Takes each partition's start from where its truth lies, and commits it where that is news. */
+  /** Finds each partition's start, and commits start offsets that the group does not have yet. */
   private void take(
       Collection<TopicPartition> partitions,
       Map<TopicPartition, OffsetAndMetadata> stable,
@@ -578,110 +576,51 @@ final class GroupProgress {
             : Map.of();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
     Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
+    StartResolver resolver =
+        new StartResolver(
+            rule,
+            identity,
+            sinkCluster,
+            groupIsTheTruth,
+            dataLoss,
+            options.starting().isExplicit(),
+            lastIsDecided);
     Map<TopicPartition, Long> starts = new HashMap<>();
-    Map<TopicPartition, Long> news = new HashMap<>();
+    Map<TopicPartition, Long> toCommit = new HashMap<>();
     for (TopicPartition partition : partitions) {
-      OffsetAndMetadata committed = stable.get(partition);
-      Stamp stamp = committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
-      boolean isOfThisTopic = stamp != null && stamp.topicId().equals(tracker.id(partition));
-      boolean isOfFormer = stamp != null && !isOfThisTopic;
-      boolean isRecreatedSince =
-          !tracker.id(partition).equals(keptIds.getOrDefault(partition, tracker.id(partition)));
-      if (committed != null && !isOfFormer) {
-        requireNothingLeft(partition, committed.offset(), sparkStart);
-        if (groupIsTheTruth && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
-          requireNotBehindLog(partition, committed.offset(), logged.get(partition));
-        }
+      StartResolver.PartitionFacts facts =
+          new StartResolver.PartitionFacts(
+              partition,
+              stable.get(partition),
+              tracker.id(partition),
+              keptIds.get(partition),
+              logged.get(partition),
+              logged.isEmpty(),
+              initial.get(partition),
+              decidedStart(partition),
+              byOption.get(partition),
+              earliest.get(partition),
+              ends.get(partition),
+              unresolved.contains(partition));
+      requireAgreement(facts, sparkStart, rule);
+      StartResolver.ResolvedStart start = resolver.resolve(facts);
+      starts.put(partition, start.offset());
+      if (start.toCommit()) {
+        toCommit.put(partition, start.offset());
       }
-      StartingPoint.Source source;
-      if (committed == null && !isRecreatedSince && unresolved.contains(partition)) {
-        // It was there when the group began, and no driver that had it has got to its start.
-        source =
-            initial.containsKey(partition)
-                ? StartingPoint.Source.INITIAL_FILE
-                : StartingPoint.Source.OPTION;
-      } else {
-        source =
-            rule.of(
-                partition,
-                committed,
-                // Spark's first batch begins where the query did.
-                (committed == null && isRecreatedSince && logged.isEmpty() ? initial : logged)
-                    .get(partition),
-                initial.get(partition),
-                decidedStart(partition),
-                isOfFormer,
-                isRecreatedSince,
-                keptIds.containsKey(partition) && !unresolved.contains(partition),
-                lastIsDecided);
-      }
-      long start =
-          switch (source) {
-            case GROUP -> committed.offset();
-            case SPARK_LOG -> logged.get(partition);
-            case INITIAL_FILE -> initial.get(partition);
-            case DECISION -> decidedStart(partition);
-            case OPTION ->
-                options.starting().isExplicit()
-                    ? dataLoss.requireInLog(
-                        partition,
-                        byOption.get(partition),
-                        earliest.get(partition),
-                        ends.get(partition))
-                    : Math.max(byOption.get(partition), earliest.get(partition));
-            // It began at 0: what came before it was found may be gone already.
-            case NEW_PARTITION ->
-                dataLoss.keepWithinLog(partition, 0, earliest.get(partition), Long.MAX_VALUE);
-            case RECREATED ->
-                dataLoss.skip(
-                    partition,
-                    logged.getOrDefault(partition, 0L),
-                    RECREATED,
-                    earliest.get(partition));
-          };
-      boolean isReturned = rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
-      boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
-      if (isRecreated) {
+      if (start.isRecreated()) {
         tracker.markRecreated(partition);
       }
-      long kept =
-          isOfFormer && !isReturned
-              ? dataLoss.skip(partition, start, RECREATED, earliest.get(partition))
-              : dataLoss.keepWithinLog(
-                  partition, start, earliest.get(partition), ends.get(partition));
-      starts.put(partition, kept);
-      boolean byTask =
-          kept == start
-              && source == StartingPoint.Source.GROUP
-              && stamp.scope() == Stamp.Scope.TASK
-              && stamp.epoch() >= 0;
-      if (byTask) {
+      if (start.isMovedByTask()) {
         movedByTasks.add(partition);
       } else {
         movedByTasks.remove(partition);
-      }
-      // What epoch scope has committed is not taken back: Spark's log has the batch's start.
-      boolean isOfEpoch =
-          stamp != null
-              && stamp.scope() == Stamp.Scope.EPOCH
-              && source != StartingPoint.Source.RECREATED;
-      // Not ours: the group was not shared before, and is now.
-      boolean isKnown =
-          isOfEpoch
-              || source == StartingPoint.Source.GROUP && stamp.identity().equals(identity.id());
-      boolean isHere = stamp == null || stamp.sinkCluster().equals(sinkCluster);
-      // Nor where records are gone that a decided batch had read: the group is past them.
-      boolean isPast = isOfEpoch && isOfThisTopic && kept <= committed.offset();
-      if ((!isKnown || kept != start || isOfFormer) && !isPast
-          || groupIsTheTruth && !isHere
-          || isReturned) {
-        news.put(partition, kept);
       }
     }
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
       files.writeInitialOffsets(PartitionOffsets.of(starts));
     }
-    Set<TopicPartition> leftOut = committer.commitStarts(news, ownership.terms());
+    Set<TopicPartition> leftOut = committer.commitStarts(toCommit, ownership.terms());
     starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
     resolve(partitions);
@@ -703,6 +642,20 @@ final class GroupProgress {
   private void resolve(Collection<TopicPartition> partitions) {
     if (unresolved.removeAll(partitions)) {
       files.writeUnresolved(unresolved);
+    }
+  }
+
+  /** Refuses an offset of the group that contradicts Spark's log. */
+  private void requireAgreement(
+      StartResolver.PartitionFacts facts, PartitionOffsets sparkStart, StartingPoint rule) {
+    OffsetAndMetadata committed = facts.committed();
+    if (committed == null || facts.isOfFormerTopic()) {
+      return;
+    }
+    requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
+    Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
+    if (groupIsTheTruth && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
+      requireNotBehindLog(facts.partition(), committed.offset(), facts.logged());
     }
   }
 

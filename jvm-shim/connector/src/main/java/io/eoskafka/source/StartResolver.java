@@ -1,0 +1,173 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.identity.Identity;
+import io.eoskafka.identity.Stamp;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Where a partition continues, and what that means for the group. It asks nobody: {@link
+ * StartingPoint} says which source is authoritative, and this takes the offset from there.
+ *
+ * @param rule of this start
+ * @param identity the query's
+ * @param sinkCluster of the query's sink, as in a stamp
+ * @param groupIsTheTruth whether the sink commits source offsets with its output
+ * @param dataLoss what happens where records are gone
+ * @param optionIsExplicit whether {@code startingOffsets} names offsets, which must be in the log
+ * @param lastIsDecided whether the last batch that Spark has planned is known to have taken effect
+ */
+record StartResolver(
+    StartingPoint rule,
+    Identity identity,
+    String sinkCluster,
+    boolean groupIsTheTruth,
+    DataLossPolicy dataLoss,
+    boolean optionIsExplicit,
+    boolean lastIsDecided) {
+
+  static final String RECREATED = "the topic was deleted and created again";
+
+  /**
+   * What was found out about a partition.
+   *
+   * @param committed the group's stable offset with a stamp of ours, or null
+   * @param topicId of the partition's topic now
+   * @param keptTopicId the id under which the checkpoint knows it, or null
+   * @param logged the start of the batch that Spark is about to plan, or null
+   * @param isLogEmpty whether Spark's log has no partition at all
+   * @param initial the initial-offset file's entry, or null
+   * @param decidedStart where the decided batch that Spark runs again began, or null
+   * @param byOption the offset that {@code startingOffsets} gives, or null if nobody has asked
+   * @param logStart the first offset of the partition's log
+   * @param logEnd its high watermark
+   * @param isUnresolved whether it existed when the shared group began, and no driver has committed
+   *     its start
+   */
+  record PartitionFacts(
+      TopicPartition partition,
+      OffsetAndMetadata committed,
+      String topicId,
+      String keptTopicId,
+      Long logged,
+      boolean isLogEmpty,
+      Long initial,
+      Long decidedStart,
+      Long byOption,
+      long logStart,
+      long logEnd,
+      boolean isUnresolved) {
+
+    private Stamp stamp() {
+      return committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
+    }
+
+    /** Whether the group's offset is of a topic that had the name before. */
+    boolean isOfFormerTopic() {
+      return committed != null && !stamp().topicId().equals(topicId);
+    }
+
+    /** Whether the checkpoint knows the topic under another id. */
+    private boolean isRecreatedSince() {
+      return keptTopicId != null && !keptTopicId.equals(topicId);
+    }
+
+    /** Spark's first batch begins where the query did. */
+    private Long sparkStart() {
+      return committed == null && isRecreatedSince() && isLogEmpty ? initial : logged;
+    }
+  }
+
+  /**
+   * A partition's start.
+   *
+   * @param offset the first offset to be read
+   * @param toCommit whether the group does not have it yet
+   * @param isRecreated whether the partition's topic was created again since it was read
+   * @param isMovedByTask whether it is where a batch in task scope has ended
+   */
+  record ResolvedStart(long offset, boolean toCommit, boolean isRecreated, boolean isMovedByTask) {}
+
+  /**
+   * Finds a partition's start.
+   *
+   * @throws EosKafkaException if it cannot be told, or if records are gone and the query is to fail
+   */
+  ResolvedStart resolve(PartitionFacts facts) {
+    OffsetAndMetadata committed = facts.committed();
+    Stamp stamp = facts.stamp();
+    boolean isOfFormer = facts.isOfFormerTopic();
+    StartingPoint.Source source = sourceOf(facts);
+    long start = startFrom(source, facts);
+    boolean isReturned = rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
+    long kept =
+        isOfFormer && !isReturned
+            ? dataLoss.skip(facts.partition(), start, RECREATED, facts.logStart())
+            : dataLoss.keepWithinLog(facts.partition(), start, facts.logStart(), facts.logEnd());
+    boolean isMovedByTask =
+        kept == start
+            && source == StartingPoint.Source.GROUP
+            && stamp.scope() == Stamp.Scope.TASK
+            && stamp.tookEffect();
+    // What epoch scope has committed is not taken back: Spark's log has the batch's start.
+    boolean isOfEpoch =
+        stamp != null
+            && stamp.scope() == Stamp.Scope.EPOCH
+            && source != StartingPoint.Source.RECREATED;
+    // Not ours: the group was not shared before, and is now.
+    boolean isKnown =
+        isOfEpoch || source == StartingPoint.Source.GROUP && stamp.identity().equals(identity.id());
+    boolean isHere = stamp == null || stamp.sinkCluster().equals(sinkCluster);
+    // Nor where records are gone that a decided batch had read: the group is past them.
+    boolean isPast = isOfEpoch && !isOfFormer && kept <= committed.offset();
+    boolean toCommit =
+        (!isKnown || kept != start || isOfFormer) && !isPast
+            || groupIsTheTruth && !isHere
+            || isReturned;
+    boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
+    return new ResolvedStart(kept, toCommit, isRecreated, isMovedByTask);
+  }
+
+  private StartingPoint.Source sourceOf(PartitionFacts facts) {
+    if (facts.committed() == null && !facts.isRecreatedSince() && facts.isUnresolved()) {
+      // It was there when the group began, and no driver that had it has got to its start.
+      return facts.initial() != null
+          ? StartingPoint.Source.INITIAL_FILE
+          : StartingPoint.Source.OPTION;
+    }
+    return rule.of(
+        facts.partition(),
+        facts.committed(),
+        facts.sparkStart(),
+        facts.initial(),
+        facts.decidedStart(),
+        facts.isOfFormerTopic(),
+        facts.isRecreatedSince(),
+        facts.keptTopicId() != null && !facts.isUnresolved(),
+        lastIsDecided);
+  }
+
+  private long startFrom(StartingPoint.Source source, PartitionFacts facts) {
+    return switch (source) {
+      case GROUP -> facts.committed().offset();
+      case SPARK_LOG -> facts.logged();
+      case INITIAL_FILE -> facts.initial();
+      case DECISION -> facts.decidedStart();
+      case OPTION ->
+          optionIsExplicit
+              ? dataLoss.requireInLog(
+                  facts.partition(), facts.byOption(), facts.logStart(), facts.logEnd())
+              : Math.max(facts.byOption(), facts.logStart());
+      // It began at 0: what came before it was found may be gone already.
+      case NEW_PARTITION ->
+          dataLoss.keepWithinLog(facts.partition(), 0, facts.logStart(), Long.MAX_VALUE);
+      case RECREATED ->
+          dataLoss.skip(
+              facts.partition(),
+              facts.logged() == null ? 0 : facts.logged(),
+              RECREATED,
+              facts.logStart());
+    };
+  }
+}
