@@ -474,7 +474,7 @@ public class EosKafkaMicroBatchStream
     if (options.isShared()) {
       ends.keySet().retainAll(group.keySet());
     }
-    Optional<Decision.Input> decided = ownBatch ? Optional.empty() : progress.decidedInput();
+    Optional<Decision.Input> decided = ownBatch ? Optional.empty() : progress.epochs().input();
     split = decided.map(Decision.Input::split).orElseGet(() -> splitOf(ends.size()));
     boolean asBefore = isRealTime || !left.isEmpty();
     int wanted = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
@@ -784,7 +784,7 @@ public class EosKafkaMicroBatchStream
 
   private void takeOver(long batch) {
     if (isOfOthers) {
-      progress.takeOver(batch);
+      progress.foreignBatches().takeOver(batch);
     }
   }
 

@@ -4,8 +4,6 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
-import io.eoskafka.decision.Decision;
-import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.GroupMember;
@@ -34,7 +32,6 @@ import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -48,12 +45,6 @@ import org.slf4j.LoggerFactory;
 final class GroupProgress {
   private static final Logger LOG = LoggerFactory.getLogger(GroupProgress.class);
 
-  /** One try of the stable fetch; between tries transactions are ended again. */
-  private static final Duration STABLE_TRY = Duration.ofSeconds(2);
-
-  /** A broker that restarts may hold up transaction markers for this long. */
-  private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
-
   private final SourceOptions options;
   private final Supplier<String> wantedGroup;
   private final String sourcePath;
@@ -64,15 +55,15 @@ final class GroupProgress {
 
   private final String run;
 
-  /** The generation of the last {@link #requireCheckpoint}. */
-  private int checkedGeneration = -1;
-
   private CheckpointFiles files;
+  private ForeignBatches foreignBatches;
+  private CheckpointRuns runs;
+  private StableFetch stableFetch;
   private Identity identity;
   private GroupOffsets offsets;
   private Membership member;
   private OffsetCommitter committer;
-  private EpochSession epochs;
+  private DecidedEpochs epochs;
   private String transactionalIdPrefix;
   private OpenTransactions transactions;
   private Membership.Ownership ownership;
@@ -86,7 +77,6 @@ final class GroupProgress {
   private final Map<TopicPartition, Long> terms = new HashMap<>();
 
   private long settledUpheavals = -1;
-  private long stableWaitMs;
 
   /** Of a shared group. */
   private GroupMembers.Release release;
@@ -158,7 +148,8 @@ final class GroupProgress {
     }
     groupIsTheTruth = query.sinkIsTransactional();
     offsets = new GroupOffsets(admin, identity.group());
-    long othersUntil = groupIsTheTruth ? othersUntil(sparkStart, query) : -1;
+    foreignBatches = new ForeignBatches(files, identity);
+    long lastForeignBatch = groupIsTheTruth ? foreignBatches.last(sparkStart, query) : -1;
     tracker.update(tracker.discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet()));
     transactionalIdPrefix =
         groupIsTheTruth
@@ -179,11 +170,11 @@ final class GroupProgress {
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
             files.sparkHasBatches(),
-            othersUntil >= 0);
+            lastForeignBatch >= 0);
     // Before joining, so that a running owner is not disturbed.
     committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
-    if (othersUntil >= 0 && existing.isPresent()) {
-      requireNotRunHere(othersUntil, committed, sparkStart);
+    if (lastForeignBatch >= 0 && existing.isPresent()) {
+      foreignBatches.requireNotRunHere(lastForeignBatch, committed, sparkStart);
     }
     requireChosen(sparkStart);
     if (!options.split().isNone()
@@ -198,19 +189,23 @@ final class GroupProgress {
     }
     if (options.isShared()) {
       SharedGroupRules.require(query, committed, sinkIsHere());
-      if (othersUntil >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
+      if (lastForeignBatch >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
         throw SharedGroupRules.refused(
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
     }
     member = options.isShared() ? sharedMember() : exclusiveMember();
+    stableFetch = new StableFetch(offsets, transactions, identity, gone);
+    runs = new CheckpointRuns(run, files, identity);
     committer =
         new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker);
     member.refuseForeignMembers();
     FormerWrites.of(query).settle(options.client());
-    if (groupIsTheTruth) {
-      settleEpochs(query, committed.values());
-    }
+    epochs =
+        groupIsTheTruth
+            ? DecidedEpochs.settle(query, committed.values(), identity)
+            : DecidedEpochs.none(identity);
+    lastIsDecided = epochs.lastIsDecided();
     FaultPoint.BEFORE_JOIN.reach();
     if (identity.isShared()) {
       if (rule.resolved() || rule.sparkHasBatches()) {
@@ -229,48 +224,11 @@ final class GroupProgress {
     }
     isIdentityKept = existing.equals(Optional.of(identity));
     keepIdentity(!committed.isEmpty());
-    if (othersUntil >= 0) {
+    if (lastForeignBatch >= 0) {
       // Before any batch: from now on the group is the truth again, also if that batch dies.
-      files.writeTakenOver(othersUntil);
+      foreignBatches.takeOver(lastForeignBatch);
     }
     return reached;
-  }
-
-  /**
-   * The last batch before the one that is to be planned, where the built-in connector has logged
-   * it, or this one without its sink, and no run has taken that over; else -1. It cannot be told
-   * from offsets: a group that is behind Spark's log is what a batch that ended early leaves as
-   * well.
-   */
-  private long othersUntil(PartitionOffsets sparkStart, RunningQuery query) {
-    if (sparkStart == null || sparkStart.isOurs()) {
-      return -1;
-    }
-    long until = query.lastDone().orElse(-1);
-    if (isTakenOver(query)) {
-      return -1;
-    }
-    LOG.info("Spark's log is not this connector's up to batch {}, and says where to go on", until);
-    return until;
-  }
-
-  /**
-   * Whether a run of this connector with its sink has gone on from the last batch of others in
-   * Spark's log; also if that batch is still open, and this connector has run it.
-   */
-  private boolean isTakenOver(RunningQuery query) {
-    OptionalLong taken = files.readTakenOver();
-    return taken.isPresent()
-        && (taken.equals(query.lastDone()) || taken.equals(query.lastPlanned()));
-  }
-
-  /**
-   * A batch that others had planned and not finished has been run here. Called before Spark logs it
-   * as done: the log keeps the text of others, which says nothing of what the batch has left, nor
-   * of what the next one commits.
-   */
-  void takeOver(long batch) {
-    files.writeTakenOver(batch);
   }
 
   private void explainTimeouts(SinkOptions sink) {
@@ -329,37 +287,6 @@ final class GroupProgress {
       String id = KafkaCalls.reach(other.describeCluster().clusterId(), sink);
       String own = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
       return id.equals(own) ? Stamp.SAME_CLUSTER : Stamp.clusterOf(id);
-    }
-  }
-
-  /**
-   * What a former run has decided comes with source offsets, so it is settled before they are
-   * fetched.
-   */
-  private void settleEpochs(RunningQuery query, Collection<OffsetAndMetadata> committed) {
-    long lastEpoch =
-        committed.stream()
-            .flatMap(offset -> Stamp.parse(offset.metadata()).stream())
-            .filter(stamp -> stamp.scope() == Stamp.Scope.EPOCH)
-            .mapToLong(Stamp::epoch)
-            .max()
-            .orElse(-1);
-    epochs = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
-    lastIsDecided =
-        epochs != null && epochs.lastDecided() >= query.lastPlanned().orElse(Long.MAX_VALUE);
-    if (epochs != null && epochs.lastDecided() < lastEpoch) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_DECISIONS_GONE",
-          Map.of(
-              "topic",
-              query.sinkOptions().decisionTopic(),
-              "what",
-              "its last entry of this query is epoch "
-                  + epochs.lastDecided()
-                  + ", and group "
-                  + identity.group()
-                  + " has offsets of epoch "
-                  + lastEpoch));
     }
   }
 
@@ -458,7 +385,7 @@ final class GroupProgress {
             });
     boolean upheaval = ownership.upheavals() != settledUpheavals;
     if (identity.isShared() && ownership.fence().instanceId() == null) {
-      requireCheckpoint(upheaval);
+      runs.requireLast(ownership.fence(), upheaval, members());
     }
     if (gained.isEmpty() && !upheaval) {
       return true;
@@ -473,7 +400,7 @@ final class GroupProgress {
       FaultPoint.AFTER_JOIN.reach();
     }
     try {
-      Map<TopicPartition, OffsetAndMetadata> stable = stableOffsets(gained.keySet(), upheaval);
+      Map<TopicPartition, OffsetAndMetadata> stable = stableFetch.fetch(gained.keySet(), upheaval);
       take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity.group());
@@ -491,69 +418,6 @@ final class GroupProgress {
     settledUpheavals = ownership.upheavals();
     lastIsDecided = false;
     return true;
-  }
-
-  /**
-   * Nobody fences a member without an instance id that was away for longer than its session, and it
-   * would end the transactions of the run that has started on its checkpoint since, or on a copy.
-   */
-  private void requireCheckpoint(boolean wasAway) {
-    int generation = ownership.fence().generation();
-    if (generation == checkedGeneration) {
-      return;
-    }
-    boolean isFirst = checkedGeneration < 0;
-    checkedGeneration = generation;
-    if (isFirst) {
-      files.writeRun(run);
-      return;
-    }
-    boolean isLast = files.readRun().equals(Optional.of(run));
-    if (isLast && !wasAway) {
-      return;
-    }
-    Optional<String> other = members().otherRun(ownership.fence(), identity);
-    if (!isLast || other.isPresent()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_FENCED_BY_DRIVER",
-          Map.of(
-              "group", identity.group(),
-              "instance", "none",
-              "owner", other.orElse("a later run with the checkpoint " + files.checkpoint())));
-    }
-  }
-
-  /**
-   * @param own whether this driver's own producers may hold offsets that it does not know of
-   */
-  private Map<TopicPartition, OffsetAndMetadata> stableOffsets(
-      Collection<TopicPartition> partitions, boolean own) {
-    long deadline = System.nanoTime() + STABLE_TIMEOUT.toNanos();
-    while (true) {
-      if (own) {
-        transactions.end(identity.producers());
-        if (identity.isShared()) {
-          // Of the time when the checkpoint had its group for itself.
-          transactions.end(identity.exclusiveId());
-        }
-      }
-      if (identity.isShared()) {
-        gone.endOpen();
-      }
-      if (partitions.isEmpty()) {
-        return Map.of();
-      }
-      long began = System.nanoTime();
-      try {
-        return offsets.stable(partitions, STABLE_TRY);
-      } catch (TimeoutException e) {
-        if (System.nanoTime() > deadline) {
-          throw GroupOffsets.stillUnstable(identity.group(), STABLE_TIMEOUT, e);
-        }
-      } finally {
-        stableWaitMs += (System.nanoTime() - began) / 1_000_000;
-      }
-    }
   }
 
   /** Finds each partition's start, and commits start offsets that the group does not have yet. */
@@ -597,7 +461,7 @@ final class GroupProgress {
               logged.get(partition),
               logged.isEmpty(),
               initial.get(partition),
-              decidedStart(partition),
+              epochs.start(partition),
               byOption.get(partition),
               earliest.get(partition),
               ends.get(partition),
@@ -655,7 +519,8 @@ final class GroupProgress {
     requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
     Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
     if (groupIsTheTruth && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
-      requireNotBehindLog(facts.partition(), committed.offset(), facts.logged());
+      epochs.requireNotBehindLog(
+          facts.partition(), committed.offset(), facts.logged(), options.failOnDataLoss());
     }
   }
 
@@ -667,63 +532,11 @@ final class GroupProgress {
       TopicPartition partition, long committed, PartitionOffsets sparkStart) {
     if (!groupIsTheTruth
         && sparkStart != null
-        && (sparkStart.isOurs() || isTakenOver(RunningQuery.ofThisThread()))
+        && (sparkStart.isOurs() || foreignBatches.isTakenOver(RunningQuery.ofThisThread()))
         && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
       throw EosKafkaException.of(
           "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
     }
-  }
-
-  /**
-   * An epoch commits what Spark logs. The group is behind the log only where records that an epoch
-   * was to read were gone, and then the decision says so.
-   */
-  private void requireNotBehindLog(TopicPartition partition, long committed, Long logged) {
-    if (logged == null || committed >= logged || decidedStart(partition) != null) {
-      return;
-    }
-    if (epochs != null
-        && epochs.lastDecided() == RunningQuery.ofThisThread().lastDone().orElse(-1)) {
-      Long end = epochs.lastEnd(identity.producers(), partition);
-      if (end == null ? !options.failOnDataLoss() : end == committed) {
-        return;
-      }
-    }
-    throw behindLog(partition, committed, logged);
-  }
-
-  /**
-   * Where the group has offsets of the last batch of others, that batch was run here, and the file
-   * that says so is missing: what it has left, if it ended early, only the group knows.
-   */
-  private void requireNotRunHere(
-      long othersUntil,
-      Map<TopicPartition, OffsetAndMetadata> committed,
-      PartitionOffsets sparkStart) {
-    boolean wasRunHere =
-        committed.values().stream()
-            .map(offset -> Stamp.parse(offset.metadata()).orElseThrow())
-            .anyMatch(stamp -> stamp.tookEffect() && stamp.epoch() >= othersUntil);
-    if (!wasRunHere) {
-      return;
-    }
-    committed.forEach(
-        (partition, offset) -> {
-          Long logged = sparkStart.offsets().get(partition);
-          if (logged != null && offset.offset() < logged) {
-            throw behindLog(partition, offset.offset(), logged);
-          }
-        });
-  }
-
-  private EosKafkaException behindLog(TopicPartition partition, long committed, long logged) {
-    return EosKafkaException.of(
-        "EOSKAFKA_GROUP_BEHIND_LOG",
-        Map.of(
-            "group", identity.group(),
-            "partition", partition,
-            "offset", committed,
-            "logged", logged));
   }
 
   /** Whether {@code startingOffsets} may be asked for; looking them up may fail. */
@@ -734,15 +547,6 @@ final class GroupProgress {
     }
     return !rule.sparkHasBatches()
         && Stamp.parse(committed.metadata()).orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY;
-  }
-
-  private Long decidedStart(TopicPartition partition) {
-    return epochs == null ? null : epochs.decidedStart(identity.producers(), partition);
-  }
-
-  /** What the batch has read that Spark runs again after it was decided, or empty. */
-  Optional<Decision.Input> decidedInput() {
-    return epochs == null ? Optional.empty() : epochs.decidedInput(identity.producers());
   }
 
   /**
@@ -935,7 +739,7 @@ final class GroupProgress {
 
   /** How long this driver has waited in all for stable offsets. */
   long stableWaitMs() {
-    return stableWaitMs;
+    return stableFetch == null ? 0 : stableFetch.waitMs();
   }
 
   Fence fence() {
@@ -974,6 +778,14 @@ final class GroupProgress {
 
   TopicTracker tracker() {
     return tracker;
+  }
+
+  ForeignBatches foreignBatches() {
+    return foreignBatches;
+  }
+
+  DecidedEpochs epochs() {
+    return epochs;
   }
 
   Set<TopicPartition> known() {

@@ -1,0 +1,105 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.decision.Decision;
+import io.eoskafka.decision.EpochSession;
+import io.eoskafka.identity.Identity;
+import io.eoskafka.identity.Stamp;
+import io.eoskafka.spark.RunningQuery;
+import java.util.Collection;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/** What a source learns at its start from the decisions of its query's former runs. */
+final class DecidedEpochs {
+  private final EpochSession session;
+  private final Identity identity;
+
+  /** Whether the last batch that Spark has planned was decided. */
+  private final boolean lastIsDecided;
+
+  private DecidedEpochs(EpochSession session, Identity identity, boolean lastIsDecided) {
+    this.session = session;
+    this.identity = identity;
+    this.lastIsDecided = lastIsDecided;
+  }
+
+  /** Of a query whose sink is not ours. */
+  static DecidedEpochs none(Identity identity) {
+    return new DecidedEpochs(null, identity, false);
+  }
+
+  /**
+   * Settles what a former run has decided. This comes with source offsets, so it is done before
+   * they are fetched.
+   *
+   * @param committed the group's offsets
+   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}
+   */
+  static DecidedEpochs settle(
+      RunningQuery query, Collection<OffsetAndMetadata> committed, Identity identity) {
+    long lastEpoch =
+        committed.stream()
+            .flatMap(offset -> Stamp.parse(offset.metadata()).stream())
+            .filter(stamp -> stamp.scope() == Stamp.Scope.EPOCH)
+            .mapToLong(Stamp::epoch)
+            .max()
+            .orElse(-1);
+    EpochSession session = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
+    boolean lastIsDecided =
+        session != null && session.lastDecided() >= query.lastPlanned().orElse(Long.MAX_VALUE);
+    if (session != null && session.lastDecided() < lastEpoch) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_DECISIONS_GONE",
+          Map.of(
+              "topic",
+              query.sinkOptions().decisionTopic(),
+              "what",
+              "its last entry of this query is epoch "
+                  + session.lastDecided()
+                  + ", and group "
+                  + identity.group()
+                  + " has offsets of epoch "
+                  + lastEpoch));
+    }
+    return new DecidedEpochs(session, identity, lastIsDecided);
+  }
+
+  boolean lastIsDecided() {
+    return lastIsDecided;
+  }
+
+  /** Where the decided batch that Spark runs again began, or null. */
+  Long start(TopicPartition partition) {
+    return session == null ? null : session.decidedStart(identity.producers(), partition);
+  }
+
+  /** What the batch has read that Spark runs again after it was decided, or empty. */
+  Optional<Decision.Input> input() {
+    return session == null ? Optional.empty() : session.decidedInput(identity.producers());
+  }
+
+  /**
+   * An epoch commits what Spark logs. The group is behind the log only where records that an epoch
+   * was to read were gone, and then the decision says so.
+   *
+   * @param logged the start of the batch that Spark is about to plan, or null
+   * @throws EosKafkaException {@code EOSKAFKA_GROUP_BEHIND_LOG}
+   */
+  void requireNotBehindLog(
+      TopicPartition partition, long committed, Long logged, boolean failOnDataLoss) {
+    if (logged == null || committed >= logged || start(partition) != null) {
+      return;
+    }
+    if (session != null
+        && session.lastDecided() == RunningQuery.ofThisThread().lastDone().orElse(-1)) {
+      Long end = session.lastEnd(identity.producers(), partition);
+      if (end == null ? !failOnDataLoss : end == committed) {
+        return;
+      }
+    }
+    throw ForeignBatches.behindLog(identity, partition, committed, logged);
+  }
+}
