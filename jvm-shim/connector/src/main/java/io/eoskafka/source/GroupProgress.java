@@ -2,31 +2,23 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
-import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.faults.FaultPoint;
-import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
-import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Membership;
 import io.eoskafka.group.SharedMember;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
-import io.eoskafka.transaction.GoneDrivers;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.TransactionalProducer;
-import io.eoskafka.wire.BrokerVersions;
-import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
@@ -46,29 +38,15 @@ final class GroupProgress {
   private static final Logger LOG = LoggerFactory.getLogger(GroupProgress.class);
 
   private final SourceOptions options;
-  private final Supplier<String> wantedGroup;
-  private final String sourcePath;
-  private final Admin admin;
+  private final DriverStart start;
   private final Topics topics;
   private final DataLossPolicy dataLoss;
   private final TopicTracker tracker;
 
   private final String run;
 
-  private CheckpointFiles files;
-  private ForeignBatches foreignBatches;
-  private CheckpointRuns runs;
-  private StableFetch stableFetch;
-  private Identity identity;
-  private GroupOffsets offsets;
-  private Membership member;
-  private OffsetCommitter committer;
-  private DecidedEpochs epochs;
-  private String transactionalIdPrefix;
-  private OpenTransactions transactions;
+  private RunContext context;
   private Membership.Ownership ownership;
-  private boolean groupIsTheTruth;
-  private String sinkCluster;
   private boolean settled;
   private boolean batchOpen;
   private final Map<TopicPartition, Long> reached = new HashMap<>();
@@ -78,16 +56,10 @@ final class GroupProgress {
 
   private long settledUpheavals = -1;
 
-  /** Of a shared group. */
-  private GroupMembers.Release release;
-
   private Handover successor;
 
   private boolean isIdentityKept;
   private PartitionOffsets initialOffsets;
-
-  /** Of a shared group. */
-  private GoneDrivers gone;
 
   /** See {@link CheckpointFiles#readUnresolved}. */
   private final Set<TopicPartition> unresolved = new HashSet<>();
@@ -111,12 +83,10 @@ final class GroupProgress {
       Topics topics) {
     this.run = run;
     this.options = options;
-    this.wantedGroup = wantedGroup;
-    this.sourcePath = sourcePath;
-    this.admin = admin;
     this.topics = topics;
-    tracker = new TopicTracker(topics);
     dataLoss = new DataLossPolicy(options.failOnDataLoss());
+    tracker = new TopicTracker(topics, dataLoss);
+    start = new DriverStart(run, options, wantedGroup, sourcePath, admin, topics, tracker);
   }
 
   /**
@@ -127,166 +97,42 @@ final class GroupProgress {
    * @return the first offset of each topic-partition that has not taken effect
    */
   Map<TopicPartition, Long> resume(PartitionOffsets sparkStart) {
-    if (member != null) {
+    if (context != null) {
       return reached;
     }
-    BrokerVersions.require(admin, options.client());
-    RunningQuery query = RunningQuery.ofThisThread();
-    files = new CheckpointFiles(sourcePath, query.hadoop());
-    Optional<Identity> existing = files.readIdentity();
-    String wanted = wantedGroup.get();
-    identity =
-        existing.orElseGet(
-            () -> Identity.of(wanted, options.groupIdPrefix(), sourcePath, options.isShared()));
-    if (existing.isPresent() && identity.isShared() != options.isShared()) {
-      identity = changeOwnership(identity);
-    }
-    if (wanted != null && !wanted.equals(identity.group())) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_GROUP_CHANGED",
-          Map.of("given", wanted, "kept", identity.group(), "checkpoint", files.checkpoint()));
-    }
-    groupIsTheTruth = query.sinkIsTransactional();
-    offsets = new GroupOffsets(admin, identity.group());
-    foreignBatches = new ForeignBatches(files, identity);
-    long lastForeignBatch = groupIsTheTruth ? foreignBatches.last(sparkStart, query) : -1;
-    tracker.update(tracker.discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet()));
-    transactionalIdPrefix =
-        groupIsTheTruth
-            ? query.sinkOptions().transactionalIdPrefix()
-            : SinkOptions.DEFAULT_TRANSACTIONAL_ID_PREFIX;
-    transactions = new OpenTransactions(admin, options.client(), transactionalIdPrefix);
-    sinkCluster = groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
-    if (tracker.partitions().isEmpty()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
-    }
-    Map<TopicPartition, OffsetAndMetadata> committed = offsets.committed(tracker.partitions());
-    StartingPoint rule =
-        new StartingPoint(
-            identity,
-            groupIsTheTruth ? sinkCluster : null,
-            existing.isPresent(),
-            // Offsets of ours in a group whose checkpoint is gone show it as well.
-            files.readInitialOffsets().isPresent() || !committed.isEmpty(),
-            files.sparkHasBatches(),
-            lastForeignBatch >= 0);
-    // Before joining, so that a running owner is not disturbed.
-    committed.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
-    if (lastForeignBatch >= 0 && existing.isPresent()) {
-      foreignBatches.requireNotRunHere(lastForeignBatch, committed, sparkStart);
-    }
-    requireChosen(sparkStart);
-    if (!options.split().isNone()
-        && groupIsTheTruth
-        && query.sinkOptions().transactionScope() == SinkOptions.TransactionScope.TASK) {
-      // Here, before Spark has logged a batch that every restart would plan in the same way.
-      throw EosKafkaException.of(
-          "EOSKAFKA_SCOPE_REFUSED",
-          Map.of(
-              "reason",
-              "minPartitions and maxRecordsPerPartition may give one partition to several tasks"));
-    }
-    if (options.isShared()) {
-      SharedGroupRules.require(query, committed, sinkIsHere());
-      if (lastForeignBatch >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
-        throw SharedGroupRules.refused(
-            "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
-      }
-    }
-    member = options.isShared() ? sharedMember() : exclusiveMember();
-    stableFetch = new StableFetch(offsets, transactions, identity, gone);
-    runs = new CheckpointRuns(run, files, identity);
-    committer =
-        new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker);
-    member.refuseForeignMembers();
-    FormerWrites.of(query).settle(options.client());
-    epochs =
-        groupIsTheTruth
-            ? DecidedEpochs.settle(query, committed.values(), identity)
-            : DecidedEpochs.none(identity);
-    lastIsDecided = epochs.lastIsDecided();
+    context = start.prepare(sparkStart);
+    StartingPoint rule = start.rule();
+    lastIsDecided = context.epochs().lastIsDecided();
     FaultPoint.BEFORE_JOIN.reach();
-    if (identity.isShared()) {
+    if (identity().isShared()) {
       if (rule.resolved() || rule.sparkHasBatches()) {
-        unresolved.addAll(files.readUnresolved());
-        resolve(committed.keySet());
+        unresolved.addAll(context.files().readUnresolved());
+        resolve(start.committed().keySet());
       } else {
         unresolved.addAll(tracker.partitions());
-        files.writeUnresolved(unresolved);
+        context.files().writeUnresolved(unresolved);
       }
     }
     while (!settle(sparkStart, rule)) {
-      LOG.info("Group {} is still moving", identity.group());
+      LOG.info("Group {} is still moving", identity().group());
     }
-    if (groupIsTheTruth) {
-      explainTimeouts(query.sinkOptions());
+    if (context.groupIsTheTruth()) {
+      start.explainTimeouts(RunningQuery.ofThisThread().sinkOptions());
     }
-    isIdentityKept = existing.equals(Optional.of(identity));
-    keepIdentity(!committed.isEmpty());
-    if (lastForeignBatch >= 0) {
+    isIdentityKept = start.isIdentityKept();
+    keepIdentity(!start.committed().isEmpty());
+    if (start.lastForeignBatch() >= 0) {
       // Before any batch: from now on the group is the truth again, also if that batch dies.
-      foreignBatches.takeOver(lastForeignBatch);
+      context.foreignBatches().takeOver(start.lastForeignBatch());
     }
     return reached;
-  }
-
-  private void explainTimeouts(SinkOptions sink) {
-    int transaction = sink.taskTransactionTimeoutMs();
-    OptionalLong session = options.client().sessionTimeoutMs();
-    if (session.isEmpty() || transaction > session.getAsLong()) {
-      LOG.info(
-          "Transactions of group {} in task scope time out after {} ms, its members after {} without"
-              + " a heartbeat. The first may be the longer one: who owns a partition next ends what"
-              + " members that are gone have left open, and their offsets are refused. Only if"
-              + " nobody starts again do read_committed readers wait for a transaction's timeout.",
-          identity.group(),
-          transaction,
-          session.isPresent()
-              ? session.getAsLong() + " ms"
-              : "the broker's group.consumer.session.timeout.ms");
-    }
   }
 
   /** A checkpoint with an identity promises that the group has offsets. */
   private void keepIdentity(boolean groupHasOffsets) {
     if (!isIdentityKept && (groupHasOffsets || !reached.isEmpty())) {
-      files.writeIdentity(identity);
+      context.files().writeIdentity(identity());
       isIdentityKept = true;
-    }
-  }
-
-  /** A group may be shared from now on; once it is, another driver may join at any time. */
-  private Identity changeOwnership(Identity kept) {
-    if (kept.isShared()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_OWNERSHIP_CHANGED",
-          Map.of("group", kept.group(), "checkpoint", files.checkpoint()));
-    }
-    return new Identity(kept.group(), kept.instanceId(), kept.checkpointId(), true);
-  }
-
-  private Membership exclusiveMember() {
-    return new GroupMember(options.client(), identity, admin);
-  }
-
-  private SharedMember sharedMember() {
-    release = members().next(options.isHandover());
-    gone = new GoneDrivers(transactions, identity.sharedId(), () -> members().sharedDrivers());
-    return new SharedMember(
-        options.client(), identity, admin, release, transactions::fence, gone::endSeen);
-  }
-
-  /** The sink's cluster as stamps have it. */
-  private String sinkCluster(ClientSettings sink) {
-    if (sink.bootstrapServers().equals(options.client().bootstrapServers())) {
-      return Stamp.SAME_CLUSTER;
-    }
-    try (Admin other = Admin.create(sink.admin("eoskafka-driver-sink"))) {
-      BrokerVersions.require(other, sink);
-      String id = KafkaCalls.reach(other.describeCluster().clusterId(), sink);
-      String own = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
-      return id.equals(own) ? Stamp.SAME_CLUSTER : Stamp.clusterOf(id);
     }
   }
 
@@ -294,8 +140,9 @@ final class GroupProgress {
   PartitionOffsets initialOffsets() {
     if (initialOffsets == null) {
       // Spark asks until there is a batch.
-      initialOffsets = files.readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
-      if (!groupIsTheTruth && !files.sparkHasBatches()) {
+      initialOffsets =
+          context.files().readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
+      if (!context.groupIsTheTruth() && !context.files().sparkHasBatches()) {
         initialOffsets.offsets().forEach(this::requireNotBeyond);
       }
     }
@@ -306,7 +153,7 @@ final class GroupProgress {
   private void requireNotBeyond(TopicPartition partition, long initial) {
     if (movedByTasks.contains(partition)) {
       StartingPoint.requireNotBehind(
-          identity, partition, reached.getOrDefault(partition, initial), initial);
+          identity(), partition, reached.getOrDefault(partition, initial), initial);
     }
   }
 
@@ -323,7 +170,13 @@ final class GroupProgress {
     }
     settle(
         sparkStart,
-        new StartingPoint(identity, groupIsTheTruth ? sinkCluster : null, true, true, true, false));
+        new StartingPoint(
+            identity(),
+            context.groupIsTheTruth() ? context.sinkCluster() : null,
+            true,
+            true,
+            true,
+            false));
     keepIdentity(false);
     return reached;
   }
@@ -351,11 +204,12 @@ final class GroupProgress {
    * Called between two batches.
    */
   boolean isHandedOver() {
-    if (!identity.isShared()) {
+    if (!identity().isShared()) {
       return false;
     }
     if (successor == null) {
-      successor = new Handover(members(), offsets, topics, release, patience());
+      successor =
+          new Handover(start.members(), context.offsets(), topics, context.release(), patience());
     }
     return successor.isReady(tracker.partitions(), reached.keySet(), ownership.fence());
   }
@@ -372,7 +226,7 @@ final class GroupProgress {
    * @return false if some have gone while their starts were looked for
    */
   private boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
-    ownership = member.poll(tracker.partitions());
+    ownership = context.member().poll(tracker.partitions());
     reached.keySet().retainAll(ownership.terms().keySet());
     Map<TopicPartition, Long> gained = new HashMap<>();
     ownership
@@ -384,8 +238,8 @@ final class GroupProgress {
               }
             });
     boolean upheaval = ownership.upheavals() != settledUpheavals;
-    if (identity.isShared() && ownership.fence().instanceId() == null) {
-      runs.requireLast(ownership.fence(), upheaval, members());
+    if (identity().isShared() && ownership.fence().instanceId() == null) {
+      context.runs().requireLast(ownership.fence(), upheaval, start.members());
     }
     if (gained.isEmpty() && !upheaval) {
       return true;
@@ -393,17 +247,18 @@ final class GroupProgress {
     settled |= upheaval;
     LOG.info(
         "Group {}, generation {}: {} partitions are new to this driver",
-        identity.group(),
+        identity().group(),
         ownership.fence().generation(),
         gained.size());
     if (!gained.isEmpty()) {
       FaultPoint.AFTER_JOIN.reach();
     }
     try {
-      Map<TopicPartition, OffsetAndMetadata> stable = stableFetch.fetch(gained.keySet(), upheaval);
+      Map<TopicPartition, OffsetAndMetadata> stable =
+          context.stableFetch().fetch(gained.keySet(), upheaval);
       take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
-      LOG.info("Group {}: some of them have gone already", identity.group());
+      LOG.info("Group {}: some of them have gone already", identity().group());
       return false;
     } catch (EosKafkaException e) {
       if (!e.condition().equals("EOSKAFKA_NO_SUCH_TOPIC")) {
@@ -411,7 +266,7 @@ final class GroupProgress {
       }
       // Deleted since it was found: one that the user has named is missed here too.
       discoverAgain();
-      requireChosen(sparkStart);
+      tracker.requireChosen(sparkStart, context.files());
       return false;
     }
     terms.putAll(gained);
@@ -428,9 +283,9 @@ final class GroupProgress {
       StartingPoint rule) {
     stable.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
     Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
-    Optional<PartitionOffsets> initialFile = files.readInitialOffsets();
+    Optional<PartitionOffsets> initialFile = context.files().readInitialOffsets();
     Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
-    Map<TopicPartition, String> keptIds = files.readTopicIds();
+    Map<TopicPartition, String> keptIds = context.files().readTopicIds();
     // Before the log's ends: records that come in between would make it look like one that was cut.
     Map<TopicPartition, Long> byOption =
         partitions.stream()
@@ -443,9 +298,9 @@ final class GroupProgress {
     StartResolver resolver =
         new StartResolver(
             rule,
-            identity,
-            sinkCluster,
-            groupIsTheTruth,
+            identity(),
+            context.sinkCluster(),
+            context.groupIsTheTruth(),
             dataLoss,
             options.starting().isExplicit(),
             lastIsDecided);
@@ -461,7 +316,7 @@ final class GroupProgress {
               logged.get(partition),
               logged.isEmpty(),
               initial.get(partition),
-              epochs.start(partition),
+              context.epochs().start(partition),
               byOption.get(partition),
               earliest.get(partition),
               ends.get(partition),
@@ -482,21 +337,21 @@ final class GroupProgress {
       }
     }
     if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
-      files.writeInitialOffsets(PartitionOffsets.of(starts));
+      context.files().writeInitialOffsets(PartitionOffsets.of(starts));
     }
-    Set<TopicPartition> leftOut = committer.commitStarts(toCommit, ownership.terms());
+    Set<TopicPartition> leftOut = context.committer().commitStarts(toCommit, ownership.terms());
     starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
     resolve(partitions);
     Set<TopicPartition> started = new HashSet<>(partitions);
-    if (identity.isShared()) {
+    if (identity().isShared()) {
       // What other drivers have begun, and what none has.
-      started.addAll(offsets.committed(tracker.partitions()).keySet());
+      started.addAll(context.offsets().committed(tracker.partitions()).keySet());
       started.addAll(unresolved);
       started.retainAll(tracker.partitions());
     }
     started.removeAll(leftOut);
-    tracker.keep(keptIds, started, files);
+    tracker.keep(keptIds, started, context.files());
   }
 
   /**
@@ -505,7 +360,7 @@ final class GroupProgress {
    */
   private void resolve(Collection<TopicPartition> partitions) {
     if (unresolved.removeAll(partitions)) {
-      files.writeUnresolved(unresolved);
+      context.files().writeUnresolved(unresolved);
     }
   }
 
@@ -518,9 +373,11 @@ final class GroupProgress {
     }
     requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
     Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-    if (groupIsTheTruth && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
-      epochs.requireNotBehindLog(
-          facts.partition(), committed.offset(), facts.logged(), options.failOnDataLoss());
+    if (context.groupIsTheTruth() && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
+      context
+          .epochs()
+          .requireNotBehindLog(
+              facts.partition(), committed.offset(), facts.logged(), options.failOnDataLoss());
     }
   }
 
@@ -530,9 +387,10 @@ final class GroupProgress {
    */
   private void requireNothingLeft(
       TopicPartition partition, long committed, PartitionOffsets sparkStart) {
-    if (!groupIsTheTruth
+    if (!context.groupIsTheTruth()
         && sparkStart != null
-        && (sparkStart.isOurs() || foreignBatches.isTakenOver(RunningQuery.ofThisThread()))
+        && (sparkStart.isOurs()
+            || context.foreignBatches().isTakenOver(RunningQuery.ofThisThread()))
         && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
       throw EosKafkaException.of(
           "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
@@ -557,7 +415,9 @@ final class GroupProgress {
   void addEpoch(TransactionalProducer decision, Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && sinkIsHere()) {
       decision.sendOffsets(
-          committer.stampedForEpoch(withoutGone(ends), epoch), ownership.fence(), members());
+          context.committer().stampedForEpoch(withoutGone(ends), epoch),
+          ownership.fence(),
+          start.members());
     }
   }
 
@@ -569,7 +429,7 @@ final class GroupProgress {
    */
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch, boolean isAgain) {
     if (!ends.isEmpty() && (!sinkIsHere() || isAgain)) {
-      committer.commitEpoch(ends, epoch, ownership.terms());
+      context.committer().commitEpoch(ends, epoch, ownership.terms());
     }
     batchCommitted(ends);
   }
@@ -582,7 +442,7 @@ final class GroupProgress {
     Set<TopicPartition> gone = topics.gone(ends.keySet());
     if (!gone.isEmpty()) {
       // A broker that has fallen behind may not know a new topic; the group has its start.
-      gone.removeAll(offsets.committed(gone).keySet());
+      gone.removeAll(context.offsets().committed(gone).keySet());
     }
     Map<TopicPartition, Long> left = new HashMap<>(ends);
     left.keySet().removeAll(gone);
@@ -591,7 +451,7 @@ final class GroupProgress {
 
   /** Whether the sink is on the source's cluster. */
   boolean sinkIsHere() {
-    return sinkCluster.equals(Stamp.SAME_CLUSTER);
+    return context.sinkCluster().equals(Stamp.SAME_CLUSTER);
   }
 
   /**
@@ -639,9 +499,9 @@ final class GroupProgress {
               }
             });
     try {
-      committer.commitStarts(news, ownership.terms());
+      context.committer().commitStarts(news, ownership.terms());
     } catch (Membership.MovedException e) {
-      LOG.info("Group {}: partitions whose logs were cut have gone", identity.group());
+      LOG.info("Group {}: partitions whose logs were cut have gone", identity().group());
       // One that stays is found anew: its start is not committed.
       reached.keySet().removeAll(news.keySet());
       return;
@@ -652,24 +512,6 @@ final class GroupProgress {
   /** Partitions that a batch or the group knows and the cluster does not have. */
   void reportMissing(Collection<TopicPartition> needed) {
     reportMissing(tracker.partitions(), needed);
-  }
-
-  /**
-   * What Spark's log knows must still be chosen, or it is lost: a topic was deleted between two
-   * runs, or the options choose fewer topics now. Before a query's first batch its initial offsets
-   * are in the place of a log.
-   */
-  private void requireChosen(PartitionOffsets sparkStart) {
-    Optional.ofNullable(sparkStart)
-        .or(files::readInitialOffsets)
-        .map(PartitionOffsets::offsets)
-        .orElse(Map.of())
-        .forEach(
-            (partition, offset) -> {
-              if (!tracker.partitions().contains(partition)) {
-                dataLoss.skipPartition(partition, offset);
-              }
-            });
   }
 
   private void reportMissing(Set<TopicPartition> present, Collection<TopicPartition> needed) {
@@ -683,19 +525,19 @@ final class GroupProgress {
 
   /** Source-only: Spark's log is the truth; the group's offsets follow it, for lag tools. */
   void commitSourceOnly(Map<TopicPartition, Long> ends) {
-    if (groupIsTheTruth || member == null) {
+    if (context == null || context.groupIsTheTruth()) {
       return;
     }
     Map<TopicPartition, Long> moved = new HashMap<>(ends);
     moved.keySet().retainAll(tracker.partitions());
     moved.entrySet().removeIf(e -> e.getValue().equals(reached.get(e.getKey())));
-    committer.commitStarts(moved, ownership.terms());
+    context.committer().commitStarts(moved, ownership.terms());
     reached.putAll(moved);
   }
 
   /** Before Spark logs a batch as done. */
   void requireOwnership() {
-    member.requireOwnership();
+    context.member().requireOwnership();
   }
 
   void batchBegins() {
@@ -704,11 +546,7 @@ final class GroupProgress {
 
   /** For errors: who is in the group. */
   private String owner() {
-    return members().names();
-  }
-
-  private GroupMembers members() {
-    return new GroupMembers(admin, identity.group());
+    return start.members().names();
   }
 
   void batchCommitted(Map<TopicPartition, Long> ends) {
@@ -718,7 +556,7 @@ final class GroupProgress {
 
   /** Whether the sink commits source offsets with its output. */
   boolean groupIsTheTruth() {
-    return groupIsTheTruth;
+    return context != null && context.groupIsTheTruth();
   }
 
   /** Whether what the group has of a partition is what tasks have committed batch by batch. */
@@ -734,12 +572,12 @@ final class GroupProgress {
   }
 
   Identity identity() {
-    return identity;
+    return start.identity();
   }
 
-  /** How long this driver has waited in all for stable offsets. */
+  /** How long this driver has waited in all for stable offsets, in milliseconds. */
   long stableWaitMs() {
-    return stableFetch == null ? 0 : stableFetch.waitMs();
+    return context == null ? 0 : context.stableFetch().waitMs();
   }
 
   Fence fence() {
@@ -753,7 +591,7 @@ final class GroupProgress {
   boolean hasReached(Map<TopicPartition, Long> ends) {
     Map<TopicPartition, Long> left = new HashMap<>(ends);
     left.keySet().retainAll(tracker.partitions());
-    Map<TopicPartition, OffsetAndMetadata> now = offsets.committed(left.keySet());
+    Map<TopicPartition, OffsetAndMetadata> now = context.offsets().committed(left.keySet());
     now.forEach(
         (p, offset) -> left.computeIfPresent(p, (k, end) -> offset.offset() < end ? end : null));
     return topics.stillReadable(left.keySet()).entrySet().stream()
@@ -766,7 +604,7 @@ final class GroupProgress {
 
   /** Null unless the group is shared. */
   SharedMember shared() {
-    return member instanceof SharedMember shared ? shared : null;
+    return context.member() instanceof SharedMember shared ? shared : null;
   }
 
   /** When partitions that have been reached came to be owned. */
@@ -781,11 +619,11 @@ final class GroupProgress {
   }
 
   ForeignBatches foreignBatches() {
-    return foreignBatches;
+    return context.foreignBatches();
   }
 
   DecidedEpochs epochs() {
-    return epochs;
+    return context.epochs();
   }
 
   Set<TopicPartition> known() {
@@ -796,8 +634,9 @@ final class GroupProgress {
   private void endBatch() {
     ClientSettings soon = options.client().closing();
     try (Admin closing = Admin.create(soon.admin("eoskafka-driver-" + run))) {
-      if (!member.isTakenOver(new GroupMembers(closing, identity.group()))) {
-        new OpenTransactions(closing, soon, transactionalIdPrefix).end(identity.producers());
+      if (!context.member().isTakenOver(new GroupMembers(closing, identity().group()))) {
+        new OpenTransactions(closing, soon, context.transactionalIdPrefix())
+            .end(identity().producers());
       }
     }
   }
@@ -810,10 +649,10 @@ final class GroupProgress {
         endBatch();
       }
     } catch (RuntimeException e) {
-      LOG.warn("Transactions of {} stay open until its next start or their timeout", identity, e);
+      LOG.warn("Transactions of {} stay open until its next start or their timeout", identity(), e);
     } finally {
-      if (member != null) {
-        member.close();
+      if (context != null) {
+        context.member().close();
       }
       if (interrupted) {
         Thread.currentThread().interrupt();

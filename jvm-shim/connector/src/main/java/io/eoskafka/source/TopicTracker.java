@@ -7,6 +7,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 
@@ -19,14 +20,16 @@ final class TopicTracker {
   private static final long LOOK_AGAIN_MS = 1_000;
 
   private final Topics topics;
+  private final DataLossPolicy dataLoss;
   private Map<TopicPartition, String> ids = Map.of();
   private long discoveredNanos;
 
   /** Partitions of topics that were created again since they were read. */
   private final Set<TopicPartition> recreated = new HashSet<>();
 
-  TopicTracker(Topics topics) {
+  TopicTracker(Topics topics, DataLossPolicy dataLoss) {
     this.topics = topics;
+    this.dataLoss = dataLoss;
   }
 
   /** Whether it is time to look for new partitions. */
@@ -69,6 +72,26 @@ final class TopicTracker {
   /** The id of a partition's topic, or null if the partition is not known. */
   String id(TopicPartition partition) {
     return ids.get(partition);
+  }
+
+  /**
+   * What Spark's log knows must still be chosen, or it is lost: a topic was deleted between two
+   * runs, or the options choose fewer topics now. Before a query's first batch its initial offsets
+   * are in the place of a log.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_PARTITION_GONE}
+   */
+  void requireChosen(PartitionOffsets sparkStart, CheckpointFiles checkpoint) {
+    Optional.ofNullable(sparkStart)
+        .or(checkpoint::readInitialOffsets)
+        .map(PartitionOffsets::offsets)
+        .orElse(Map.of())
+        .forEach(
+            (partition, offset) -> {
+              if (!ids.containsKey(partition)) {
+                dataLoss.skipPartition(partition, offset);
+              }
+            });
   }
 
   void markRecreated(TopicPartition partition) {

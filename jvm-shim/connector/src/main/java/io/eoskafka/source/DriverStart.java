@@ -1,0 +1,261 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.decision.FormerWrites;
+import io.eoskafka.group.GroupMember;
+import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.group.Membership;
+import io.eoskafka.group.SharedMember;
+import io.eoskafka.identity.Identity;
+import io.eoskafka.identity.Stamp;
+import io.eoskafka.spark.RunningQuery;
+import io.eoskafka.transaction.GoneDrivers;
+import io.eoskafka.transaction.OpenTransactions;
+import io.eoskafka.wire.BrokerVersions;
+import io.eoskafka.wire.KafkaCalls;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The steps of a driver's start before it joins its group: whose checkpoint it is, what the group
+ * and Spark's log have, what makes the query impossible, and what former runs have decided.
+ */
+final class DriverStart {
+  private static final Logger LOG = LoggerFactory.getLogger(DriverStart.class);
+
+  private final String run;
+  private final SourceOptions options;
+  private final Supplier<String> wantedGroup;
+  private final String sourcePath;
+  private final Admin admin;
+  private final Topics topics;
+  private final TopicTracker tracker;
+
+  private Identity identity;
+  private boolean isIdentityKept;
+  private StartingPoint rule;
+  private Map<TopicPartition, OffsetAndMetadata> committed = Map.of();
+  private long lastForeignBatch = -1;
+
+  /**
+   * @param run unique per run of the source
+   * @param wantedGroup the group that the user wants it in, or null; asked on the query's thread
+   */
+  DriverStart(
+      String run,
+      SourceOptions options,
+      Supplier<String> wantedGroup,
+      String sourcePath,
+      Admin admin,
+      Topics topics,
+      TopicTracker tracker) {
+    this.run = run;
+    this.options = options;
+    this.wantedGroup = wantedGroup;
+    this.sourcePath = sourcePath;
+    this.admin = admin;
+    this.topics = topics;
+    this.tracker = tracker;
+  }
+
+  /**
+   * Takes these steps.
+   *
+   * @param sparkStart the start of the batch that Spark is about to plan, or null before its first
+   * @throws EosKafkaException the query cannot run; nobody in the group was disturbed
+   */
+  RunContext prepare(PartitionOffsets sparkStart) {
+    BrokerVersions.require(admin, options.client());
+    RunningQuery query = RunningQuery.ofThisThread();
+    CheckpointFiles files = new CheckpointFiles(sourcePath, query.hadoop());
+    Optional<Identity> existing = files.readIdentity();
+    identity = identityOf(existing, files);
+    isIdentityKept = existing.equals(Optional.of(identity));
+    boolean groupIsTheTruth = query.sinkIsTransactional();
+    GroupOffsets offsets = new GroupOffsets(admin, identity.group());
+    ForeignBatches foreignBatches = new ForeignBatches(files, identity);
+    lastForeignBatch = groupIsTheTruth ? foreignBatches.last(sparkStart, query) : -1;
+    tracker.update(tracker.discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet()));
+    String transactionalIdPrefix =
+        groupIsTheTruth
+            ? query.sinkOptions().transactionalIdPrefix()
+            : SinkOptions.DEFAULT_TRANSACTIONAL_ID_PREFIX;
+    OpenTransactions transactions =
+        new OpenTransactions(admin, options.client(), transactionalIdPrefix);
+    String sinkCluster =
+        groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
+    if (tracker.partitions().isEmpty()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
+    }
+    committed = offsets.committed(tracker.partitions());
+    rule =
+        new StartingPoint(
+            identity,
+            groupIsTheTruth ? sinkCluster : null,
+            existing.isPresent(),
+            // Offsets of ours in a group whose checkpoint is gone show it as well.
+            files.readInitialOffsets().isPresent() || !committed.isEmpty(),
+            files.sparkHasBatches(),
+            lastForeignBatch >= 0);
+    // Before joining, so that a running owner is not disturbed.
+    committed.forEach(
+        (partition, offset) -> rule.refuseForeign(partition, offset, () -> members().names()));
+    if (lastForeignBatch >= 0 && existing.isPresent()) {
+      foreignBatches.requireNotRunHere(lastForeignBatch, committed, sparkStart);
+    }
+    tracker.requireChosen(sparkStart, files);
+    requireWholePartitions(query);
+    if (options.isShared()) {
+      SharedGroupRules.require(query, committed, sinkCluster.equals(Stamp.SAME_CLUSTER));
+      if (lastForeignBatch >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
+        throw SharedGroupRules.refused(
+            "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
+      }
+    }
+    GroupMembers.Release release = options.isShared() ? members().next(options.isHandover()) : null;
+    GoneDrivers gone =
+        options.isShared()
+            ? new GoneDrivers(transactions, identity.sharedId(), () -> members().sharedDrivers())
+            : null;
+    Membership member =
+        options.isShared()
+            ? new SharedMember(
+                options.client(), identity, admin, release, transactions::fence, gone::endSeen)
+            : new GroupMember(options.client(), identity, admin);
+    try {
+      member.refuseForeignMembers();
+      FormerWrites.of(query).settle(options.client());
+      return new RunContext(
+          identity,
+          files,
+          groupIsTheTruth,
+          sinkCluster,
+          transactionalIdPrefix,
+          offsets,
+          member,
+          release,
+          new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker),
+          new StableFetch(offsets, transactions, identity, gone),
+          new CheckpointRuns(run, files, identity),
+          foreignBatches,
+          groupIsTheTruth
+              ? DecidedEpochs.settle(query, committed.values(), identity)
+              : DecidedEpochs.none(identity));
+    } catch (RuntimeException e) {
+      member.close();
+      throw e;
+    }
+  }
+
+  private Identity identityOf(Optional<Identity> existing, CheckpointFiles files) {
+    String wanted = wantedGroup.get();
+    Identity found =
+        existing.orElseGet(
+            () -> Identity.of(wanted, options.groupIdPrefix(), sourcePath, options.isShared()));
+    if (existing.isPresent() && found.isShared() != options.isShared()) {
+      found = changeOwnership(found, files);
+    }
+    if (wanted != null && !wanted.equals(found.group())) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_GROUP_CHANGED",
+          Map.of("given", wanted, "kept", found.group(), "checkpoint", files.checkpoint()));
+    }
+    return found;
+  }
+
+  /** A group may be shared from now on; once it is, another driver may join at any time. */
+  private static Identity changeOwnership(Identity kept, CheckpointFiles files) {
+    if (kept.isShared()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_OWNERSHIP_CHANGED",
+          Map.of("group", kept.group(), "checkpoint", files.checkpoint()));
+    }
+    return new Identity(kept.group(), kept.instanceId(), kept.checkpointId(), true);
+  }
+
+  /** Here, before Spark has logged a batch that every restart would plan in the same way. */
+  private void requireWholePartitions(RunningQuery query) {
+    if (!options.split().isNone()
+        && query.sinkIsTransactional()
+        && query.sinkOptions().transactionScope() == SinkOptions.TransactionScope.TASK) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SCOPE_REFUSED",
+          Map.of(
+              "reason",
+              "minPartitions and maxRecordsPerPartition may give one partition to several tasks"));
+    }
+  }
+
+  /** The sink's cluster as stamps have it. */
+  private String sinkCluster(ClientSettings sink) {
+    if (sink.bootstrapServers().equals(options.client().bootstrapServers())) {
+      return Stamp.SAME_CLUSTER;
+    }
+    try (Admin other = Admin.create(sink.admin("eoskafka-driver-sink"))) {
+      BrokerVersions.require(other, sink);
+      String id = KafkaCalls.reach(other.describeCluster().clusterId(), sink);
+      String own = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());
+      return id.equals(own) ? Stamp.SAME_CLUSTER : Stamp.clusterOf(id);
+    }
+  }
+
+  /** Says which timeout is the longer one, for those who look for why readers have waited. */
+  void explainTimeouts(SinkOptions sink) {
+    int transaction = sink.taskTransactionTimeoutMs();
+    OptionalLong session = options.client().sessionTimeoutMs();
+    if (session.isEmpty() || transaction > session.getAsLong()) {
+      LOG.info(
+          "Transactions of group {} in task scope time out after {} ms, its members after {} without"
+              + " a heartbeat. The first may be the longer one: who owns a partition next ends what"
+              + " members that are gone have left open, and their offsets are refused. Only if"
+              + " nobody starts again do read_committed readers wait for a transaction's timeout.",
+          identity.group(),
+          transaction,
+          session.isPresent()
+              ? session.getAsLong() + " ms"
+              : "the broker's group.consumer.session.timeout.ms");
+    }
+  }
+
+  GroupMembers members() {
+    return new GroupMembers(admin, identity.group());
+  }
+
+  /** Null until it is known, which it may be although the start has failed. */
+  Identity identity() {
+    return identity;
+  }
+
+  /** Whether the checkpoint had this identity before. */
+  boolean isIdentityKept() {
+    return isIdentityKept;
+  }
+
+  /** Which log is authoritative for each partition at this start. */
+  StartingPoint rule() {
+    return rule;
+  }
+
+  /** What the group had before the driver joined it. */
+  Map<TopicPartition, OffsetAndMetadata> committed() {
+    return committed;
+  }
+
+  /** As {@link ForeignBatches#last}. */
+  long lastForeignBatch() {
+    return lastForeignBatch;
+  }
+}

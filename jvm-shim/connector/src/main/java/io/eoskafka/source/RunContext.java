@@ -1,0 +1,39 @@
+package io.eoskafka.source;
+
+import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.group.Membership;
+import io.eoskafka.identity.Identity;
+
+/**
+ * What stays the same for a run of a source, once its start has prepared it.
+ *
+ * @param identity the query's
+ * @param files of its checkpoint
+ * @param groupIsTheTruth whether the sink commits source offsets with its output; if not, Spark's
+ *     log is authoritative
+ * @param sinkCluster of the sink, as in a stamp
+ * @param transactionalIdPrefix of its producers
+ * @param offsets of its group
+ * @param member its place in the group
+ * @param release of this driver; null unless the group is shared
+ * @param committer commits offsets outside transactions
+ * @param stableFetch fetches offsets that no open transaction holds
+ * @param runs knows whether the checkpoint has a later run; for shared groups
+ * @param foreignBatches those in Spark's log that others have planned
+ * @param epochs what former runs have decided
+ */
+record RunContext(
+    Identity identity,
+    CheckpointFiles files,
+    boolean groupIsTheTruth,
+    String sinkCluster,
+    String transactionalIdPrefix,
+    GroupOffsets offsets,
+    Membership member,
+    GroupMembers.Release release,
+    OffsetCommitter committer,
+    StableFetch stableFetch,
+    CheckpointRuns runs,
+    ForeignBatches foreignBatches,
+    DecidedEpochs epochs) {}
