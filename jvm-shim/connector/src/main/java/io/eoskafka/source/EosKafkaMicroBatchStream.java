@@ -13,7 +13,6 @@ import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
-import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.task.TaskTransaction;
 import io.eoskafka.transaction.TransactionalProducer;
@@ -29,10 +28,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.UUID;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.SparkContext;
@@ -77,7 +74,8 @@ public class EosKafkaMicroBatchStream
   private OutputTopics outputs;
   private ReadCounts counts;
   private GroupProgress progress;
-  private final Map<Integer, SlotCommit> owners = new HashMap<>();
+  private BatchPlanner planner;
+  private final TaskScopeLedger ledger;
   private boolean isAvailableNow;
   private boolean isRealTime;
 
@@ -88,41 +86,11 @@ public class EosKafkaMicroBatchStream
   private Map<TopicPartition, Long> latest = Map.of();
 
   private Map<TopicPartition, Long> availableNow;
-  private Map<Integer, SlotWork> planned = Map.of();
-
-  /** Of the planned batch; some may have nothing to read. */
-  private int slots;
-
-  /**
-   * Planned ends that tasks of former batches have ended before, and nobody has got to since. A
-   * late attempt of such a batch may still take that up: it must find the next one's under its own
-   * transactional id, so each partition stays in its slot. In real-time mode always.
-   */
-  private final Map<TopicPartition, Long> left = new HashMap<>();
-
-  /** Of the planned batch: how partitions are to be split, and whether any is. */
-  private SourceOptions.Split split = SourceOptions.Split.NONE;
-
-  private boolean isSplit;
-
-  private final SlotShares slotShares;
-
-  /** Partitions whose batch starts elsewhere than Spark's log says, and where it says. */
-  private final Map<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
-
+  private PlannedBatch planned = PlannedBatch.none();
   private boolean isHandedOver;
-
-  /** For stable offsets, in this run. */
-  private long tasksWaitedMs;
-
-  /** See {@link TaskScope#plan}. */
-  private long plan;
 
   /** Whether this run has planned a batch of its own, not one that a former run had logged. */
   private boolean ownBatch;
-
-  /** Whether the planned batch stands in Spark's log as others have planned it. */
-  private boolean isOfOthers;
 
   /**
    * @param sourcePath {@code <checkpoint>/sources/<index>}
@@ -131,7 +99,7 @@ public class EosKafkaMicroBatchStream
     this.options = options;
     this.client = options.client();
     this.sourcePath = sourcePath;
-    this.slotShares = new SlotShares(options.isShared());
+    this.ledger = new TaskScopeLedger(options.isShared());
   }
 
   private void open() {
@@ -142,6 +110,7 @@ public class EosKafkaMicroBatchStream
       outputs = new OutputTopics(admin);
       counts = ReadCounts.of(SparkContext.getOrCreate());
       progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
+      planner = new BatchPlanner(run, options, progress, ledger);
     }
   }
 
@@ -316,7 +285,7 @@ public class EosKafkaMicroBatchStream
     }
     if (progress.takeSettled()) {
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
-      owners.clear();
+      ledger.forgetOwners();
     }
     for (ReadLimit one : limits) {
       if (one instanceof ReadMaxRows max) {
@@ -421,7 +390,7 @@ public class EosKafkaMicroBatchStream
             "avgOffsetsBehindLatest",
             Double.toString(behind.getAverage()),
             ScanMetrics.StableOffsetWait.NAME,
-            Long.toString(progress.stableWaitMs() + tasksWaitedMs),
+            Long.toString(progress.stableWaitMs() + ledger.stableWaitMs()),
             ScanMetrics.OffsetOutOfRange.NAME,
             counts.outOfRange().value().toString(),
             ScanMetrics.DataLoss.NAME,
@@ -433,7 +402,7 @@ public class EosKafkaMicroBatchStream
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     Map<TopicPartition, Long> ends = new HashMap<>();
     resume(sparkStart).keySet().forEach(partition -> ends.put(partition, SlotRange.OPEN));
-    return plan(sparkStart, ends);
+    return plan(sparkStart, ends, false);
   }
 
   /**
@@ -441,7 +410,7 @@ public class EosKafkaMicroBatchStream
    */
   public Offset mergeOffsets(PartitionOffset[] parts) {
     Map<TopicPartition, Long> ends = new HashMap<>();
-    ranges().forEach(range -> ends.put(range.topicPartition(), range.epochStart()));
+    planned.ranges().forEach(range -> ends.put(range.topicPartition(), range.epochStart()));
     for (PartitionOffset part : parts) {
       ends.putAll(((SlotOffset) part).reached());
     }
@@ -457,84 +426,18 @@ public class EosKafkaMicroBatchStream
     if (!ownBatch) {
       requireFormerSink(planEnd.isOurs());
     }
-    InputPartition[] partitions = plan((PartitionOffsets) start, planEnd.offsets());
-    isOfOthers = progress.groupIsTheTruth() && !planEnd.isOurs();
-    return partitions;
+    PartitionOffsets sparkStart = (PartitionOffsets) start;
+    // Only then is it known whether the group is the truth.
+    resume(sparkStart);
+    return plan(sparkStart, planEnd.offsets(), progress.groupIsTheTruth() && !planEnd.isOurs());
   }
 
-  private InputPartition[] plan(PartitionOffsets sparkStart, Map<TopicPartition, Long> planEnds) {
-    Map<TopicPartition, Long> group = resume(sparkStart);
-    TreeMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
-    ends.putAll(planEnds);
-    progress.reportMissing(ends.keySet());
-    if (!ownBatch) {
-      ends.putAll(progress.keepEndsWithinLog(ends));
-    }
-    otherStarts.clear();
-    if (options.isShared()) {
-      ends.keySet().retainAll(group.keySet());
-    }
-    Optional<Decision.Input> decided = ownBatch ? Optional.empty() : progress.epochs().input();
-    split = decided.map(Decision.Input::split).orElseGet(() -> splitOf(ends.size()));
-    boolean asBefore = isRealTime || !left.isEmpty();
-    int wanted = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size()));
-    slots = asBefore ? Math.max(slots, wanted) : wanted;
-    List<SlotRange> ranges = new ArrayList<>();
-    for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
-      TopicPartition partition = entry.getKey();
-      Long groupStart = group.get(partition);
-      if (groupStart == null || decided.isPresent() && progress.tracker().isRecreated(partition)) {
-        // In the second case what the batch has read is gone, and what is there is for the next.
-        continue;
-      }
-      long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
-      // Where the last batch was in epoch scope, progress has taken Spark's log for the truth.
-      long from = progress.groupIsTheTruth() ? groupStart : logged;
-      if (logged != from && progress.isMovedByTasks(partition)) {
-        otherStarts.put(partition, logged);
-      }
-      if (from < entry.getValue()) {
-        ranges.add(
-            new SlotRange(
-                partition.topic(),
-                partition.partition(),
-                from,
-                groupStart,
-                entry.getValue(),
-                progress.tracker().id(partition)));
-      }
-    }
-    List<SlotRange> pieces = RangeSplit.cut(ranges, split);
-    isSplit = pieces.size() > ranges.size();
-    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots, asBefore);
-    Map<Integer, List<SlotRange>> shares = new TreeMap<>();
-    for (SlotRange piece : pieces) {
-      // Two pieces of a partition must not be in one slot, so each is in one of its own.
-      int slot = isSplit ? shares.size() : slotOf.get(piece.topicPartition());
-      shares.computeIfAbsent(slot, s -> new ArrayList<>()).add(piece);
-    }
-    planned = new TreeMap<>();
-    List<InputPartition> partitions = new ArrayList<>();
-    shares.forEach(
-        (slot, read) -> {
-          SlotCommit owner = owners.get(slot);
-          SlotWork work = new SlotWork(slot, read, owner == null ? null : owner.jvm());
-          planned.put(slot, work);
-          partitions.add(
-              new SlotPartition(
-                  work,
-                  owner == null || isSplit
-                      ? new String[0]
-                      : new String[] {"executor_" + owner.host() + "_" + owner.executorId()},
-                  !isSplit));
-        });
-    if (options.isShared()) {
-      Map<Integer, Map<TopicPartition, Long>> used = new HashMap<>();
-      planned.forEach((slot, work) -> used.put(slot, progress.terms(partitions(work))));
-      plan = progress.shared().begin(used);
-      FenceLeases.register(run, progress.shared());
-    }
-    return partitions.toArray(InputPartition[]::new);
+  private InputPartition[] plan(
+      PartitionOffsets sparkStart, Map<TopicPartition, Long> ends, boolean isOfOthers) {
+    planned =
+        planner.plan(
+            resume(sparkStart), sparkStart, ends, planned, ownBatch, isOfOthers, isRealTime);
+    return planned.partitions().toArray(InputPartition[]::new);
   }
 
   /**
@@ -558,35 +461,6 @@ public class EosKafkaMicroBatchStream
                   ? "writeStream.format(\"eoskafka\")"
                   : "foreachBatch and writes with format(\"eoskafka\")"));
     }
-  }
-
-  private static Set<TopicPartition> partitions(SlotWork work) {
-    return work.ranges().stream().map(SlotRange::topicPartition).collect(Collectors.toSet());
-  }
-
-  /**
-   * Where there are as many partitions as there are to be tasks, slots alone make as many: the
-   * scope must not change with the traffic.
-   */
-  private SourceOptions.Split splitOf(int partitions) {
-    SourceOptions.Split wanted = options.split();
-    return partitions < wanted.minPartitions()
-        ? wanted
-        : new SourceOptions.Split(0, wanted.maxRecords());
-  }
-
-  private int slots(int partitions) {
-    int wanted = options.slots().orElseGet(this::defaultSlots);
-    int least = options.split().minPartitions();
-    return Math.max(1, Math.min(Math.max(wanted, least), partitions));
-  }
-
-  /** In real-time mode all sources' tasks run at a time, each on a core of its own. */
-  private int defaultSlots() {
-    int cores = isRealTime ? RunningQuery.cores() : SparkContext.getOrCreate().defaultParallelism();
-    int sources =
-        isRealTime ? RunningQuery.ofThisThread().sources(EosKafkaMicroBatchStream.class).size() : 1;
-    return Math.max(1, cores / sources);
   }
 
   @Override
@@ -620,7 +494,7 @@ public class EosKafkaMicroBatchStream
         epoch,
         progress.identity(),
         run,
-        plan,
+        planned.sharedPlan(),
         progress.fence(),
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
@@ -654,17 +528,12 @@ public class EosKafkaMicroBatchStream
   }
 
   /**
-   * Called by the sink where a batch is in epoch scope. A late attempt of a task that has ended
-   * early would take up what is left, under a transactional id that no writer in epoch scope has,
-   * and with the fence of this run; in another run that is refused.
+   * Called by the sink where a batch is in epoch scope.
    *
    * @throws EosKafkaException {@code EOSKAFKA_SCOPE_NEEDS_RESTART}
    */
   public void requireNoTaskLeft(long epoch, String reason) {
-    if (!left.isEmpty()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_SCOPE_NEEDS_RESTART", Map.of("epoch", epoch, "reason", reason));
-    }
+    ledger.requireNothingLeft(epoch, reason);
   }
 
   /** Why the planned batch's offsets cannot be in a task's transaction, or empty. */
@@ -672,7 +541,7 @@ public class EosKafkaMicroBatchStream
     if (!progress.sinkIsHere()) {
       return Optional.of("its source is on another cluster than its sink");
     }
-    return isSplit
+    return planned.isSplit()
         ? Optional.of(
             "minPartitions or maxRecordsPerPartition gives one partition to several tasks")
         : Optional.empty();
@@ -689,68 +558,21 @@ public class EosKafkaMicroBatchStream
         commits.stream()
             .filter(commit -> commit.producers().equals(identityId()))
             .collect(Collectors.toMap(SlotCommit::slot, commit -> commit));
-    Map<TopicPartition, Long> reached = new HashMap<>();
-    for (SlotWork work : planned.values()) {
-      SlotCommit commit = bySlot.get(work.slot());
-      tasksWaitedMs += commit == null ? 0 : commit.stableWaitMs();
-      if (commit != null && commit.offsets().isEmpty() && options.isShared()) {
-        // What is still ours comes with the next batch.
-        LOG.info("Batch {}: slot {} was aborted, since partitions have moved", epoch, work.slot());
-        owners.remove(work.slot());
-        continue;
-      }
-      for (SlotRange range : work.ranges()) {
-        Long offset = commit == null ? null : commit.offsets().get(range.topicPartition());
-        boolean isShort = !range.isOpen() && offset != null && offset < range.end();
-        if (offset == null || isShort && !commit.endedEarly()) {
-          throw EosKafkaException.of(
-              "EOSKAFKA_COMMIT_GAP",
-              Map.of(
-                  "epoch",
-                  epoch,
-                  "partition",
-                  range.topicPartition(),
-                  "planned",
-                  range.end(),
-                  "committed",
-                  offset == null ? "nothing" : offset));
-        }
-        left.computeIfPresent(
-            range.topicPartition(), (partition, end) -> offset < end ? end : null);
-        if (isShort) {
-          left.merge(range.topicPartition(), range.end(), Math::max);
-          LOG.info(
-              "Batch {}: {} was read to {} of {}, so as to commit in time; the rest comes next",
-              epoch,
-              range.topicPartition(),
-              offset,
-              range.end());
-        }
-        reached.put(range.topicPartition(), offset);
-      }
-      owners.put(work.slot(), commit);
-    }
+    Map<TopicPartition, Long> reached = ledger.record(epoch, planned.work().values(), bySlot);
     takeOver(epoch);
     progress.batchCommitted(reached);
     if (options.isShared()) {
-      owners.keySet().removeAll(progress.shared().end());
+      ledger.forgetOwners(progress.shared().end());
     }
   }
 
   /**
-   * State that was kept for a batch holds what Spark's log says it has read; a range that starts
-   * elsewhere, because task scope had committed a part of it, would miss rows in it.
+   * Called by the sink where a batch keeps state.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_STATE_BEHIND_GROUP}
    */
   public void requireSparksStart() {
-    if (!otherStarts.isEmpty()) {
-      TopicPartition partition = otherStarts.keySet().iterator().next();
-      throw EosKafkaException.of(
-          "EOSKAFKA_STATE_BEHIND_GROUP",
-          Map.of(
-              "group", progress.identity().group(),
-              "partition", partition,
-              "logged", otherStarts.get(partition)));
-    }
+    planned.requireSparksStart(progress.identity().group());
   }
 
   @Override
@@ -760,15 +582,7 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public Decision.Input input() {
-    Map<TopicPartition, Long> starts = new HashMap<>();
-    Map<TopicPartition, Long> ends = new HashMap<>();
-    ranges()
-        .forEach(
-            range -> {
-              starts.merge(range.topicPartition(), range.epochStart(), Math::min);
-              ends.merge(range.topicPartition(), range.end(), Math::max);
-            });
-    return new Decision.Input(slots, split, starts, ends);
+    return planned.input();
   }
 
   @Override
@@ -778,18 +592,14 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public void epochCommitted(long epoch) {
-    progress.epochCommitted(input().ends(), epoch, !ownBatch);
+    progress.epochCommitted(input().ends(), epoch, !planned.isOwn());
     takeOver(epoch);
   }
 
   private void takeOver(long batch) {
-    if (isOfOthers) {
+    if (planned.isOfOthers()) {
       progress.foreignBatches().takeOver(batch);
     }
-  }
-
-  private Stream<SlotRange> ranges() {
-    return planned.values().stream().flatMap(work -> work.ranges().stream());
   }
 
   /** Nothing is left to do: the sink's transactions or the next {@link #latestOffset} did it. */

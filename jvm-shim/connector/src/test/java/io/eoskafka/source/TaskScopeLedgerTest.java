@@ -1,0 +1,102 @@
+package io.eoskafka.source;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.task.SlotCommit;
+import io.eoskafka.task.SlotRange;
+import io.eoskafka.task.SlotWork;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What a driver makes of its tasks' reports. */
+class TaskScopeLedgerTest {
+  private static final TopicPartition PARTITION = new TopicPartition("t", 0);
+  private static final int SLOT = 3;
+
+  private static SlotWork upTo(long end) {
+    return new SlotWork(SLOT, List.of(new SlotRange("t", 0, 5, 5, end, "id")), null);
+  }
+
+  private static SlotCommit committed(Map<TopicPartition, Long> offsets, boolean endedEarly) {
+    return new SlotCommit("producers", SLOT, "jvm", "1", "host", offsets, endedEarly, 40);
+  }
+
+  private static Map<TopicPartition, Long> record(
+      TaskScopeLedger ledger, long end, SlotCommit commit) {
+    return ledger.record(7, List.of(upTo(end)), commit == null ? Map.of() : Map.of(SLOT, commit));
+  }
+
+  @Test
+  void aTaskThatHasReadItsRangeLeavesNothing() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    SlotCommit commit = committed(Map.of(PARTITION, 9L), false);
+    assertThat(record(ledger, 9, commit)).isEqualTo(Map.of(PARTITION, 9L));
+    assertThat(ledger.hasLeft()).isFalse();
+    assertThat(ledger.owner(SLOT)).isEqualTo(commit);
+    assertThat(ledger.stableWaitMs()).isEqualTo(40);
+  }
+
+  /** An offset of 0 stands for a report without the partition, and -1 for no report at all. */
+  @ParameterizedTest
+  @ValueSource(longs = {8, 0, -1})
+  void aRangeThatIsNotCommittedToItsEndFailsTheBatch(long offset) {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    SlotCommit commit =
+        offset < 0 ? null : committed(offset == 0 ? Map.of() : Map.of(PARTITION, offset), false);
+    assertThatThrownBy(() -> record(ledger, 9, commit))
+        .isInstanceOf(EosKafkaException.class)
+        .hasMessageContaining("[EOSKAFKA_COMMIT_GAP]")
+        .hasMessageContaining("t-0");
+    assertThat(ledger.owner(SLOT)).isNull();
+  }
+
+  @Test
+  void whatATaskHasLeftIsKnownUntilALaterOneHasReadIt() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    assertThat(record(ledger, 20, committed(Map.of(PARTITION, 9L), true)))
+        .isEqualTo(Map.of(PARTITION, 9L));
+    assertThatThrownBy(() -> ledger.requireNothingLeft(8, "it keeps state"))
+        .hasMessageContaining("[EOSKAFKA_SCOPE_NEEDS_RESTART]")
+        .hasMessageContaining("it keeps state");
+    // The next batch is planned to less than what is left.
+    record(ledger, 15, committed(Map.of(PARTITION, 15L), false));
+    assertThat(ledger.hasLeft()).isTrue();
+    record(ledger, 20, committed(Map.of(PARTITION, 20L), false));
+    assertThat(ledger.hasLeft()).isFalse();
+    ledger.requireNothingLeft(9, "it keeps state");
+  }
+
+  @Test
+  void anOpenRangeHasNoPlannedEnd() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    assertThat(record(ledger, SlotRange.OPEN, committed(Map.of(PARTITION, 9L), false)))
+        .isEqualTo(Map.of(PARTITION, 9L));
+    assertThat(ledger.hasLeft()).isFalse();
+  }
+
+  @Test
+  void aTaskOfASharedGroupWhosePartitionsHaveMovedHasCommittedNothing() {
+    TaskScopeLedger ledger = new TaskScopeLedger(true);
+    record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
+    assertThat(record(ledger, 12, committed(Map.of(), false))).isEmpty();
+    assertThat(ledger.owner(SLOT)).isNull();
+    assertThatThrownBy(() -> record(ledger, 12, null))
+        .hasMessageContaining("[EOSKAFKA_COMMIT_GAP]");
+  }
+
+  @Test
+  void fencedProducersHaveNoOwner() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
+    ledger.forgetOwners(List.of(SLOT + 1));
+    assertThat(ledger.owner(SLOT)).isNotNull();
+    ledger.forgetOwners(List.of(SLOT));
+    assertThat(ledger.owner(SLOT)).isNull();
+  }
+}
