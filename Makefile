@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo linkage test test-oldest test-all coverage release fuzz model mutations matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo compare linkage test test-oldest test-all coverage release fuzz model mutations matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -28,6 +28,11 @@ build: $(VENV) ## the virtual environment and, if missing or stale, the connecto
 
 demo: build ## a crash without a duplicate, shown on a local cluster
 	$(BIN)/eoskafka demo
+
+compare: build ## the demo with the built-in connector beside, its figures and its picture
+	$(BIN)/eoskafka demo --compare --seed 7 --format json --plot reports/demo-compare.png \
+		> build/demo-compare.json
+	mv build/demo-compare.json reports/demo-compare.json
 
 test: build ## JVM unit tests, unit and integration tests, a short campaign of faults
 	$(MVN) -pl connector test

@@ -17,6 +17,7 @@ from eoskafka.demo.killer import DRIVER_KILLS, EXECUTOR_KILLS, Kill, plan
 from eoskafka.demo.proof import expected_value
 from eoskafka.demo.records import FEWEST_RECORDS, file_lines, source_lines
 from eoskafka.demo.run import BATCHES
+from eoskafka.demo.signs import Unfinished
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -85,7 +86,9 @@ def test_processes_of_a_session_include_orphans(tmp_path: Path) -> None:
 
 
 RIGHT = Report(100, 100, dict.fromkeys(FAULTS, 0), ())
-KILLS = tuple(Kill(who, (1,), 3, ("eoskafka-x",)) for who in ["driver"] * 2 + ["executor"] * 4)
+KILLS = tuple(
+    Kill(who, (1,), 3, Unfinished(("eoskafka-x",))) for who in ["driver"] * 2 + ["executor"] * 4
+)
 
 
 def outcome(report: Report = RIGHT, kills: tuple[Kill, ...] = KILLS, batches: int = 26) -> Outcome:

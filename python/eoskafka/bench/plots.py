@@ -32,7 +32,11 @@ def draw(result: dict[str, Any], file: Path) -> None:
         "interval": _interval,
         "scale": _scale,
     }
-    figure = kinds[result["benchmark"]](result)
+    save(kinds[result["benchmark"]](result), file)
+
+
+def save(figure: Any, file: Path) -> None:
+    """Write a figure of pyplot's to a file, and close it."""
     figure.tight_layout()
     figure.savefig(file, dpi=_DPI)
     plt.close(figure)

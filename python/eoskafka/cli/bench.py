@@ -16,7 +16,15 @@ from rich.table import Table
 
 from eoskafka.audit import UndecidedError
 from eoskafka.cli.brokers import names
-from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
+from eoskafka.cli.output import (
+    Exit,
+    Format,
+    OutputFormat,
+    data,
+    messages,
+    print_json,
+    require_plottable,
+)
 from eoskafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -348,12 +356,11 @@ def _report(
 ) -> None:
     """Print what a benchmark says, and end as it says."""
     signal.signal(signal.SIGTERM, _interrupt)
-    for path in filter(None, (file, plot)):
+    if file is not None and not file.parent.is_dir():
         # Before, not after an hour.
-        if not path.parent.is_dir():
-            raise typer.BadParameter(f"there is no folder {path.parent}")
-    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
-        raise typer.BadParameter(f"'{plot}' ends in none of .png, .svg, .pdf", param_hint="--plot")
+        raise typer.BadParameter(f"there is no folder {file.parent}")
+    if plot is not None:
+        require_plottable(plot)
     try:
         report = measured()
     except UndecidedError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,6 +35,14 @@ class Format(str, enum.Enum):
 
 # The option of every command that prints data.
 OutputFormat = Annotated[Format, typer.Option("--format", help="The form of the output.")]
+
+
+def require_plottable(plot: Path) -> None:
+    """Refuse a file that no plot can be drawn into: before anything is run, not after it."""
+    if not plot.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {plot.parent}", param_hint="--plot")
+    if plot.suffix not in (".png", ".svg", ".pdf"):
+        raise typer.BadParameter(f"'{plot}' ends in none of .png, .svg, .pdf", param_hint="--plot")
 
 
 def print_table(table: Table) -> None:

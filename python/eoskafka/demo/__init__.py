@@ -1,5 +1,7 @@
 """`eoskafka demo`: a job that is killed again and again, and the proof that nothing came of it.
 
+With `--compare` the built-in connector goes through the same, and what came of it is shown beside.
+
 | file              | holds                                                             |
 |-------------------|-------------------------------------------------------------------|
 | `run.py`          | `run`: cluster, records, job, kills, audit, in this order         |
@@ -8,14 +10,18 @@
 | `launch.py`       | `SparkJob`: its processes, its environment, how far it is         |
 | `processes.py`    | which processes belong to a job, orphans included                 |
 | `killer.py`       | when and whom to kill, and why a kill counts                      |
+| `signs.py`        | what shows that a connector has unfinished output                 |
+| `follow.py`       | what a consumer sees of the output while the job runs             |
 | `interruption.py` | Ctrl-C, also where a library takes it for something else          |
 | `proof.py`        | what the output should be, and the verdict                        |
+| `picture.py`      | the duplicates of each connector, drawn                           |
 """
 
 from __future__ import annotations
 
 from eoskafka.demo.errors import DemoError
+from eoskafka.demo.follow import State
 from eoskafka.demo.proof import Outcome
 from eoskafka.demo.run import Settings, Watcher, run
 
-__all__ = ["DemoError", "Outcome", "Settings", "Watcher", "run"]
+__all__ = ["DemoError", "Outcome", "Settings", "State", "Watcher", "run"]

@@ -33,6 +33,8 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     # Rows go through the UDF in small portions, so that output starts while input is being read.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    # In bytes: with Spark's 64 KiB a short task's output would come in one piece, at its end.
+    "spark.sql.execution.pandas.udf.buffer.size": "4096",
 }
 
 
@@ -45,11 +47,11 @@ def measured_and_mirrored(text: str) -> str:
 def main() -> None:
     """Run until everything that was in the input topic at the start is processed."""
     arguments = _arguments()
-    spark = _session(arguments.executors)
+    spark = _session(arguments.executors, arguments.jars)
     while not arguments.start_file.exists():
         time.sleep(_LOOK_S)
     lines = (
-        spark.readStream.format("eoskafka")
+        spark.readStream.format(arguments.format)
         .option("kafka.bootstrap.servers", arguments.bootstrap_servers)
         .option("subscribe", arguments.input_topic)
         .option("startingOffsets", "earliest")
@@ -59,7 +61,7 @@ def main() -> None:
     transform = udf(measured_and_mirrored, "string")
     query = (
         lines.select("key", transform(col("value").cast("string")).alias("value"))
-        .writeStream.format(os.environ.get(SINK_FORMAT, "eoskafka"))
+        .writeStream.format(os.environ.get(SINK_FORMAT, arguments.format))
         .option("kafka.bootstrap.servers", arguments.bootstrap_servers)
         .option("topic", arguments.output_topic)
         .option("checkpointLocation", str(arguments.checkpoint))
@@ -70,19 +72,23 @@ def main() -> None:
     spark.stop()
 
 
-def _session(executors: int) -> SparkSession:
+def _session(executors: int, jars: str) -> SparkSession:
     # One core per executor: a task, and so a transaction, each.
     builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]")
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
-    if extra := os.environ.get(EXTRA_JARS):
-        builder = builder.config("spark.jars", extra)
+    if jars:
+        builder = builder.config("spark.jars", jars)
     return eoskafka.configure(builder).getOrCreate()
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap-servers", required=True)
+    parser.add_argument("--format", required=True, help="Spark's name of source and sink")
+    parser.add_argument(
+        "--jars", default=os.environ.get(EXTRA_JARS, ""), help="paths of jars, with commas"
+    )
     parser.add_argument("--input-topic", required=True)
     parser.add_argument("--output-topic", required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)

@@ -1,18 +1,17 @@
 """Whom to kill and when, and why a kill counts.
 
-A kill counts only if its victim had a transaction open at that moment. A broker does not tell which
-process holds a transaction, so everything that could end or begin one is stopped first (SIGSTOP):
+A kill counts only if its victim had output under way at that moment (`signs.py`). A broker does not
+tell which process holds a transaction or has written a record, so everything that could finish or
+begin output is stopped first (SIGSTOP):
 
-- An executor has one core, so it runs one task and holds at most one open transaction; and none
-  before it has started a Python worker, since output is made there. If as many transactions are
-  open as there are executors with Python workers, each of these holds one.
-- A driver holds none itself. With driver and executors stopped, one open transaction is enough: its
-  outcome is what the next driver has to find out.
+- An executor has one core, so it runs one task and holds at most one open transaction; and it makes
+  no output before it has started a Python worker. If as many transactions are open as there are
+  executors with Python workers, each of these holds one.
+- A driver makes no output itself. With driver and executors stopped, any output under way is
+  enough: what becomes of it is for the next driver to find out.
 
-What could spoil the count: a transaction that an earlier victim left open stays open until its
-slot's next attempt ends it, so one that was seen at an earlier kill is not counted again; executors
-that outlive their driver for a moment may hold one, so nobody is killed until they are gone; and a
-request may be on its way when its sender is stopped, so the transactions are looked at twice.
+What could spoil the count: executors that outlive their driver for a moment may have output under
+way, so nobody is killed until they are gone.
 """
 
 from __future__ import annotations
@@ -23,20 +22,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafka.admin import KafkaAdminClient
-
 from eoskafka.demo import processes
 from eoskafka.demo.launch import SparkJob
 from eoskafka.demo.processes import Process, stopped
+from eoskafka.demo.signs import Sign, Unfinished
 
 EXECUTOR_KILLS = 4
 DRIVER_KILLS = 2
 # For the last kill to wait for its moment, and for the job to recover in.
 SPARE_BATCHES = 4
-
-_ID_PREFIX = "eoskafka-"
-# A request on a local connection takes a few milliseconds.
-_SETTLE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,22 +48,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Kill:
-    """A kill that counts, and the transactions that it left open."""
+    """A kill that counts, and the output that it left unfinished."""
 
     victim: str
     pids: tuple[int, ...]
     batches: int
-    transactions: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Transaction:
-    """One open transaction; the next one of the same id has another epoch or start."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    start_ms: int
+    unfinished: Unfinished
 
 
 def plan(rng: random.Random, batches: int) -> list[Order]:
@@ -87,13 +71,12 @@ class Killer:
     """Carries out orders on a job, each as soon as it would count."""
 
     def __init__(
-        self, job: SparkJob, admin: KafkaAdminClient, rng: random.Random, orders: Sequence[Order]
+        self, job: SparkJob, sign: Sign, rng: random.Random, orders: Sequence[Order]
     ) -> None:
         self._job = job
-        self._admin = admin
+        self._sign = sign
         self._rng = rng
         self._orders = list(orders)
-        self._seen: set[_Transaction] = set()
         self._not_before = 0
 
     def pause(self) -> None:
@@ -113,55 +96,26 @@ class Killer:
         return kill
 
     def _try_executor(self, batches: int) -> Kill | None:
-        if not self._open() or self._job.orphans():
+        if not self._sign.is_there() or self._job.orphans():
             return None
         with stopped(self._job.executors()) as executors:
-            held = self._still_open()
+            found = self._sign.settled()
             holders = [executor for executor in executors if self._job.has_worker(executor)]
-            if not holders or len(holders) != len(held):
+            if not found or not holders or not found.may_be_of_each(len(holders)):
                 return None
-            return self._kill("executor", [self._rng.choice(holders)], batches, held)
+            return self._kill("executor", [self._rng.choice(holders)], batches, found)
 
     def _try_driver(self, batches: int) -> Kill | None:
         driver = self._job.driver()
-        if len(driver) != 2 or not self._open() or self._job.orphans():
+        if len(driver) != 2 or not self._sign.is_there() or self._job.orphans():
             return None
         with stopped([*driver, *self._job.executors()]):
-            held = self._still_open()
-            return self._kill("driver", driver, batches, held) if held else None
+            found = self._sign.settled()
+            return self._kill("driver", driver, batches, found) if found else None
 
-    def _kill(
-        self, name: str, victims: Sequence[Process], batches: int, held: set[_Transaction]
-    ) -> Kill:
+    def _kill(self, name: str, victims: Sequence[Process], batches: int, found: Unfinished) -> Kill:
         processes.send(victims, signal.SIGKILL)
         for victim in victims:
             victim.id.wait(timeout_s=10)
-        self._seen |= held
-        return Kill(
-            name,
-            tuple(victim.id.pid for victim in victims),
-            batches,
-            tuple(sorted(transaction.transactional_id for transaction in held)),
-        )
-
-    def _still_open(self) -> set[_Transaction]:
-        """Transactions open now and after everything that was on its way has arrived."""
-        before = self._open()
-        time.sleep(_SETTLE_S)
-        return before & self._open()
-
-    def _open(self) -> set[_Transaction]:
-        """The job's open transactions that were not there at an earlier kill."""
-        listed = self._admin.list_transactions(state_filters=["Ongoing"])
-        ids = [
-            transaction.transactional_id
-            for transactions in listed.values()
-            for transaction in transactions
-            if transaction.transactional_id.startswith(_ID_PREFIX)
-        ]
-        ongoing = {
-            _Transaction(name, t.producer_id, t.producer_epoch, t.transaction_start_time_ms)
-            for name, t in self._admin.describe_transactions(ids).items()
-            if t.state == "Ongoing"
-        }
-        return ongoing - self._seen
+        self._sign.killed()
+        return Kill(name, tuple(victim.id.pid for victim in victims), batches, found)

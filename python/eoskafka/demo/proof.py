@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eoskafka.audit import Fault, Record, Report, compare, read_committed
+from eoskafka.bench.peers import EOSKAFKA
+from eoskafka.demo.follow import State
 from eoskafka.demo.killer import DRIVER_KILLS, EXECUTOR_KILLS, Kill
 
 LEAST_BATCHES = 20
@@ -16,13 +18,15 @@ LEAST_BATCHES = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that the demo has to say at its end."""
+    """All that the demo has to say of a connector at its end."""
 
     report: Report
     kills: tuple[Kill, ...]
     batches: int
     seconds: float
     seed: int
+    connector: str = EOSKAFKA.name
+    history: tuple[State, ...] = ()
 
     @property
     def shortcomings(self) -> list[str]:
