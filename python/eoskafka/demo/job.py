@@ -34,7 +34,7 @@ _SETTINGS = {
     # Rows go through the UDF in small portions, so that output starts while input is being read.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     # In bytes: with Spark's 64 KiB a short task's output would come in one piece, at its end.
-    "spark.sql.execution.pandas.udf.buffer.size": "4096",
+    "spark.sql.execution.pandas.udf.buffer.size": "1024",
 }
 
 
