@@ -67,7 +67,7 @@ def demo(
         bool,
         typer.Option(
             "--compare",
-            help="Run the same records and kills with Spark's built-in connector before, and draw "
+            help="First run the same records and kills with Spark's built-in connector, and draw "
             "the duplicates of both. This needs a checkout, Maven and eoskafka[bench].",
         ),
     ] = False,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 from eoskafka.bench.plots import save
 from eoskafka.plots import OTHERS, OURS
@@ -35,30 +36,41 @@ def draw(result: dict[str, Any], file: Path) -> None:
         seconds = [moment["seconds"] for moment in of["history"]]
         duplicates = [moment["duplicates"] for moment in of["history"]]
         last = max(last, seconds[-1])
-        colour, weight = (OURS, "bold") if name == "eoskafka" else (OTHERS, "normal")
-        axes.plot(seconds, duplicates, color=colour, linewidth=2.5, drawstyle="steps-post")
+        ours = name == "eoskafka"
+        axes.plot(
+            *(seconds, duplicates),
+            color=OURS if ours else OTHERS,
+            linewidth=3,
+            drawstyle="steps-post",
+            clip_on=False,
+        )
         for victim, moment in _kills(of):
             axes.plot(seconds[moment], duplicates[moment], _MARKS[victim], **_KILL)
         axes.annotate(
             f"{name}:\n{of['duplicated']:,} duplicates, {of['lost']:,} lost",
             (seconds[-1], duplicates[-1]),
-            xytext=(8, 0),
+            # Above eoskafka's, if both lines end at zero.
+            xytext=(8, 3 if ours or duplicates[-1] else 36),
             textcoords="offset points",
-            va="center",
-            fontweight=weight,
+            va="bottom",
+            fontweight="bold" if ours else "normal",
             annotation_clip=False,
         )
     for victim, mark in _MARKS.items():
         axes.plot([], [], mark, label=f"{victim} killed", **_KILL)
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="upper left", frameon=False)
     axes.set_title(
         f"{result['records']:,} records, the same kills for each connector (seed {result['seed']})",
         fontsize=10,
+        loc="left",
     )
     axes.set_xlabel("seconds since the job began to read")
     axes.set_ylabel("duplicates in the output")
     axes.set_xlim(0, last * _ROOM)
-    axes.set_ylim(bottom=0)
+    axes.set_xticks([tick for tick in axes.get_xticks() if tick <= last])
+    axes.set_ylim(0, max(10, 1.15 * axes.get_ylim()[1]))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     save(figure, file)
 
