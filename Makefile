@@ -30,6 +30,7 @@ demo: build ## a crash without a duplicate, shown on a local cluster
 	$(BIN)/eoskafka demo
 
 compare: build ## the demo with the built-in connector beside, its figures and its picture
+	mkdir -p build
 	$(BIN)/eoskafka demo --compare --seed 7 --format json --plot reports/demo-compare.png \
 		> build/demo-compare.json
 	mv build/demo-compare.json reports/demo-compare.json
