@@ -88,22 +88,22 @@ def test_an_end_after_the_last_record(either: Streams, counted: str) -> None:
 BOUNDS: list[tuple[Options, str, str]] = [
     (
         {"startingOffsets": "latest"},
-        "cannot have startingOffsets at latest",
+        "cannot have startingOffsets=latest",
         "starting offset can't be latest",
     ),
     (
         {"startingOffsets": offsets("{topic}", 0, -1)},
-        "cannot have startingOffsets at latest",
+        "cannot have startingOffsets=latest",
         "startingOffsets for {topic}-1 can't be latest",
     ),
     (
         {"endingOffsets": "earliest"},
-        "cannot have endingOffsets at earliest",
+        "cannot have endingOffsets=earliest",
         "ending offset can't be earliest",
     ),
     (
         {"endingOffsets": offsets("{topic}", -2, -1)},
-        "cannot have endingOffsets at earliest",
+        "cannot have endingOffsets=earliest",
         "ending offset for {topic}-0 can't be earliest",
     ),
     (
@@ -118,12 +118,12 @@ BOUNDS: list[tuple[Options, str, str]] = [
     ),
     (
         {"endingOffsets": offsets("{topic}", 99, -1), "kafkaConsumer.pollTimeoutMs": 1_000},
-        "{topic}-0 from or to offset 99, but what can be read ends at 10",
+        "ending offset of {topic}-0 is 99, but what can be read ends at 10",
         r"Could not read records in offset \[10, 99\) for topic partition {topic}-0",
     ),
     (
         {"startingOffsets": offsets("{topic}", 7, 7), "endingOffsets": offsets("{topic}", 5, 9)},
-        "{topic}-0 from or to offset 7, but the batch is to end at 5",
+        "ending offset of {topic}-0 is 7, but the batch ends at offset 5",
         "start offset 7 is greater than the end offset 5 for topic {topic} partition 0",
     ),
     (
@@ -138,7 +138,7 @@ BOUNDS: list[tuple[Options, str, str]] = [
     ),
     (
         {"startingTimestamp": NOON + 6 * SECOND, "endingTimestamp": NOON + 2 * SECOND},
-        "{topic}-[01] from or to offset 6, but the batch is to end at 2",
+        "ending offset of {topic}-[01] is 6, but the batch ends at offset 2",
         "start offset 6 is greater than the resolved end offset 2 for topic {topic}",
     ),
 ]
@@ -159,8 +159,8 @@ def test_bounds_that_cannot_be(
 WHOLE_TOPICS: list[tuple[str, str, list[int] | str]] = [
     ("startingOffsets", "earliest", ALL),
     ("endingOffsets", "latest", ALL),
-    ("startingOffsets", "latest", "cannot have startingOffsets at latest"),
-    ("endingOffsets", "earliest", "cannot have endingOffsets at earliest"),
+    ("startingOffsets", "latest", "cannot have startingOffsets=latest"),
+    ("endingOffsets", "earliest", "cannot have endingOffsets=earliest"),
 ]
 
 

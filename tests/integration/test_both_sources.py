@@ -929,4 +929,4 @@ def test_starting_offsets_outside_the_log_are_named(streams: Streams) -> None:
     beyond = json.dumps({topic: {"0": 99, "1": 0}})
     error = refusal(streams, {"subscribe": topic, "startingOffsets": beyond})
     assert "[EOSKAFKA_START_OUT_OF_RANGE] startingOffsets has 99" in error
-    assert "the offsets 0 to 2" in error
+    assert "from 0 (the start of the log) to 2 (its end" in error

@@ -87,8 +87,8 @@ def error_of(query: StreamingQuery, timeout_s: int = QUERY_S) -> str:
 def test_a_batch_without_anything_to_read(streams: Streams) -> None:
     topic = streams.topic(records=2)
     for options, at in (
-        ({"startingOffsets": "latest"}, "startingOffsets at latest"),
-        ({"endingOffsets": "earliest"}, "endingOffsets at earliest"),
+        ({"startingOffsets": "latest"}, "startingOffsets=latest"),
+        ({"endingOffsets": "earliest"}, "endingOffsets=earliest"),
     ):
         with pytest.raises(Exception, match="EOSKAFKA_BATCH_BOUND") as error:
             streams.batch(topic, options).collect()
@@ -100,7 +100,7 @@ def test_a_batch_from_an_offset_that_is_gone(streams: Streams) -> None:
     at = json.dumps({topic: {"0": 7}})
     with pytest.raises(Exception, match="EOSKAFKA_BATCH_OUT_OF_RANGE") as error:
         streams.batch(topic, {"startingOffsets": at}).collect()
-    assert f"{topic}-0 from or to offset 7" in str(error.value)
+    assert f"ending offset of {topic}-0 is 7" in str(error.value)
     assert "take 2 instead" in str(error.value)
 
 
@@ -351,7 +351,7 @@ def test_state_that_would_miss_what_a_part_of_its_batch_has_done(job: Job) -> No
     assert job.written() == [0, 2, 4, 6, 8]
     error = job.streams.failure(with_state)
     assert "[EOSKAFKA_STATE_BEHIND_GROUP]" in error
-    assert f"does not continue {job.input}-0 at 0, as Spark" in error
+    assert f"would continue {job.input}-0 at offset 0" in error
     # What it says is to be done: the batch as it was; then state, with a checkpoint of its own.
     job.run()
     assert job.written() == [*range(10)]

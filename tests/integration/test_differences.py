@@ -194,7 +194,7 @@ def test_a_misspelt_option(either: Streams) -> None:
     misspelt: Options = {"maxOffsetPerTrigger": 1}
     if is_ours(either):
         error = error_of(lambda: either.copy(topic, output, options=misspelt))
-        assert "the nearest name is maxOffsetsPerTrigger" in error
+        assert "Did you mean maxOffsetsPerTrigger?" in error
     else:
         assert rows_of(either.copy(topic, output, options=misspelt)) == [4]
 

@@ -42,7 +42,7 @@ SOURCE = {"subscribe": "some-topic"}
 REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
     "misspelt": (
         {**SOURCE, "startingOfsets": "latest"},
-        ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is startingOffsets"],
+        ["EOSKAFKA_UNKNOWN_OPTION", "Did you mean startingOffsets?"],
     ),
     "never allowed": (
         {**SOURCE, "kafka.enable.auto.commit": "true"},
@@ -52,7 +52,7 @@ REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
     "no topics": ({}, ["EOSKAFKA_OPTION_MISSING", "subscribe, subscribePattern or assign"]),
     "topics twice": (
         {**SOURCE, "subscribePattern": "some-.*"},
-        ["EOSKAFKA_OPTION_INVALID", "only one of subscribe, subscribePattern, assign"],
+        ["EOSKAFKA_OPTION_INVALID", "only one of subscribe, subscribePattern and assign"],
     ),
     "no servers": (
         {**SOURCE, "kafka.bootstrap.servers": " "},
@@ -93,11 +93,11 @@ REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
     ),
     "a handover in a group of its own": (
         {**SOURCE, "handover": "true"},
-        ["EOSKAFKA_OPTION_INVALID", "true only with ownership=shared"],
+        ["EOSKAFKA_OPTION_INVALID", "must be false unless ownership=shared"],
     ),
     "the consumer protocol in a group of its own": (
         {**SOURCE, "kafka.group.protocol": "consumer"},
-        ["EOSKAFKA_OPTION_INVALID", "or consumer with ownership=shared"],
+        ["EOSKAFKA_OPTION_INVALID", "must be classic unless ownership=shared"],
     ),
     "assign without JSON": ({"assign": "t-0"}, ["EOSKAFKA_OPTION_INVALID", "assign is 't-0'"]),
     "assign of nothing": ({"assign": "{}"}, ["EOSKAFKA_OPTION_INVALID", "assign is '{}'"]),
@@ -127,11 +127,11 @@ REFUSED_ON_SOURCE: dict[str, tuple[Options, list[str]]] = {
 REFUSED_ON_SINK: dict[str, tuple[Options, list[str]]] = {
     "misspelt": (
         {"transactionalIdPrefx": "x"},
-        ["EOSKAFKA_UNKNOWN_OPTION", "the nearest name is transactionalIdPrefix"],
+        ["EOSKAFKA_UNKNOWN_OPTION", "Did you mean transactionalIdPrefix?"],
     ),
     "for another scope": (
         {"commitIntervalMs": "100", "transactionScope": "epoch"},
-        ["EOSKAFKA_OPTION_INVALID", "no value with transactionScope=epoch"],
+        ["EOSKAFKA_OPTION_INVALID", "left out with transactionScope=epoch"],
     ),
     "never allowed": (
         {"kafka.acks": "1"},

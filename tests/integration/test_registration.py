@@ -110,14 +110,14 @@ def test_a_registered_topic_that_does_not_exist_is_an_error_at_once(streams: Str
 
 
 @pytest.mark.parametrize(
-    ("registered", "takes"),
-    [("a,,b", "names of topics"), ("", "names of topics"), ("a,b", "the option topic's one too")],
+    ("registered", "expected"),
+    [("a,,b", "topic names"), ("", "topic names"), ("a,b", "the value of the option topic")],
 )
 def test_what_cannot_be_registered_is_an_error(
-    streams: Streams, registered: str, takes: str
+    streams: Streams, registered: str, expected: str
 ) -> None:
     topic, output = streams.topic(records=4), streams.topic()
     options = {"registerTopics": registered}
     error = streams.failure(streams.sink(kv(streams.source(topic)), output, options=options))
     assert "[EOSKAFKA_OPTION_INVALID]" in error
-    assert takes in error
+    assert expected in error

@@ -112,16 +112,16 @@ def test_without_a_sink_of_ours_too(streams: Streams) -> None:
     [
         ({"minPartitions": 0}, {}, "a whole number above 0"),
         ({"maxRecordsPerPartition": -5}, {}, "a whole number above 0"),
-        ({"minPartitions": 3, "slots": 2}, {}, "at most the number of slots, which is 2"),
+        ({"minPartitions": 3, "slots": 2}, {}, "at most 2, the value of slots"),
         (
             {"minPartitions": 3, "ownership": "shared", "kafka.group.id": "g"},
             {},
-            "no value with ownership=shared",
+            "left out with ownership=shared",
         ),
         (
             {"maxRecordsPerPartition": 3, "ownership": "shared", "kafka.group.id": "g"},
             {},
-            "no value with ownership=shared",
+            "left out with ownership=shared",
         ),
         (
             {"minPartitions": 6},

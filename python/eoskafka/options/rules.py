@@ -121,8 +121,8 @@ def _is_named(value: str) -> bool:
     return value.lower() in ("earliest", "latest")
 
 
-def _invalid(name: str, value: str, takes: str) -> ConfigurationError:
-    return option_error("EOSKAFKA_OPTION_INVALID", option=name, value=value, takes=takes)
+def _invalid(name: str, value: str, expected: str) -> ConfigurationError:
+    return option_error("EOSKAFKA_OPTION_INVALID", option=name, value=value, expected=expected)
 
 
 def _check_source(options: Mapping[str, str]) -> None:
@@ -137,22 +137,22 @@ def _check_source(options: Mapping[str, str]) -> None:
         raise _invalid(
             strategies[1],
             options[strategies[1]],
-            "only one of subscribe, subscribePattern, assign",
+            "left out, because only one of subscribe, subscribePattern and assign can be set",
         )
     if not options[strategies[0]].replace(",", "").strip():
-        raise _invalid(strategies[0], options[strategies[0]], "what is not empty")
+        raise _invalid(strategies[0], options[strategies[0]], "a value that is not empty")
     is_shared = options.get("ownership", "").strip().lower() == "shared"
     if is_shared:
         _check_shared(options)
     elif options.get("handover", "").strip().lower() == "true":
-        raise _invalid("handover", options["handover"], "true only with ownership=shared")
+        raise _invalid("handover", options["handover"], "false unless ownership=shared is set")
     elif options.get("kafka.group.protocol", "").strip() == "consumer":
         raise _invalid(
             "kafka.group.protocol",
             options["kafka.group.protocol"],
-            "classic, or consumer with ownership=shared: with ownership=exclusive a driver that is"
-            " started again takes its place over at once, which the consumer protocol does not"
-            " allow before the session of its former member has ended",
+            "classic unless ownership=shared is set: with ownership=exclusive, a restarted driver"
+            " takes its former place in the group at once, and the consumer protocol does not"
+            " allow that before the session of the former member has ended",
         )
     least, most = options.get("minOffsetsPerTrigger"), options.get("maxOffsetsPerTrigger")
     if least and most and int(least) > int(most):
@@ -162,8 +162,8 @@ def _check_source(options: Mapping[str, str]) -> None:
         raise _invalid(
             "minPartitions",
             tasks,
-            f"at most the number of slots, which is {int(slots)}; leave slots out to have as many"
-            " tasks as minPartitions says",
+            f"at most {int(slots)}, the value of slots; leave slots out to have as many tasks as"
+            " minPartitions says",
         )
 
 
@@ -178,22 +178,22 @@ def _check_shared(options: Mapping[str, str]) -> None:
         raise _invalid(
             "ownership",
             options["ownership"],
-            "exclusive with assign: a shared group gives out all partitions of a topic",
+            "exclusive with assign, because a shared group distributes all partitions of a topic",
         )
     for name in ("minPartitions", "maxRecordsPerPartition"):
         if name in options:
             raise _invalid(
                 name,
                 options[name],
-                "no value with ownership=shared, where a partition is read by one task; set slots"
-                " for more tasks",
+                "left out with ownership=shared, because one task then reads a whole partition;"
+                " set slots to have more tasks",
             )
 
 
 def _check_sink(options: Mapping[str, str]) -> None:
     for name in ("transactionalIdPrefix", "decisionTopic"):
         if name in options and not options[name].strip():
-            raise _invalid(name, options[name], "what is not empty")
+            raise _invalid(name, options[name], "a value that is not empty")
     # The transactional ids of batch jobs have -job after the prefix, and are recognized by it.
     prefix = options.get("transactionalIdPrefix", "")
     if prefix.endswith("-job"):
@@ -202,13 +202,19 @@ def _check_sink(options: Mapping[str, str]) -> None:
         raise _invalid(
             "commitIntervalMs",
             options["commitIntervalMs"],
-            "no value with transactionScope=epoch, where a batch takes effect as a whole",
+            "left out with transactionScope=epoch, because a batch then takes effect as a whole",
         )
     if "registerTopics" in options:
         given = options["registerTopics"]
         topics = [topic.strip() for topic in given.split(",")]
         if not all(topics):
-            raise _invalid("registerTopics", given, "names of topics, with commas between them")
+            raise _invalid(
+                "registerTopics", given, "a list of topic names, with commas between them"
+            )
         topic = options["topic"].strip() if "topic" in options else None
         if topic is not None and topic not in topics:
-            raise _invalid("registerTopics", given, f"the option topic's one too, which is {topic}")
+            raise _invalid(
+                "registerTopics",
+                given,
+                f"a list that contains {topic}, the value of the option topic",
+            )

@@ -163,7 +163,8 @@ public final class ClientSettings implements Serializable {
           Map.of(
               "option", "kafka." + key.name,
               "value", value,
-              "takes", "what Kafka's client takes" + (why.isEmpty() ? "" : " (" + why + ")")));
+              "expected",
+                  "a value that Kafka's client accepts" + (why.isEmpty() ? "" : " (" + why + ")")));
     }
   }
 

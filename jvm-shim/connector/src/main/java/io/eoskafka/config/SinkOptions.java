@@ -79,7 +79,7 @@ public record SinkOptions(
                 .toUpperCase(Locale.ROOT));
     String prefix = options.getOrDefault("transactionalIdPrefix", DEFAULT_TRANSACTIONAL_ID_PREFIX);
     if (prefix.isBlank()) {
-      throw values.invalid("transactionalIdPrefix", "what is not empty");
+      throw values.invalid("transactionalIdPrefix", "a value that is not empty");
     }
     // The transactional ids of batch jobs have -job after the prefix, and are recognized by it.
     if (prefix.endsWith("-job")) {
@@ -87,13 +87,13 @@ public record SinkOptions(
     }
     String decisionTopic = options.getOrDefault("decisionTopic", DEFAULT_DECISION_TOPIC);
     if (decisionTopic.isBlank()) {
-      throw values.invalid("decisionTopic", "what is not empty");
+      throw values.invalid("decisionTopic", "a value that is not empty");
     }
     OptionalInt commitInterval = values.positiveInt("commitIntervalMs");
     if (scope == TransactionScope.EPOCH && commitInterval.isPresent()) {
       throw values.invalid(
           "commitIntervalMs",
-          "no value with transactionScope=epoch, where a batch takes effect as a whole");
+          "left out with transactionScope=epoch, because a batch then takes effect as a whole");
     }
     SinkOptions parsed =
         new SinkOptions(
@@ -136,11 +136,12 @@ public record SinkOptions(
     }
     List<String> topics = Stream.of(given.split(",", -1)).map(String::trim).distinct().toList();
     if (topics.stream().anyMatch(String::isEmpty)) {
-      throw values.invalid("registerTopics", "names of topics, with commas between them");
+      throw values.invalid("registerTopics", "a list of topic names, with commas between them");
     }
     String topic = topic(options);
     if (topic != null && !topics.contains(topic)) {
-      throw values.invalid("registerTopics", "the option topic's one too, which is " + topic);
+      throw values.invalid(
+          "registerTopics", "a list that contains " + topic + ", the value of the option topic");
     }
     return topics;
   }

@@ -145,17 +145,17 @@ public record SourceOptions(
       if (slots.isPresent() && min > slots.getAsInt()) {
         throw values.invalid(
             "minPartitions",
-            "at most the number of slots, which is "
+            "at most "
                 + slots.getAsInt()
-                + "; leave slots out to have as many tasks as minPartitions says");
+                + ", the value of slots; leave slots out to have as many tasks as minPartitions says");
       }
       return new Split(min, max);
     }
   }
 
   private static final String SHARED_SPLIT =
-      "no value with ownership=shared, where a partition is read by one task; set slots for more"
-          + " tasks";
+      "left out with ownership=shared, because one task then reads a whole partition; set slots to"
+          + " have more tasks";
 
   private static final long DEFAULT_POLL_TIMEOUT_MS = 120_000;
 
@@ -166,7 +166,9 @@ public record SourceOptions(
     for (Strategy candidate : Strategy.values()) {
       if (options.containsKey(candidate.option)) {
         if (chosen != null) {
-          throw values.invalid(candidate.option, "only one of subscribe, subscribePattern, assign");
+          throw values.invalid(
+              candidate.option,
+              "left out, because only one of subscribe, subscribePattern and assign can be set");
         }
         chosen = candidate;
       }
@@ -179,7 +181,7 @@ public record SourceOptions(
     values.required("kafka.bootstrap.servers", "source");
     if (Stream.of(options.get(chosen.option).split(",")).allMatch(String::isBlank)) {
       // As a pattern it would be in every topic's name.
-      throw values.invalid(chosen.option, "what is not empty");
+      throw values.invalid(chosen.option, "a value that is not empty");
     }
     String ownership = values.choice("ownership", "exclusive", "exclusive", "shared");
     if (ownership.equals("shared") && !options.containsKey("kafka.group.id")) {
@@ -189,19 +191,20 @@ public record SourceOptions(
     }
     if (ownership.equals("shared") && chosen == Strategy.ASSIGN) {
       throw values.invalid(
-          "ownership", "exclusive with assign: a shared group gives out all partitions of a topic");
+          "ownership",
+          "exclusive with assign, because a shared group distributes all partitions of a topic");
     }
     boolean handover = values.bool("handover", false);
     if (handover && !ownership.equals("shared")) {
-      throw values.invalid("handover", "true only with ownership=shared");
+      throw values.invalid("handover", "false unless ownership=shared is set");
     }
     String protocol = values.choice("kafka.group.protocol", "classic", "classic", "consumer");
     if (protocol.equals("consumer") && !ownership.equals("shared")) {
       throw values.invalid(
           "kafka.group.protocol",
-          "classic, or consumer with ownership=shared: with ownership=exclusive a driver that is"
-              + " started again takes its place over at once, which the consumer protocol does not"
-              + " allow before the session of its former member has ended");
+          "classic unless ownership=shared is set: with ownership=exclusive, a restarted driver takes"
+              + " its former place in the group at once, and the consumer protocol does not allow"
+              + " that before the session of the former member has ended");
     }
     OptionalLong max = values.positive("maxOffsetsPerTrigger");
     OptionalLong min = values.notNegative("minOffsetsPerTrigger");

@@ -8,7 +8,7 @@ import java.util.OptionalLong;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Typed values of options; an error names the option and what it takes. */
+/** Typed values of options; an error names the option and what it must be. */
 record Values(CaseInsensitiveStringMap options) {
 
   void required(String option, String side) {
@@ -37,7 +37,7 @@ record Values(CaseInsensitiveStringMap options) {
     return atLeast(0, option, "a whole number, 0 or more");
   }
 
-  private OptionalLong atLeast(long least, String option, String takes) {
+  private OptionalLong atLeast(long least, String option, String expected) {
     String value = options.get(option);
     if (value == null) {
       return OptionalLong.empty();
@@ -50,7 +50,7 @@ record Values(CaseInsensitiveStringMap options) {
     } catch (NumberFormatException e) {
       // Reported below, with the value.
     }
-    throw invalid(option, takes);
+    throw invalid(option, expected);
   }
 
   /** Milliseconds of a time with a unit, as Spark's settings have them. */
@@ -90,9 +90,9 @@ record Values(CaseInsensitiveStringMap options) {
     };
   }
 
-  EosKafkaException invalid(String option, String takes) {
+  EosKafkaException invalid(String option, String expected) {
     return EosKafkaException.of(
         "EOSKAFKA_OPTION_INVALID",
-        Map.of("option", option, "value", options.get(option), "takes", takes));
+        Map.of("option", option, "value", options.get(option), "expected", expected));
   }
 }

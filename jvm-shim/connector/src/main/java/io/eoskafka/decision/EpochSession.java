@@ -120,10 +120,10 @@ public final class EpochSession {
               "recoveryReserveMs",
               "value",
               recoveryReserveMs(),
-              "takes",
+              "expected",
               "less than "
                   + (undecidedForMs() + recoveryReserveMs())
-                  + ", since the transactions time out after "
+                  + ", because the transactions time out after "
                   + transactionTimeoutMs
                   + " ms"));
     }

@@ -62,7 +62,7 @@ public final class EosKafkaWriteBuilder implements StreamWriteBuilder {
               Map.of(
                   "option", "writeId",
                   "value", options.writeId().get(),
-                  "takes", "nothing here: it names batch writes, and this is a streaming query"));
+                  "expected", "left out in a streaming query, because it names batch writes"));
         }
         return new EosKafkaStreamingWrite(options, columns, metrics);
       }

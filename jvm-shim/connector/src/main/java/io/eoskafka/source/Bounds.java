@@ -79,7 +79,7 @@ final class Bounds {
                 option,
                 "value",
                 bound.timestamps(),
-                "takes",
+                "expected",
                 "times in milliseconds since 1970, 0 or later"));
       }
       return at(name, times);

@@ -65,7 +65,7 @@ final class EosKafkaBatch implements Batch {
             long start = within(partition, starts.get(partition), earliest, readable);
             long end = within(partition, wanted, earliest, readable);
             if (start > end) {
-              lost(partition, start, "the batch is to end at " + end, end);
+              lost(partition, start, "the batch ends at offset " + end, end);
             }
             if (start < end) {
               ranges.add(

@@ -73,8 +73,8 @@ final class Topics {
               "subscribePattern",
               "value",
               options.strategyValue(),
-              "takes",
-              "a regular expression (" + e.getDescription() + ")"),
+              "expected",
+              "a valid Java regular expression (" + e.getDescription() + ")"),
           e);
     }
   }
@@ -104,7 +104,7 @@ final class Topics {
   private static EosKafkaException badAssign(String json, Exception cause) {
     return EosKafkaException.of(
         "EOSKAFKA_OPTION_INVALID",
-        Map.of("option", "assign", "value", json, "takes", "JSON such as {\"topic\":[0,1]}"),
+        Map.of("option", "assign", "value", json, "expected", "JSON such as {\"topic\":[0,1]}"),
         cause);
   }
 

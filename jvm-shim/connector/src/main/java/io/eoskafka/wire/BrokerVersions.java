@@ -71,7 +71,7 @@ public final class BrokerVersions {
               "release",
               "2.5",
               "why",
-              "does not even tell of its cluster (" + e.getMessage() + ")"),
+              "does not even answer a request for the list of brokers (" + e.getMessage() + ")"),
           e);
     }
     try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-broker-versions")) {
@@ -107,7 +107,7 @@ public final class BrokerVersions {
     for (Need need : NEEDS) {
       ApiVersion has = versions.apiVersion(need.api);
       if (has == null) {
-        throw lacks("Broker " + broker + " does not have", need.api, need.why, need.release);
+        throw lacks("broker " + broker, need.api, need.why, need.release);
       }
       if (has.maxVersion() < need.version) {
         throw EosKafkaException.of(
@@ -119,12 +119,12 @@ public final class BrokerVersions {
 
   /** For a request of the admin client that not every query needs. */
   public static EosKafkaException lacks(ApiKeys api, String why, String release) {
-    return lacks("The brokers do not have", api, why, release);
+    return lacks("the brokers", api, why, release);
   }
 
-  private static EosKafkaException lacks(String who, ApiKeys api, String why, String release) {
+  private static EosKafkaException lacks(String broker, ApiKeys api, String why, String release) {
     return EosKafkaException.of(
         "EOSKAFKA_BROKER_LACKS_REQUEST",
-        Map.of("who", who, "request", api.name, "why", why, "release", release));
+        Map.of("broker", broker, "request", api.name, "why", why, "release", release));
   }
 }

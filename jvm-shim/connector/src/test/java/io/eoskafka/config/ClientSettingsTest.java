@@ -101,7 +101,7 @@ class ClientSettingsTest {
             () ->
                 settings("kafka.max.pol.records", "5").check("source", ConsumerConfig.configDef()))
         .hasMessageContaining("EOSKAFKA_UNKNOWN_OPTION")
-        .hasMessageContaining("nearest name is kafka.max.poll.records");
+        .hasMessageContaining("Did you mean kafka.max.poll.records?");
     settings("kafka.my.login.region", "eu", "kafka.linger.ms", "5")
         .check("source", ConsumerConfig.configDef());
   }

@@ -59,7 +59,7 @@ class OptionTableTest {
     "sink, transactional.id.prefix, transactionalIdPrefix",
   })
   void aMisspeltNameIsToldTheNearest(String side, String given, String nearest) {
-    assertRefused(side, given, "EOSKAFKA_UNKNOWN_OPTION", "the nearest name is " + nearest);
+    assertRefused(side, given, "EOSKAFKA_UNKNOWN_OPTION", "Did you mean " + nearest + "?");
   }
 
   @ParameterizedTest
