@@ -235,7 +235,7 @@ def test_an_output_that_cannot_be_read_ends_the_command_with_3(
 
 def test_a_peer_that_is_not_known_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--peers", "flink") == 2
-    assert "'flink' is none of" in capsys.readouterr().err
+    assert "'flink' is not one of" in capsys.readouterr().err
 
 
 def test_a_plot_that_could_not_be_drawn_is_refused_before_anything_is_run(

@@ -69,7 +69,9 @@ def print_jar_path(
     thin: Annotated[
         bool,
         typer.Option(
-            "--thin", help="The jar with an unrelocated kafka-clients; only in a checkout."
+            "--thin",
+            help="Print the path of the thin jar, which uses the package names of Apache Kafka's "
+            "client, as log-in plug-ins do. This works in a checkout only.",
         ),
     ] = False,
 ) -> None:

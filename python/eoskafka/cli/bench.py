@@ -40,29 +40,39 @@ app = typer.Typer(
 
 OutputFile = Annotated[
     Path | None,
-    typer.Option("--output", help="Also write the result to this file.", dir_okay=False),
+    typer.Option(
+        "--output", help="A file to which the command also writes the result.", dir_okay=False
+    ),
 ]
 
 Servers = Annotated[
     str | None,
     typer.Option(
-        help="Addresses of brokers without authentication. By default the command starts one."
+        help="The addresses of the brokers, as host:port with commas between them. They must "
+        "accept clients without a log-in.",
+        show_default="a broker that the command starts",
     ),
 ]
 
 PlotFile = Annotated[
     Path | None,
-    typer.Option("--plot", help="Plot the result into this file, .png or .svg.", dir_okay=False),
+    typer.Option(
+        "--plot", help="A file for a plot of the result: .png, .svg or .pdf.", dir_okay=False
+    ),
 ]
 
-Rate = Annotated[int, typer.Option(help="The number of records per second.", min=1)]
+Rate = Annotated[
+    int, typer.Option(help="How many records are written to the input topic per second.", min=1)
+]
 
-WarmUp = Annotated[int, typer.Option(help="The seconds before, which are not timed.", min=0)]
+WarmUp = Annotated[
+    int, typer.Option(help="How many seconds each run lasts before its timed part begins.", min=0)
+]
 
-RecordBytes = Annotated[int, typer.Option(help="The size of each value in bytes.", min=16)]
+RecordBytes = Annotated[int, typer.Option(help="The size of each record's value in bytes.", min=16)]
 
 Partitions = Annotated[
-    int, typer.Option(help="The number of partitions of the input and output topics.", min=1)
+    int, typer.Option(help="How many partitions the input and the output topic have.", min=1)
 ]
 
 # Wide enough for the table, whatever the terminal.
@@ -83,41 +93,61 @@ class Plan(str, enum.Enum):
 
 @app.command(epilog="Example: eoskafka bench throughput --records 1000000 --output result.json")
 def throughput(
-    records: Annotated[int, typer.Option(help="The number of input records.", min=1)] = 4_000_000,
+    records: Annotated[
+        int, typer.Option(help="How many records the input topic has.", min=1)
+    ] = 4_000_000,
     record_bytes: Annotated[
-        int, typer.Option(help="The size of each value in bytes.", min=8)
+        int, typer.Option(help="The size of each record's value in bytes.", min=8)
     ] = 100,
     partitions: Partitions = 8,
-    rounds: Annotated[int, typer.Option(help="The number of timed runs of each peer.", min=1)] = 5,
+    rounds: Annotated[
+        int, typer.Option(help="How many timed runs each participant has.", min=1)
+    ] = 5,
     warm_ups: Annotated[
-        int, typer.Option(help="The number of untimed runs before, while Java compiles.", min=1)
+        int,
+        typer.Option(
+            help="How many untimed runs each participant has first, so that Java has compiled its "
+            "code.",
+            min=1,
+        ),
     ] = 3,
     keyed: Annotated[
-        bool, typer.Option("--keyed", help="Give the records keys of 8 bytes.")
+        bool,
+        typer.Option(
+            "--keyed", help="Give each record a key of 8 bytes. By default, records have no key."
+        ),
     ] = False,
     plan: Annotated[
-        Plan, typer.Option(help="The plan between source and sink: select or mapInPandas.")
+        Plan,
+        typer.Option(
+            help="What the query does with the rows: identity writes them as they are, and pandas "
+            "passes them through mapInPandas."
+        ),
     ] = Plan.IDENTITY,
     peers: Annotated[
         str,
         typer.Option(
-            help="The peers, from built-in, streams, loop and limits, with commas between them. "
-            "eoskafka always takes part."
+            help="What eoskafka is compared with, with commas between the names: built-in (Spark's "
+            "connector), streams (Kafka Streams), loop (a Java program) and limits (programs that "
+            "only read or only write)."
         ),
     ] = "built-in,streams,loop,limits",
     slots: Annotated[
         int | None,
-        typer.Option(help="The slots of eoskafka's source. Default: the number of cores.", min=1),
+        typer.Option(
+            help="The option slots of eoskafka's source.", show_default="the number of cores", min=1
+        ),
     ] = None,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Measure rows per second, CPU time and memory from topic to topic, against Spark's built-in
-    connector, Kafka Streams and a Java program.
+    """Measure rows per second, CPU time and memory from topic to topic, and compare them with
+    Spark's built-in connector, Kafka Streams and a Java program.
 
-    The exit code is 1 if a run lost, duplicated or altered a record; such a run has no time.
+    The exit code is 1 if a run lost, duplicated or altered a record. No time is reported for such a
+    run.
     """
     _require_extras()
     from eoskafka.bench.report import Report, describe
@@ -145,7 +175,7 @@ def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
     for name in given:
         if name not in known:
             raise typer.BadParameter(
-                f"'{name}' is none of {', '.join(known)}", param_hint="--peers"
+                f"'{name}' is not one of {', '.join(known)}", param_hint="--peers"
             )
     chosen = {known[name] for name in given}
     if plan is Plan.PANDAS:
@@ -171,21 +201,23 @@ def _available(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
 def latency(
     rate: Rate = 2_000,
     seconds: Annotated[
-        int, typer.Option(help="The length of each timed run in seconds.", min=1)
+        int, typer.Option(help="How many seconds the timed part of each run lasts.", min=1)
     ] = 30,
     warm_up: WarmUp = 15,
     record_bytes: RecordBytes = 100,
     partitions: Partitions = 8,
-    rounds: Annotated[int, typer.Option(help="The number of timed runs of each peer.", min=1)] = 3,
+    rounds: Annotated[
+        int, typer.Option(help="How many timed runs each participant has.", min=1)
+    ] = 3,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Measure the latency from input to output at a steady rate, against Spark's built-in connector
-    and Kafka Streams.
+    """Measure the latency from input to output at a steady rate, and compare it with Spark's
+    built-in connector and Kafka Streams.
 
-    The exit code is 1 if a run lost or duplicated a record; such a run has no time.
+    The exit code is 1 if a run lost or duplicated a record. No time is reported for such a run.
     """
     _require_extras()
     from eoskafka.bench.latency import TAKING_PART, Settings, measure
@@ -213,21 +245,25 @@ def latency(
 @app.command(epilog="Example: eoskafka bench interval --intervals-ms 20,100 --rounds 1")
 def interval(
     intervals_ms: Annotated[
-        str, typer.Option(help="Values of commitIntervalMs, with commas between them.")
+        str,
+        typer.Option(help="The values of commitIntervalMs to compare, with commas between them."),
     ] = "10,25,50,100,250",
     rate: Rate = 2_000,
     seconds: Annotated[
-        int, typer.Option(help="The length of each timed run at that rate, in seconds.", min=1)
+        int,
+        typer.Option(help="How many seconds the timed part of each run at that rate lasts.", min=1),
     ] = 30,
     warm_up: WarmUp = 10,
     record_bytes: RecordBytes = 100,
     partitions: Partitions = 8,
     backlog: Annotated[
-        int, typer.Option(help="The number of records that exist when a query starts.", min=1)
+        int,
+        typer.Option(
+            help="How many records are in the topic when a query that measures throughput starts.",
+            min=1,
+        ),
     ] = 10_000_000,
-    rounds: Annotated[
-        int, typer.Option(help="The number of timed runs of each interval.", min=1)
-    ] = 3,
+    rounds: Annotated[int, typer.Option(help="How many timed runs each interval has.", min=1)] = 3,
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
@@ -235,8 +271,9 @@ def interval(
 ) -> None:
     """Measure how the commit interval changes latency and throughput in real-time mode.
 
-    Latency is measured at a steady rate, and rows per second from a backlog. The exit code is 1 if
-    a run lost, duplicated or altered a record; such a run has no time.
+    Latency is measured at a steady rate, and rows per second with a topic that is full when the
+    query starts. The exit code is 1 if a run lost, duplicated or altered a record. No time is
+    reported for such a run.
     """
     _require_extras()
     from eoskafka.bench.interval import MOST_TRANSACTIONS, Settings, measure
@@ -246,8 +283,8 @@ def interval(
     intervals = _numbers(intervals_ms, "--intervals-ms")
     if (warm_up + seconds) * 1_000 / min(intervals) > MOST_TRANSACTIONS:
         raise typer.BadParameter(
-            f"with a commit every {min(intervals)} ms, --warm-up and --seconds can be "
-            f"{MOST_TRANSACTIONS * min(intervals) // 1_000} s together",
+            f"with a commit every {min(intervals)} ms, --warm-up and --seconds together can be at "
+            f"most {MOST_TRANSACTIONS * min(intervals) // 1_000}",
             param_hint="--seconds",
         )
     settings = Settings(
@@ -267,26 +304,36 @@ def interval(
 @app.command(epilog="Example: eoskafka bench scale --partitions 10,100 --rounds 1")
 def scale(
     records: Annotated[
-        int, typer.Option(help="The number of records of each input.", min=1)
+        int, typer.Option(help="How many records each input topic has.", min=1)
     ] = 1_000_000,
     partitions: Annotated[
-        str, typer.Option(help="Numbers of input partitions, with commas between them.")
+        str,
+        typer.Option(help="The numbers of input partitions to compare, with commas between them."),
     ] = "8,10,100,1000,2000,5000",
     slots: Annotated[
-        str, typer.Option(help="Numbers of slots, with commas between them.")
+        str, typer.Option(help="The numbers of slots to compare, with commas between them.")
     ] = "1,2,4",
-    planned: Annotated[int, typer.Option(help="The number of partitions to plan.", min=1)] = 10_000,
+    planned: Annotated[
+        int,
+        typer.Option(help="How many partitions the topic has for which planning is timed.", min=1),
+    ] = 10_000,
     batch_records: Annotated[
-        str, typer.Option(help="Sizes of a batch, with commas between them.")
+        str,
+        typer.Option(
+            help="The numbers of records in a batch to compare, with commas between them."
+        ),
     ] = "10,1000,100000",
-    rounds: Annotated[int, typer.Option(help="The number of timed runs.", min=1)] = 3,
+    rounds: Annotated[
+        int, typer.Option(help="How many timed runs each measurement has.", min=1)
+    ] = 3,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
     """Measure the effect of more partitions, more slots and smaller batches.
 
-    The exit code is 1 if a run lost, duplicated or altered a record; such a run has no time.
+    The exit code is 1 if a run lost, duplicated or altered a record. No time is reported for such a
+    run.
     """
     _require_extras()
     from eoskafka.bench.scale import SLOTS_PARTITIONS, Settings, measure
@@ -295,7 +342,8 @@ def scale(
     wanted_slots = _numbers(slots, "--slots")
     if max(wanted_slots) > SLOTS_PARTITIONS:
         raise typer.BadParameter(
-            f"the input has {SLOTS_PARTITIONS} partitions, and no more slots", param_hint="--slots"
+            f"the input topic has {SLOTS_PARTITIONS} partitions, so there cannot be more slots",
+            param_hint="--slots",
         )
     settings = Settings(
         records,
@@ -312,34 +360,46 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
     try:
         found = tuple(int(name) for name in names(text))
     except ValueError as error:
-        raise typer.BadParameter(f"'{text}' are no numbers", param_hint=option) from error
+        raise typer.BadParameter(
+            f"'{text}' is not a list of whole numbers with commas between them", param_hint=option
+        ) from error
     if not found or min(found) < 1:
-        raise typer.BadParameter("numbers from 1 on", param_hint=option)
+        raise typer.BadParameter("the numbers must be 1 or more", param_hint=option)
     return found
 
 
 @app.command(epilog="Example: eoskafka bench epoch --rounds 3 --output result.json --format json")
 def epoch(
     batch_records: Annotated[
-        int, typer.Option(help="The number of input records of a batch of windows.", min=8_000)
+        int,
+        typer.Option(
+            help="How many input records each batch of the windowed aggregation has; a multiple "
+            "of 8000.",
+            min=8_000,
+        ),
     ] = 200_000,
     batches: Annotated[
-        int, typer.Option(help="The batches of a query. The first one is not timed.", min=2)
+        int,
+        typer.Option(help="How many batches each query runs. The first one is not timed.", min=2),
     ] = 8,
     shuffle_partitions: Annotated[
-        int, typer.Option(help="The writers of a batch of windows.", min=1)
+        int,
+        typer.Option(help="How many writers each batch of the windowed aggregation has.", min=1),
     ] = 8,
     writers: Annotated[
-        int, typer.Option(help="The writers of a batch of the other plan.", min=1)
+        int, typer.Option(help="How many writers the epoch with many writers has.", min=1)
     ] = 200,
-    rounds: Annotated[int, typer.Option(help="The number of timed runs.", min=1)] = 5,
+    rounds: Annotated[
+        int, typer.Option(help="How many timed runs each measurement has.", min=1)
+    ] = 5,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
 ) -> None:
-    """Measure the batches of a windowed aggregation, and the commit of an epoch of many writers.
+    """Measure how long a batch of a windowed aggregation takes, and how long many writers take to
+    commit.
 
     The aggregation also runs with the built-in connector. The exit code is 1 if a run lost,
-    duplicated or altered a record; such a run has no time.
+    duplicated or altered a record. No time is reported for such a run.
     """
     _require_extras()
     from eoskafka.bench.epoch import Settings, measure

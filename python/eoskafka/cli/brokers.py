@@ -13,21 +13,29 @@ from eoskafka import properties
 from eoskafka.cli.output import Exit, messages
 from eoskafka.errors import UnreachableError
 
-Servers = Annotated[str, typer.Option(help="Addresses of the brokers, host:port,...")]
-Topics = Annotated[str, typer.Option(help="Topics, with commas between them. Default: all.")]
+Servers = Annotated[
+    str,
+    typer.Option(help="The addresses of the brokers, as host:port with commas between them."),
+]
+Topics = Annotated[
+    str,
+    typer.Option(help="The names of topics, with commas between them.", show_default="all topics"),
+]
 Client = Annotated[
     list[str] | None,
     typer.Option(
         "-X",
-        help="A property of the Kafka client. It may be repeated, and takes precedence over "
-        "--config.",
+        help="A property of the Kafka client, such as security.protocol=SASL_SSL. You can give "
+        "this option several times. It takes precedence over --config.",
         metavar="KEY=VALUE",
     ),
 ]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config", help="A file with properties of the Kafka client, as for Kafka's own tools."
+        "--config",
+        help="A file with properties of the Kafka client, in the format that Kafka's own tools "
+        "read.",
     ),
 ]
 
@@ -42,7 +50,7 @@ def _settings(items: list[str] | None) -> dict[str, str]:
     for item in items or []:
         key, equals, value = item.partition("=")
         if not key or not equals:
-            raise typer.BadParameter(f"'{item}' is not key=value", param_hint="-X")
+            raise typer.BadParameter(f"'{item}' does not have the form KEY=VALUE", param_hint="-X")
         given[key] = value
     return given
 

@@ -28,13 +28,16 @@ class Size(str, enum.Enum):
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="The folder for data and logs.", show_default="the user's cache folder"),
+    typer.Option(
+        help="The folder of the cluster's data and logs.",
+        show_default="the folder eoskafka/cluster in the user's cache folder",
+    ),
 ]
 
 
 @app.command(epilog="Example: eoskafka cluster start --brokers 3 --format json")
 def start(
-    brokers: Annotated[Size, typer.Option(help="The number of brokers.")] = Size.ONE,
+    brokers: Annotated[Size, typer.Option(help="How many brokers the cluster has.")] = Size.ONE,
     data_dir: DataDir = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:

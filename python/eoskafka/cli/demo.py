@@ -44,7 +44,7 @@ def demo(
         Path | None,
         typer.Option(
             "--input",
-            help="A text file. Each of its lines is an input record.",
+            help="A text file, each line of which becomes an input record.",
             show_default="source files of the installed libraries",
             exists=True,
             dir_okay=False,
@@ -52,16 +52,25 @@ def demo(
         ),
     ] = None,
     records: Annotated[
-        int, typer.Option(help="The number of records, if there is no --input.", min=FEWEST_RECORDS)
+        int,
+        typer.Option(
+            help="How many input records there are if --input is not given.", min=FEWEST_RECORDS
+        ),
     ] = 200_000,
     seed: Annotated[
         int | None,
         typer.Option(
-            help="It determines which processes are killed, and when.", show_default="a random one"
+            help="A number that determines which processes are killed, and when. Give the number "
+            "that a former run has printed to repeat its kills.",
+            show_default="a random number",
         ),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the logs, the checkpoint and the topics.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Keep the logs, the checkpoint and the topics. By default, they are deleted.",
+        ),
     ] = False,
     compare: Annotated[
         bool,

@@ -27,15 +27,19 @@ def doctor(
     bootstrap_servers: Annotated[
         str,
         typer.Option(
-            help="Addresses of the brokers, host:port,... Without them, the command examines "
-            "only this machine."
+            help="The addresses of the brokers, as host:port with commas between them. Without "
+            "them, the command examines only this machine."
         ),
     ] = "",
     input_topics: Annotated[
-        str, typer.Option("--input", help="Topics that the query reads, with commas between them.")
+        str,
+        typer.Option("--input", help="The topics that the query reads, with commas between them."),
     ] = "",
     output_topics: Annotated[
-        str, typer.Option("--output", help="Topics that the query writes to, with commas.")
+        str,
+        typer.Option(
+            "--output", help="The topics that the query writes to, with commas between them."
+        ),
     ] = "",
     group: Annotated[str, typer.Option(help="The query's kafka.group.id.")] = "",
     decision_topic: Annotated[

@@ -35,11 +35,12 @@ Groups = Annotated[
     list[str] | None,
     typer.Option(
         "--group",
-        help="A kafka.group.id. It may be repeated. Default: every group with offsets of eoskafka.",
+        help="A kafka.group.id. You can give this option several times.",
+        show_default="every group with offsets of eoskafka",
     ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing, and show what would change.")
+    bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
 ]
 
 
@@ -133,9 +134,10 @@ def lag(
 ) -> None:
     """Show the lag of each group, by topic.
 
-    The lag counts up to the last stable offset, which is how far a read_committed query can read
-    now: a transaction that hangs hides the lag behind it. The command changes
-    nothing. The exit code is 1 if a group has no offsets, and 3 if the brokers do not answer.
+    The lag counts the offsets up to the last stable offset, which is how far a read_committed query
+    can read now. Records after the first open transaction are therefore not counted. The command
+    changes nothing. The exit code is 1 if a group has no offsets, and 3 if the brokers do not
+    answer.
     """
     rows = []
     standings = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
@@ -166,7 +168,7 @@ def lag(
         print_table(table)
     empty = [each.group for each in standings if not each.positions]
     for group in empty:
-        messages.print(f"group {group} has no offsets: is that its name?", markup=False)
+        messages.print(f"group {group} has no offsets; check its name", markup=False)
     if empty:
         raise typer.Exit(Exit.REFUSED)
 
@@ -181,8 +183,9 @@ def reset(
     to: Annotated[
         str,
         typer.Option(
-            help="The new offsets: earliest, latest, a time (ISO 8601 with zone, or ms since 1970) "
-            'or JSON such as {"topic":{"0":23}}.'
+            help="The new offsets: earliest, latest, a time (ISO 8601 with a time zone, or "
+            "milliseconds "
+            'since 1970), or JSON such as {"topic":{"0":23}}.'
         ),
     ],
     topics: Topics = "",
@@ -237,7 +240,8 @@ def adopt(
     source: Annotated[
         str | None,
         typer.Option(
-            help="If the query has several sources: the source's number, from 0, or its name."
+            help="Needed if the query has several sources: the name of the source, or its number, "
+            "counted from 0."
         ),
     ] = None,
     take_over: Annotated[
@@ -251,7 +255,8 @@ def adopt(
     at: Annotated[
         str,
         typer.Option(
-            help='Where to continue, if offsets were deleted or replaced: {"topic":{"0":23}}.'
+            help="Where to continue if offsets were deleted or replaced, as JSON such as "
+            '{"topic":{"0":23}}.'
         ),
     ] = "",
     client: Client = None,

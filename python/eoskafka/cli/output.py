@@ -34,7 +34,9 @@ class Format(str, enum.Enum):
 
 
 # The option of every command that prints data.
-OutputFormat = Annotated[Format, typer.Option("--format", help="The form of the output.")]
+OutputFormat = Annotated[
+    Format, typer.Option("--format", help="Print text for people, or one JSON object.")
+]
 
 
 def require_plottable(plot: Path) -> None:
@@ -42,7 +44,7 @@ def require_plottable(plot: Path) -> None:
     if not plot.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {plot.parent}", param_hint="--plot")
     if plot.suffix not in (".png", ".svg", ".pdf"):
-        raise typer.BadParameter(f"'{plot}' ends in none of .png, .svg, .pdf", param_hint="--plot")
+        raise typer.BadParameter(f"'{plot}' must end in .png, .svg or .pdf", param_hint="--plot")
 
 
 def print_table(table: Table) -> None:

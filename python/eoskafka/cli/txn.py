@@ -36,7 +36,9 @@ _SERVERS = "--bootstrap-servers b:9092"
 Id = Annotated[str, typer.Argument(help="The transactional id.", metavar="ID")]
 Prefix = Annotated[
     str,
-    typer.Option("--transactional-id-prefix", help="The query's transactionalIdPrefix."),
+    typer.Option(
+        "--transactional-id-prefix", help="The transactionalIdPrefix of the query or job."
+    ),
 ]
 
 
@@ -50,7 +52,7 @@ def list_open(
     bootstrap_servers: Servers,
     prefix: Prefix = "eoskafka",
     everything: Annotated[
-        bool, typer.Option("--all", help="Also list those of other applications.")
+        bool, typer.Option("--all", help="Also list transactions of other applications.")
     ] = False,
     client: Client = None,
     config: ConfigFile = None,
@@ -149,7 +151,8 @@ def abort(
         bool,
         typer.Option(
             "--fence",
-            help="Needed for a transaction in epoch scope: stops its query, which could commit it.",
+            help="Needed for a transaction in epoch scope: also stop its query, which could commit "
+            "the transaction otherwise.",
         ),
     ] = False,
     client: Client = None,
@@ -222,21 +225,29 @@ def find_hanging(
     "resolve", epilog="Example: eoskafka txn resolve nightly --bootstrap-servers b:9092 --forget"
 )
 def resolve_write(
-    bootstrap_servers: Annotated[str, typer.Option(help="Brokers of the output, host:port,...")],
+    bootstrap_servers: Annotated[
+        str,
+        typer.Option(
+            help="The addresses of the brokers that the job or query writes to, as host:port with "
+            "commas between them."
+        ),
+    ],
     write_id: Annotated[
         str | None,
         typer.Argument(
-            help="A batch job's writeId, or one of its transactional ids. Or give --checkpoint."
+            help="The writeId of a batch job, or one of its transactional ids. For a query, give "
+            "--checkpoint instead."
         ),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="For a query instead of a batch job: its checkpointLocation.")
+        str | None, typer.Option(help="The checkpointLocation of a query, instead of a WRITE_ID.")
     ] = None,
     accept_loss: Annotated[
         bool,
         typer.Option(
             "--accept-loss",
-            help="For a query: give up the records that a timeout has lost, and let it continue.",
+            help="With --checkpoint: accept that the records which a timeout has lost are missing, "
+            "and let the query continue.",
         ),
     ] = False,
     decision_topic: Annotated[
@@ -251,14 +262,15 @@ def resolve_write(
         bool,
         typer.Option(
             "--forget",
-            help="For a job: afterwards forget its writeId, so that it can be used again.",
+            help="With a WRITE_ID: then remove the entry of this writeId, so that it can be used "
+            "again.",
         ),
     ] = False,
     give_up: Annotated[
         bool,
         typer.Option(
             "--give-up",
-            help="For a job: forget its writeId even though a part of its output is lost.",
+            help="With a WRITE_ID: remove its entry even if a part of the job's output is lost.",
         ),
     ] = False,
     output: OutputFormat = Format.TEXT,

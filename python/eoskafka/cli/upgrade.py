@@ -41,10 +41,18 @@ def group() -> None:
 def check_group(
     group: Annotated[str, typer.Option(help="The query's kafka.group.id.")],
     bootstrap_servers: Annotated[
-        str, typer.Option(help="Brokers of the query's source, host:port,...")
+        str,
+        typer.Option(
+            help="The addresses of the brokers that the query reads from, as host:port with commas "
+            "between them."
+        ),
     ],
     topics: Annotated[
-        str, typer.Option(help="The query's topics, with commas. Default: all topics of the group.")
+        str,
+        typer.Option(
+            help="The query's topics, with commas between them.",
+            show_default="all topics of the group",
+        ),
     ] = "",
     client: Client = None,
     config: ConfigFile = None,

@@ -24,35 +24,43 @@ from eoskafka.groups import Connection, topic_ids
 
 _MIB = 1 << 20
 _BY = ("key", "value", "digest")
-_HAS_GROWN = "the query has found new topics or partitions meanwhile; try again"
+_HAS_GROWN = "the query found new topics or partitions while the command read; try again"
 
 OutputTopics = Annotated[
-    str, typer.Option("--output", help="Topics that the query writes to, with commas.")
+    str,
+    typer.Option("--output", help="The topics that the query writes to, with commas between them."),
 ]
 InputTopics = Annotated[
-    str, typer.Option("--input", help="Topics that the query reads, with commas between them.")
+    str, typer.Option("--input", help="The topics that the query reads, with commas between them.")
 ]
 Group = Annotated[
     str,
     typer.Option(
-        help="The query's kafka.group.id (`eoskafka offsets show` lists them). With it, only input "
-        "before the group's offsets must be in the output; without it, all input must be."
+        help="The query's kafka.group.id (`eoskafka offsets show` lists the groups). With it, "
+        "only input records before the group's offsets must be in the output. Without it, all "
+        "input records must be."
     ),
 ]
 IdentifiedBy = Annotated[
     str,
     typer.Option(
-        help="What identifies a record in input and output: key (if no two records have the same "
-        "key), value, or digest (key and value). Give this or --id-field."
+        help="What identifies a record in the input and the output: key (if no two records have "
+        "the same key), value, or digest (key and value together). Give this option or --id-field."
     ),
 ]
 IdField = Annotated[
     str,
-    typer.Option(help="Instead of --by: a field of the JSON in each value, such as order.id."),
+    typer.Option(
+        help="Instead of --by: the name of a field, such as order.id, in values that are JSON."
+    ),
 ]
 CountAlike = Annotated[
     bool,
-    typer.Option("--count-alike", help="Compare only the number of records that have the same id."),
+    typer.Option(
+        "--count-alike",
+        help="If several records have the same id, compare only how many there are. By default, "
+        "the command then gives no verdict.",
+    ),
 ]
 Expected = Annotated[
     Path | None,
@@ -64,34 +72,49 @@ Expected = Annotated[
 InputFrom = Annotated[
     str,
     typer.Option(
-        help='The offsets at which the query began, {"topic":{"0":7}}; -2 is the beginning of '
-        "the log. Default: offset 0."
+        help='The offsets at which the query began, as JSON such as {"topic":{"0":7}}; -2 is the '
+        "start of the log.",
+        show_default="offset 0",
     ),
 ]
 OutputFrom = Annotated[
-    str, typer.Option(help="The offsets at which the output begins, in the same form.")
+    str,
+    typer.Option(
+        help="The offsets at which the query's output begins, as JSON like that of --input-from.",
+        show_default="offset 0",
+    ),
 ]
 CheckpointLocation = Annotated[
     str,
     typer.Option(
-        help="The query's checkpointLocation. It supplies --input, --group and --input-from if "
-        "you do not give them. Only for a query with one source."
+        help="The query's checkpointLocation. The command takes --input, --group and "
+        "--input-from from it if you do not give them. This works for a query with one source "
+        "only."
     ),
 ]
 Order = Annotated[
     bool,
     typer.Option(
-        help="Check the order within each key. Switch it off for a query that shuffles, or that "
-        "gives one partition to several tasks: it does not keep the order."
+        help="Whether to check the order within each key. Use --no-order for a query that "
+        "shuffles, or that gives one partition to several tasks, because it does not keep the "
+        "order."
     ),
 ]
 WaitSeconds = Annotated[
-    float, typer.Option(help="How many seconds to wait for open transactions.", min=0)
+    float,
+    typer.Option(
+        help="How many seconds the command waits until open transactions have ended.", min=0
+    ),
 ]
-MemoryMiB = Annotated[int, typer.Option(help="How many MiB the comparison may use.", min=16)]
+MemoryMiB = Annotated[
+    int, typer.Option(help="How many MiB of memory the comparison may use.", min=16)
+]
 Folder = Annotated[
     Path | None,
-    typer.Option(help="The folder for temporary files, about 55 bytes for each record."),
+    typer.Option(
+        help="A folder for temporary files, which need about 55 bytes for each record.",
+        show_default="the system's folder for temporary files",
+    ),
 ]
 
 
