@@ -24,7 +24,7 @@ option of the source on a sink (or the other way round), is an error before anyt
 Every other option that begins with `kafka.` is passed to the Kafka client:
 `.option("kafka.security.protocol", "SASL_SSL")`.
 
-In Python the options have types, and are checked before Spark starts:
+In Python, the options have types and are checked before Spark starts:
 
 ```python
 from eoskafka import Sink, Source
@@ -39,12 +39,12 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 | what you have | what to set |
 |---|---|
 | a query without state, from topic to topic on one cluster | nothing: it is in [task scope](operations.md#task-scope-and-epoch-scope) |
-| state, joins of streams, shuffles, other sources, another cluster | nothing: it is in epoch scope. A batch must be decided within the brokers' `transaction.max.timeout.ms` |
+| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided within the brokers' `transaction.max.timeout.ms` |
 | records that are already in the topic | `startingOffsets=earliest`, before the first run |
-| a backlog, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
-| output within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
+| many unread records, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
+| records that must be visible within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
 | a plan that must stay in task scope | `transactionScope=task`; a batch in epoch scope is then an error |
-| fewer partitions than cores | `minPartitions`, which makes it epoch scope, or more partitions |
+| fewer partitions than cores | `minPartitions`, with which the query is in epoch scope, or more partitions in the topic |
 | several drivers, or a new version without a gap | `ownership=shared` and `kafka.group.id`, in task scope |
 | rows that name their topics | `registerTopics`, so that a misspelt topic is refused |
 | a batch job that may run again | `writeId` |
@@ -97,7 +97,7 @@ def _section(option: dict[str, Any]) -> str:
         if side in option["sides"] and field.name != "kafka" and option_name(field.name) == name
     ]
     rows = [
-        ("Counts for", option["scope"]),
+        ("Applies to", option["scope"]),
         ("Values", _values(option["takes"])),
         ("Default", f"`{default}`" if " " not in default and default != "required" else default),
         ("Example", f"`{_example(name, option['example'])}`"),

@@ -223,12 +223,12 @@ def test_options_of_a_source_that_are_refused(either: Streams, option: str, want
 @pytest.mark.parametrize(
     ("option", "value", "wanted"),
     [
-        ("kafka.acks", "1", "takes all or -1"),
-        ("kafka.acks", "0", "takes all or -1"),
-        ("kafka.enable.idempotence", "false", "takes true"),
-        ("kafka.retries", "0", "takes a whole number above 0"),
-        ("kafka.max.in.flight.requests.per.connection", "6", "takes 1, 2, 3, 4 or 5"),
-        ("kafka.transactional.id", "mine", "set transactionalIdPrefix"),
+        ("kafka.acks", "1", "must be all or -1"),
+        ("kafka.acks", "0", "must be all or -1"),
+        ("kafka.enable.idempotence", "false", "must be true"),
+        ("kafka.retries", "0", "must be a whole number above 0"),
+        ("kafka.max.in.flight.requests.per.connection", "6", "must be 1, 2, 3, 4 or 5"),
+        ("kafka.transactional.id", "mine", "use transactionalIdPrefix"),
         ("kafka.transaction.two.phase.commit.enable", "true", "leave it out"),
     ],
 )
