@@ -25,7 +25,7 @@ from eoskafka import Sink, Source
 def main() -> None:
     """Run the query."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--servers", required=True, help="brokers, host:port,...")
+    parser.add_argument("--servers", required=True, help="the brokers' addresses, host:port,...")
     parser.add_argument("--input", required=True, help="the topic to read")
     parser.add_argument("--output", required=True, help="the topic to write")
     parser.add_argument(

@@ -133,7 +133,7 @@ plots.progress(first.recentProgress)
 
 # MAGIC %md
 # MAGIC Does the output contain each payment exactly once? An account has many payments, so a key does not
-# MAGIC identify one; the number in the value does. A batch query writes the expected output as a table,
+# MAGIC identify a payment, but the number in its value does. A batch query writes the expected output as a table,
 # MAGIC and `eoskafka verify` compares the topic with it.
 
 # COMMAND ----------
@@ -188,7 +188,7 @@ sum(int(p.sink.metrics.get("transactionsAborted", 0)) for p in crashed.recentPro
 
 # MAGIC %md
 # MAGIC This is the number of aborted transactions. Their records stay in the topic until retention deletes
-# MAGIC them, but a `read_committed` consumer never sees them. A `read_uncommitted` consumer does, and this is
+# MAGIC them, but a `read_committed` consumer never sees them. A `read_uncommitted` consumer returns them, and that is
 # MAGIC Kafka's default. So **consumers of the output must set `isolation.level=read_committed`**.
 
 # COMMAND ----------
@@ -222,7 +222,7 @@ figure.tight_layout()
 # MAGIC ## State
 # MAGIC
 # MAGIC An aggregation shuffles, so different tasks read and write. The connector sees this in the plan and
-# MAGIC works in epoch scope: one decision covers all writers of a batch and its offsets. You need not set
+# MAGIC works in epoch scope: one decision covers all writers of a batch and its offsets. You do not have to set
 # MAGIC anything.
 
 # COMMAND ----------
