@@ -165,7 +165,7 @@ def _throughput() -> str:
     lines = [
         f"**Throughput**: {_settings(found)}",
         "",
-        "| peer | guarantee | rows/s | least | greatest | CPU s/M | broker's | MiB "
+        "| peer | guarantee | rows/s | lowest | highest | CPU s/M | broker's CPU s/M | MiB "
         "| eoskafka / it |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
@@ -181,8 +181,8 @@ def _throughput() -> str:
     lines += [
         "",
         f"Reading alone: {_number(limits['read only'])} rows/s; writing alone: "
-        f"{_number(limits['write only'])}; after one another: {_number(limits['both'])}. "
-        f"eoskafka / that: {limits['eoskafka_over_both']['median']:.2f}.",
+        f"{_number(limits['write only'])}; one after the other: {_number(limits['both'])}. "
+        f"eoskafka compared with that: {limits['eoskafka_over_both']['median']:.2f}.",
         "",
         "| records | peer | rows/s | eoskafka | eoskafka / it |",
         "|---|---|---|---|---|",
@@ -205,7 +205,7 @@ def _latency(name: str) -> str:
     lines = [
         f"**Latency**: {given['rate']:,} records/s of {given['record_bytes']} B, "
         f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s; "
-        "ms, medians of the rounds (least to greatest)",
+        "ms, medians of the rounds (lowest to highest)",
         "",
         "| peer | p50 | p99 | eoskafka real-time / its p50 | p99 | a batch "
         "| of it Spark's two log entries | reading and writing |",
@@ -245,10 +245,10 @@ def _interval() -> str:
     lines = [
         f"**Commit intervals** in real-time mode: {stream['rate']:,} records/s for "
         f"{stream['seconds']} s after {stream['warm_up_s']} s, and {given['backlog']:,} records at "
-        f"once, {given['rounds']} rounds each; ms, medians (least to greatest)",
+        f"once, {given['rounds']} rounds each; ms, medians (lowest to highest)",
         "",
         "| `commitIntervalMs` | p50 | p99 | flush | offsets | end | rows/s of a backlog "
-        "| of the longest's |",
+        "| compared with the longest interval |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
@@ -265,8 +265,8 @@ def _scale() -> str:
     lines = [
         f"**Scale**: {found['settings']['records']:,} records in each number of partitions",
         "",
-        "| part | peer | a producer | size | rows/s | planning a batch | transactional ids "
-        "| in the broker | requests a transaction |",
+        "| part | peer | one producer | size | rows/s | planning a batch | transactional ids "
+        "| in the broker | requests per transaction |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for case in found["cases"]:
