@@ -66,41 +66,48 @@ class _Side:
 class Source(_Side):
     """A source of topics, for a stream or a batch query.
 
-    What is None is left to the connector's default; docs/options.md describes each option.
+    An attribute that is None has the connector's default; docs/options.md describes each option.
 
     Attributes:
-        bootstrap_servers: `host:port,...`.
-        subscribe: names of topics. One of this, `subscribe_pattern` and `assign`.
-        subscribe_pattern: a regular expression that is looked for within names.
-        assign: partitions by topic, such as `{"payments": [0, 1]}`.
-        starting_offsets: `earliest`, `latest`, or by topic either of these or an offset for each
-            partition, where -1 is the latest and -2 the earliest one.
-        starting_offsets_by_timestamp: by topic and partition; counts before `starting_offsets`.
-            Times are datetimes with a time zone, or milliseconds since 1970.
-        starting_offsets_by_timestamp_strategy: where a partition without such a record begins.
-        starting_timestamp: for all partitions; counts before the others.
-        ending_offsets: where a batch query ends; likewise the two that follow it.
-        max_offsets_per_trigger: records of a batch.
-        min_offsets_per_trigger: a batch waits for so many, no longer than `max_trigger_delay`.
-        min_partitions: tasks of a batch at least.
-        max_records_per_partition: offsets of a task at most.
+        bootstrap_servers: the brokers' addresses, `host:port,...`.
+        subscribe: the names of the topics. Give one of this, `subscribe_pattern` and `assign`.
+        subscribe_pattern: a regular expression that is searched for in the names of topics.
+        assign: the partitions of each topic, such as `{"payments": [0, 1]}`.
+        starting_offsets: `earliest` or `latest`, for all topics or for each topic; or an offset for
+            each partition of a topic, where -1 is the latest and -2 the earliest offset.
+        starting_offsets_by_timestamp: a time for each partition of a topic: a datetime with a time
+            zone, or milliseconds since 1970. It takes precedence over `starting_offsets`.
+        starting_offsets_by_timestamp_strategy: what happens if a partition has no record at or
+            after its starting time: `error`, or `latest` to begin at its end.
+        starting_timestamp: one time for all partitions. It takes precedence over the other two.
+        ending_offsets: where a batch query ends, in the form of `starting_offsets`.
+        ending_offsets_by_timestamp: where a batch query ends, as a time for each partition.
+        ending_timestamp: where a batch query ends, as one time for all partitions.
+        max_offsets_per_trigger: the largest number of offsets that a batch reads.
+        min_offsets_per_trigger: a batch waits until it has this number of offsets to read.
+        max_trigger_delay: the longest time that a batch waits for `min_offsets_per_trigger`.
+        min_partitions: the smallest number of tasks of a batch.
+        max_records_per_partition: the largest number of offsets that a task reads.
         include_headers: whether there is a column `headers`.
-        fail_on_data_loss: whether records that are gone before they were read are an error; False
-            goes on without them.
-        slots: tasks that share the partitions, each with a transactional producer.
-        group_id: the consumer group that holds the truth.
-        group_id_prefix: what its name begins with, where it is made from the checkpoint's path.
-        group_protocol: `consumer` (KIP-848) with a shared group.
-        isolation_level: whether records of open and aborted transactions are hidden.
-        ownership: whether other drivers may be in the group.
-        handover: with a shared group, take over from the drivers that are there.
-        poll_timeout_ms: how long a task waits for a record that must exist.
-        fetch_offset_num_retries: how often the driver asks for offsets in all.
-        kafka: further settings of the Kafka client, under their own names: `{"security.protocol":
-            "SASL_SSL"}`. Never shown, as they may be secret.
+        fail_on_data_loss: whether the query fails if records were deleted before it has read them;
+            with False it skips them.
+        slots: the number of tasks that read the partitions.
+        ownership: `exclusive`, or `shared` if several drivers divide the partitions.
+        handover: with `ownership="shared"`, take over from the drivers that are in the group.
+        group_id: the consumer group that holds the query's offsets.
+        group_id_prefix: the text with which the group's name begins if `group_id` is None.
+        group_protocol: `classic`, or `consumer` (KIP-848) with `ownership="shared"`.
+        isolation_level: whether the records of open and aborted transactions are hidden.
+        poll_timeout_ms: how many milliseconds a task waits for a record that must exist.
+        fetch_offset_num_retries: how many times the driver asks the brokers for offsets before the
+            query fails.
+        fetch_offset_retry_interval_ms: how many milliseconds it waits in between.
+        kafka: further settings of the Kafka client, without the prefix `kafka.`:
+            `{"security.protocol": "SASL_SSL"}`. They are never shown, because they may be secret.
 
     Raises:
-        ConfigurationError: a value is wrong, or two do not go together. Nothing was started.
+        ConfigurationError: a value is wrong, or two options exclude each other; nothing was
+            started.
     """
 
     SIDE = "source"
@@ -134,11 +141,11 @@ class Source(_Side):
     fetch_offset_retry_interval_ms: int | None = None
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """A streaming DataFrame; columns as the built-in connector's."""
+        """A streaming DataFrame with the columns of the built-in connector."""
         return spark.readStream.format("eoskafka").options(**self.options()).load()
 
     def batch(self, spark: SparkSession) -> DataFrame:
-        """What there is when it is read, from the starting to the ending offsets."""
+        """A DataFrame of the records from the starting to the ending offsets."""
         return spark.read.format("eoskafka").options(**self.options()).load()
 
 
@@ -147,26 +154,31 @@ class Sink(_Side):
     """A sink of records, for a stream or a batch.
 
     Rows need a column `value` (string or binary), and may have `key`, `topic`, `headers` and
-    `partition`. What is None is left to the connector's default.
+    `partition`. An attribute that is None has the connector's default; docs/options.md describes
+    each option.
 
     Attributes:
-        bootstrap_servers: `host:port,...`.
-        topic: where every record goes; None: each row names its topic.
-        transaction_scope: `task` or `epoch` ask for that one, or an error.
-        transactional_id_prefix: what transactional ids begin with, for ACLs.
-        transaction_timeout_ms: a task, in epoch scope a batch, must end within it.
-        commit_interval_ms: how often a task in task scope commits what it has done so far.
-        recovery_reserve_ms: how much of the transaction timeout an epoch's decision leaves for a
-            restart, so that one that was decided is committed; a third of it by default.
-        decision_topic: where epoch scope keeps its decisions; made if missing.
-        write_id: names a batch write, so that its repetition is known.
+        bootstrap_servers: the brokers' addresses, `host:port,...`.
+        topic: the topic of every record. If it is None, each row must name its topic.
+        transaction_scope: `task` or `epoch` require that scope, and `auto` chooses one.
+        transactional_id_prefix: the text with which transactional ids begin, for ACLs.
+        transaction_timeout_ms: the brokers abort a transaction that is open for longer. In task
+            scope, a task must commit within this time; in epoch scope, a batch must be decided.
+        commit_interval_ms: how often, in milliseconds, a task in task scope commits what it has
+            processed so far.
+        recovery_reserve_ms: how much of the transaction timeout must be left for a restart when a
+            batch in epoch scope is decided; a third of the timeout by default.
+        decision_topic: the topic in which epoch scope records its decisions.
+        write_id: a name for a batch write, so that its rows are not written twice if it is
+            repeated.
         register_topics: the only topics that may be written to.
         allow_non_replayable_sources: accept a source such as Spark's `socket`, although a restart
             can then lose records or write them twice.
-        kafka: as a source has it.
+        kafka: further settings of the Kafka client, as in a `Source`.
 
     Raises:
-        ConfigurationError: a value is wrong, or two do not go together. Nothing was started.
+        ConfigurationError: a value is wrong, or two options exclude each other; nothing was
+            started.
     """
 
     SIDE = "sink"
