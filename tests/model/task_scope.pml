@@ -19,7 +19,7 @@
  * may have both records, and its task may end early, so that the group is behind Spark's log. Once
  * nobody is in the group, an operator may give it stamped offsets again (`eoskafka offsets adopt`).
  *
- * Steps and code: see DESIGN.md. A macro NO_... and the like takes a rule out; run.py knows which
+ * Steps and code: see README.md. A macro NO_... and the like takes a rule out; run.py knows which
  * ones and what must then be found.
  */
 

@@ -1,4 +1,4 @@
-"""README.md and docs/: their links lead somewhere, and the first page stays short."""
+"""Links in pages lead somewhere, and the first page stays short."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "tests").rglob("README.md")),
+]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -19,7 +23,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
     for link in LINK.findall(page.read_text(encoding="utf-8")):

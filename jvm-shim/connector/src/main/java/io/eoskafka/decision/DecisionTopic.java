@@ -36,9 +36,8 @@ import org.apache.kafka.common.protocol.ApiKeys;
 
 /**
  * The topic that holds every query's decisions, and markers of the transactions that were decided
- * on. Decisions are in the first half of its partitions, markers in the second: a marker's
- * transaction stays open until after the decision, and would hide the decision from {@code
- * read_committed}.
+ * on. Decisions are in the even partitions, markers in the odd ones: a marker's transaction stays
+ * open until after the decision, and would hide the decision from {@code read_committed}.
  *
  * <p>Records are text; their keys, with {@code q} for the query's 22 characters:
  *
