@@ -72,6 +72,22 @@ def test_a_name_that_is_not_there_is_found(name: str) -> None:
     assert is_unknown(name)
 
 
+def test_the_example_of_a_crash_test_is_one_of_the_tests() -> None:
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    crashes = ROOT / "tests" / "integration" / "test_task_scope_crashes.py"
+    assert example in crashes.read_text(encoding="utf-8")
+
+
+def test_the_page_on_tests_has_every_fault_point() -> None:
+    constants = (CONNECTOR / "main/java/io/eoskafka/faults/FaultPoint.java").read_text("utf-8")
+    points = set(re.findall(r'^  [A-Z_]+\("([a-z-]+)"\)', constants, re.MULTILINE))
+    assert points
+    assert points - names(ROOT / "tests" / "README.md") == set()
+    harness = (ROOT / "tests" / "integration" / "harness" / "faults.py").read_text("utf-8")
+    assert {point for point in points if f'"{point}"' not in harness} == set()
+
+
 def test_the_file_map_has_every_package_of_the_connector() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", DESIGN.read_text(encoding="utf-8"), re.MULTILINE)
     packages = {path for path in (CONNECTOR / "main/java/io/eoskafka").iterdir() if path.is_dir()}
