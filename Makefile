@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage test test-oldest test-all coverage release fuzz model mutations matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo compare linkage test test-oldest test-all coverage release fuzz model requests mutations matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -79,6 +79,9 @@ coverage: $(VENV) ## which lines and branches of the Python package the unit tes
 
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py
+
+requests: build ## which requests queries of each kind send, by a broker's log, and the report on it
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m requestlog
 
 mutations: build ## each rule taken out in turn, and its test that must then fail (resumable)
 	$(BIN)/python tests/mutations/run.py --resume

@@ -59,13 +59,13 @@ appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 """
 
 
-def start_session(folder: Path) -> SparkSession:
+def start_session(folder: Path, cores: int = 2) -> SparkSession:
     """A session with this connector and Spark's own, whose INFO log goes to `folder`/spark.log."""
     log4j = folder / "log4j2.properties"
     log4j.write_text(_LOG4J.format(file=folder / "spark.log"), encoding="utf-8")
     builder = (
         # Two attempts of each task: in local mode Spark gives up after the first otherwise.
-        SparkSession.builder.master("local[2,2]")
+        SparkSession.builder.master(f"local[{cores},2]")
         .appName("eoskafka-tests")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

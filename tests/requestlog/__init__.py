@@ -1,0 +1,1 @@
+"""Which requests a query sends to its brokers, and in which order: `make requests`."""
