@@ -7,8 +7,6 @@ import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -77,20 +75,6 @@ public final class SharedMember implements Membership {
   /** A dead member's place is kept for its session, 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(90);
 
-  /** A slot's part in the running batch. */
-  private static final class Use {
-    final Map<TopicPartition, Long> terms;
-
-    /** The attempts that may commit with a fence they were given, each with its producer's id. */
-    final Map<Long, String> leases = new HashMap<>();
-
-    boolean ended;
-
-    Use(Map<TopicPartition, Long> terms) {
-      this.terms = terms;
-    }
-  }
-
   private final Identity identity;
   private final String clientId;
 
@@ -112,18 +96,11 @@ public final class SharedMember implements Membership {
   /** Whether a former run's member was there when this one joined. */
   private boolean isResumed;
 
+  private final PartitionLeases leases = new PartitionLeases();
+
   // Guarded by this.
-  private final Map<TopicPartition, Long> terms = new HashMap<>();
-  private final Set<TopicPartition> leaving = new HashSet<>();
-  private Map<Integer, Use> uses = Map.of();
   private Set<String> topics = Set.of();
   private Set<TopicPartition> present = Set.of();
-  private Fence fence;
-  private long term;
-  private long upheavals;
-  private long plan;
-  private boolean closing;
-  private RuntimeException failure;
 
   /**
    * @param release this driver's
@@ -194,133 +171,49 @@ public final class SharedMember implements Membership {
           thread.start();
         }
       }
-      while (fence == null && failure == null) {
-        if (System.nanoTime() > deadline) {
-          throw MemberConsumer.joinTimeout(identity, JOIN_TIMEOUT);
-        }
-        await(deadline);
-      }
-      requireOwnership();
-      Map<TopicPartition, Long> owned = new HashMap<>(terms);
-      owned.keySet().removeAll(leaving);
-      owned.keySet().retainAll(known);
-      return new Ownership(fence, owned, upheavals);
     }
+    return leases
+        .ownership(known, deadline)
+        .orElseThrow(() -> MemberConsumer.joinTimeout(identity, JOIN_TIMEOUT));
   }
 
   @Override
-  public synchronized void requireOwnership() {
-    if (failure != null) {
-      throw failure;
-    }
+  public void requireOwnership() {
+    leases.requireOwnership();
   }
 
   @Override
   public boolean isTakenOver(GroupMembers now) {
-    Fence own;
-    synchronized (this) {
-      own = fence;
-    }
+    Fence own = leases.fence();
     return own != null && now.otherRun(own, identity).isPresent();
   }
 
-  /**
-   * A batch is planned: until it has ended, its partitions are not given up. The same plan once
-   * more changes nothing.
-   *
-   * @param slots by slot, its partitions with the terms in which their starts were found
-   * @return the number of this plan, which its tasks name when they ask
-   */
-  public synchronized long begin(Map<Integer, Map<TopicPartition, Long>> slots) {
-    Map<Integer, Map<TopicPartition, Long>> now = new HashMap<>();
-    uses.forEach((slot, use) -> now.put(slot, use.terms));
-    if (!now.equals(slots)) {
-      plan++;
-      uses = new HashMap<>();
-      slots.forEach((slot, partitions) -> uses.put(slot, new Use(partitions)));
-      notifyAll();
-    }
-    return plan;
+  /** What this driver owns, for tasks that ask. */
+  public PartitionLeases leases() {
+    return leases;
   }
 
   /**
-   * The batch's tasks have ended, each with one of its attempts. Where another one has a fence and
-   * has not said that it ended, its producer is fenced: it may have offsets in an open transaction,
+   * A batch is planned: until it has ended, its partitions are not given up.
+   *
+   * @see PartitionLeases#begin
+   */
+  public long begin(Map<Integer, Map<TopicPartition, Long>> slots) {
+    return leases.begin(slots);
+  }
+
+  /**
+   * The batch's tasks have ended, each with one of its attempts. If another one has a lease and has
+   * not said that it ended, its producer is fenced: it may have offsets in an open transaction,
    * which the partition's next owner would wait for.
    *
    * @return the slots of such producers
    */
   public Set<Integer> end() {
-    Set<Integer> slots = new HashSet<>();
-    Set<String> ids = new HashSet<>();
-    synchronized (this) {
-      // No attempt of this plan gets a fence any more.
-      plan++;
-      uses.forEach(
-          (slot, use) -> {
-            if (!use.leases.isEmpty()) {
-              slots.add(slot);
-              ids.addAll(use.leases.values());
-            }
-          });
-    }
-    fence(ids);
-    synchronized (this) {
-      uses = Map.of();
-      notifyAll();
-    }
-    return slots;
-  }
-
-  /**
-   * Whether the partitions of planned slots stayed owned since they were planned, and no attempt
-   * over them has ended yet: that one's word is the batch's.
-   */
-  public synchronized boolean isOwned(long ofPlan, Collection<Integer> slots) {
-    return !hasMoved(ofPlan, slots) && slots.stream().noneMatch(slot -> uses.get(slot).ended);
-  }
-
-  /** Whether a partition of planned slots did not stay owned since then, or the batch is over. */
-  public synchronized boolean hasMoved(long ofPlan, Collection<Integer> slots) {
-    return closing
-        || failure != null
-        || ofPlan != plan
-        || !slots.stream().map(uses::get).allMatch(this::isInItsTerms);
-  }
-
-  private boolean isInItsTerms(Use use) {
-    return use != null && terms.entrySet().containsAll(use.terms.entrySet());
-  }
-
-  /**
-   * The fence for a task that is about to commit, or empty where a partition of its slots did not
-   * stay owned: then its transaction must be aborted.
-   *
-   * @param attempt of the task, by Spark's number
-   * @param transactionalId of the producer that will commit with it
-   */
-  public synchronized Optional<Fence> lease(
-      long ofPlan, Collection<Integer> slots, long attempt, String transactionalId) {
-    if (!isOwned(ofPlan, slots)) {
-      return Optional.empty();
-    }
-    slots.forEach(slot -> uses.get(slot).leases.put(attempt, transactionalId));
-    return Optional.of(fence);
-  }
-
-  /** The transaction of a task's attempt has ended; another attempt's may still be open. */
-  public synchronized void ended(long ofPlan, Collection<Integer> slots, long attempt) {
-    if (ofPlan != plan) {
-      return;
-    }
-    for (int slot : slots) {
-      Use use = uses.get(slot);
-      if (use != null) {
-        use.leases.remove(attempt);
-        use.ended = use.leases.isEmpty();
-      }
-    }
-    notifyAll();
+    Map<Integer, Set<String>> left = leases.end();
+    fence(left.values().stream().flatMap(Set::stream).collect(Collectors.toSet()));
+    leases.release();
+    return left.keySet();
   }
 
   @Override
@@ -331,14 +224,8 @@ public final class SharedMember implements Membership {
         () -> {
           try {
             // On the thread that polls: what is owned here stays so until it polls again.
-            synchronized (this) {
-              for (TopicPartition partition : offsets.keySet()) {
-                // Not just owned: another driver may have had it, and moved it, in between.
-                if (!terms.containsKey(partition)
-                    || !terms.get(partition).equals(since.get(partition))) {
-                  throw new MovedException(null);
-                }
-              }
+            if (!leases.areInTerms(offsets.keySet(), since)) {
+              throw new MovedException(null);
             }
             for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
               commitSync(part);
@@ -360,9 +247,7 @@ public final class SharedMember implements Membership {
       fenceProducers.accept(List.copyOf(transactionalIds));
     } catch (RuntimeException e) {
       LOG.warn("Transactions of {} stay open until the next batch ends them", transactionalIds, e);
-      synchronized (this) {
-        upheavals++;
-      }
+      leases.addOwnershipLoss();
     }
   }
 
@@ -373,7 +258,7 @@ public final class SharedMember implements Membership {
    */
   private void joinBesideFormerVersion(InconsistentGroupProtocolException refused) {
     members.refuse(member -> !GroupMembers.isShared(member));
-    if (fence != null || config.get(ASSIGNORS).equals(WITH_FORMER)) {
+    if (leases.fence() != null || config.get(ASSIGNORS).equals(WITH_FORMER)) {
       throw refused;
     }
     if (members.isAlone(identity.instanceId())) {
@@ -416,11 +301,10 @@ public final class SharedMember implements Membership {
    */
   private void lookForUnowned(int look) {
     Set<TopicPartition> all;
-    Fence now;
     synchronized (this) {
       all = present;
-      now = fence;
     }
+    Fence now = leases.fence();
     try {
       if (!members.isAtRestWithout(all)) {
         return;
@@ -477,12 +361,7 @@ public final class SharedMember implements Membership {
 
   private void run() {
     try {
-      while (true) {
-        synchronized (this) {
-          if (closing) {
-            return;
-          }
-        }
+      while (!leases.isClosing()) {
         for (Runnable order = orders.poll(); order != null; order = orders.poll()) {
           order.run();
         }
@@ -493,7 +372,7 @@ public final class SharedMember implements Membership {
         } catch (InconsistentGroupProtocolException e) {
           joinBesideFormerVersion(e);
         }
-        takeFence();
+        leases.setFence(currentFence());
       }
     } catch (FencedInstanceIdException e) {
       RuntimeException named = e;
@@ -513,43 +392,31 @@ public final class SharedMember implements Membership {
     }
   }
 
-  private synchronized void takeFence() {
+  /** What the consumer would commit with now; empty outside of a generation. */
+  private Optional<Fence> currentFence() {
     ConsumerGroupMetadata now = consumer.groupMetadata();
-    if (now.generationId() >= 0 && !now.memberId().isEmpty()) {
-      fence =
-          new Fence(
-              identity.group(),
-              now.generationId(),
-              now.memberId(),
-              now.groupInstanceId().orElse(null));
+    if (now.generationId() < 0 || now.memberId().isEmpty()) {
+      return Optional.empty();
     }
+    return Optional.of(
+        new Fence(
+            identity.group(),
+            now.generationId(),
+            now.memberId(),
+            now.groupInstanceId().orElse(null)));
   }
 
-  private synchronized void fail(RuntimeException e) {
+  private void fail(RuntimeException e) {
     LOG.error("The driver's membership in group {} has ended", identity.group(), e);
-    failure = e;
-    terms.clear();
-    notifyAll();
-  }
-
-  /** Waits for another thread's change; the deadline is looked at by the caller. */
-  private void await(long deadlineNanos) {
-    try {
-      long ms = TimeUnit.NANOSECONDS.toMillis(deadlineNanos - System.nanoTime());
-      wait(Math.max(1, Math.min(ms, 1_000)));
-    } catch (InterruptedException e) {
-      throw KafkaCalls.asJava(new InterruptException(e));
-    }
+    leases.fail(e);
   }
 
   @Override
   public void close() {
-    synchronized (this) {
-      closing = true;
-      uses = Map.of();
-      notifyAll();
+    leases.close();
+    synchronized (afterwards) {
+      afterwards.shutdownNow();
     }
-    afterwards.shutdownNow();
     if (thread.getState() == Thread.State.NEW) {
       consumer.close(CloseOptions.timeout(Duration.ZERO));
       return;
@@ -567,11 +434,11 @@ public final class SharedMember implements Membership {
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
       MemberConsumer.hold(consumer, partitions);
-      synchronized (SharedMember.this) {
-        takeFence();
-        partitions.forEach(partition -> terms.put(partition, ++term));
-        SharedMember.this.notifyAll();
-        if (closing) {
+      if (!leases.assign(currentFence(), partitions)) {
+        return;
+      }
+      synchronized (afterwards) {
+        if (afterwards.isShutdown()) {
           return;
         }
         afterwards.execute(SharedMember.this::lookAfterGone);
@@ -585,16 +452,9 @@ public final class SharedMember implements Membership {
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
       long deadline = System.nanoTime() + REVOCATION_WAIT.toNanos();
-      synchronized (SharedMember.this) {
-        takeFence();
-        leaving.addAll(partitions);
-        while (isInUse(partitions) && System.nanoTime() < deadline) {
-          await(deadline);
-        }
-        if (!isInUse(partitions)) {
-          giveUp(partitions);
-          return;
-        }
+      leases.setFence(currentFence());
+      if (leases.giveUp(partitions, deadline)) {
+        return;
       }
       LOG.warn(
           "Transactions that have read {} are still open after {} s and are aborted: the"
@@ -607,31 +467,7 @@ public final class SharedMember implements Membership {
 
     @Override
     public void onPartitionsLost(Collection<TopicPartition> partitions) {
-      Set<String> leased;
-      synchronized (SharedMember.this) {
-        upheavals++;
-        leased =
-            uses.values().stream()
-                .filter(use -> reads(use, partitions))
-                .flatMap(use -> use.leases.values().stream())
-                .collect(Collectors.toSet());
-        giveUp(partitions);
-      }
-      fence(leased);
-    }
-
-    private void giveUp(Collection<TopicPartition> partitions) {
-      terms.keySet().removeAll(partitions);
-      leaving.removeAll(partitions);
-      SharedMember.this.notifyAll();
-    }
-
-    private boolean isInUse(Collection<TopicPartition> partitions) {
-      return !closing && uses.values().stream().anyMatch(u -> !u.ended && reads(u, partitions));
-    }
-
-    private boolean reads(Use use, Collection<TopicPartition> partitions) {
-      return partitions.stream().anyMatch(use.terms::containsKey);
+      fence(leases.lose(partitions));
     }
   }
 }

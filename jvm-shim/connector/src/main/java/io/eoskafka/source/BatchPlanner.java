@@ -138,7 +138,7 @@ final class BatchPlanner {
     Map<Integer, Map<TopicPartition, Long>> used = new HashMap<>();
     work.forEach((slot, ofSlot) -> used.put(slot, progress.terms(partitions(ofSlot))));
     long plan = progress.shared().begin(used);
-    FenceLeases.register(run, progress.shared());
+    FenceLeases.register(run, progress.shared().leases());
     return plan;
   }
 

@@ -3,7 +3,7 @@ package io.eoskafka.task;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.eoskafka.group.SharedMember;
+import io.eoskafka.group.PartitionLeases;
 import io.eoskafka.identity.Fence;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -23,7 +23,7 @@ public final class FenceLeases {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** On the driver, by the source's run. */
-  private static final Map<String, SharedMember> MEMBERS = new ConcurrentHashMap<>();
+  private static final Map<String, PartitionLeases> OF_RUNS = new ConcurrentHashMap<>();
 
   private static volatile boolean installed;
 
@@ -42,32 +42,32 @@ public final class FenceLeases {
     return installed;
   }
 
-  public static void register(String run, SharedMember member) {
-    MEMBERS.put(run, member);
+  public static void register(String run, PartitionLeases leases) {
+    OF_RUNS.put(run, leases);
   }
 
   public static void unregister(String run) {
-    MEMBERS.remove(run);
+    OF_RUNS.remove(run);
   }
 
   /** Answers a task; must not block. */
   public static String answer(String question) {
     try {
       JsonNode asked = JSON.readTree(question);
-      SharedMember member = MEMBERS.get(asked.get("run").asText());
+      PartitionLeases leases = OF_RUNS.get(asked.get("run").asText());
       List<Integer> slots = new ArrayList<>();
       asked.get("slots").forEach(slot -> slots.add(slot.asInt()));
       ObjectNode answer = JSON.createObjectNode();
-      if (member == null) {
+      if (leases == null) {
         return answer.put("moved", true).toString();
       }
       long plan = asked.get("plan").asLong();
       switch (asked.get("ask").asText()) {
-        case "owned" -> answer.put("owned", member.isOwned(plan, slots));
-        case "moved" -> answer.put("moved", member.hasMoved(plan, slots));
-        case "ended" -> member.ended(plan, slots, asked.get("attempt").asLong());
+        case "owned" -> answer.put("owned", leases.isOwned(plan, slots));
+        case "moved" -> answer.put("moved", leases.hasMoved(plan, slots));
+        case "ended" -> leases.ended(plan, slots, asked.get("attempt").asLong());
         default ->
-            member
+            leases
                 .lease(
                     plan,
                     slots,
