@@ -13,9 +13,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
@@ -45,7 +43,7 @@ import org.slf4j.LoggerFactory;
  *
  * <ul>
  *   <li>a task asks for the fence just before it commits, and gets it only if its slots' partitions
- *       stayed owned since they were planned ({@link #lease});
+ *       stayed owned since they were planned ({@link PartitionLeases#lease});
  *   <li>a partition that is to be given up is planned no more, and is given up when the
  *       transactions of the running batch that have read it have ended, or after {@link
  *       #REVOCATION_WAIT};
@@ -69,9 +67,6 @@ public final class SharedMember implements Membership {
   private static final long RETRY_MS = 200;
   private static final Duration POLL = Duration.ofMillis(100);
 
-  /** When a driver that was started again looks for partitions without an owner, and once more. */
-  private static final long[] UNOWNED_SECONDS = {3, 6};
-
   /** A dead member's place is kept for its session, 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(90);
 
@@ -82,7 +77,6 @@ public final class SharedMember implements Membership {
   private final boolean isStatic;
 
   private final Consumer<List<String>> fenceProducers;
-  private final Runnable endGone;
   private final GroupMembers members;
   private final Map<String, Object> config;
 
@@ -91,7 +85,7 @@ public final class SharedMember implements Membership {
 
   private final Thread thread;
   private final LinkedBlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
-  private final ScheduledExecutorService afterwards;
+  private final AfterRebalance afterRebalance;
 
   /** Whether a former run's member was there when this one joined. */
   private boolean isResumed;
@@ -116,7 +110,6 @@ public final class SharedMember implements Membership {
       Runnable endGone) {
     this.identity = identity;
     this.fenceProducers = fenceProducers;
-    this.endGone = endGone;
     this.members = new GroupMembers(admin, identity.group());
     config =
         client.sharedMember(release.clientId(identity), identity.group(), identity.instanceId());
@@ -127,12 +120,12 @@ public final class SharedMember implements Membership {
     }
     consumer = new KafkaConsumer<>(config);
     thread = daemon(this::run, "eoskafka-member-" + identity.group());
-    afterwards =
-        Executors.newSingleThreadScheduledExecutor(
-            task -> daemon(task, "eoskafka-after-rebalance-" + identity.group()));
+    afterRebalance =
+        new AfterRebalance(
+            identity.group(), members, endGone, this::present, leases::fence, this::rebalance);
   }
 
-  private static Thread daemon(Runnable task, String name) {
+  static Thread daemon(Runnable task, String name) {
     Thread thread = new Thread(task, name);
     thread.setDaemon(true);
     return thread;
@@ -279,51 +272,13 @@ public final class SharedMember implements Membership {
     }
   }
 
-  /**
-   * A former owner's open transactions would hold up whoever reads the output until this driver's
-   * next batch.
-   */
-  private void lookAfterGone() {
-    try {
-      members.warnOfStrangers();
-      endGone.run();
-    } catch (RuntimeException e) {
-      LOG.warn("What gone drivers of group {} have left is for later", identity.group(), e);
-    }
+  private synchronized Set<TopicPartition> present() {
+    return present;
   }
 
-  /**
-   * The broker gives a static member that comes back what its former run had been assigned. Where
-   * that one was still giving up a partition, it belongs to nobody then, and no rebalance is under
-   * way that would change this.
-   *
-   * @param look which of {@link #UNOWNED_SECONDS} this is
-   */
-  private void lookForUnowned(int look) {
-    Set<TopicPartition> all;
-    synchronized (this) {
-      all = present;
-    }
-    Fence now = leases.fence();
-    try {
-      if (!members.isAtRestWithout(all)) {
-        return;
-      }
-    } catch (RuntimeException e) {
-      LOG.warn("Whether partitions of group {} have no owner is unknown", identity.group(), e);
-      return;
-    }
-    if (look + 1 < UNOWNED_SECONDS.length) {
-      afterwards.schedule(
-          () -> lookForUnowned(look + 1), UNOWNED_SECONDS[look + 1], TimeUnit.SECONDS);
-    } else {
-      LOG.info(
-          "Partitions of group {} have no owner in generation {}: this driver asks for a rebalance",
-          identity.group(),
-          now.generation());
-      orders.add(() -> consumer.enforceRebalance("a partition has no owner"));
-      consumer.wakeup();
-    }
+  private void rebalance(String reason) {
+    orders.add(() -> consumer.enforceRebalance(reason));
+    consumer.wakeup();
   }
 
   private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
@@ -414,9 +369,7 @@ public final class SharedMember implements Membership {
   @Override
   public void close() {
     leases.close();
-    synchronized (afterwards) {
-      afterwards.shutdownNow();
-    }
+    afterRebalance.close();
     if (thread.getState() == Thread.State.NEW) {
       consumer.close(CloseOptions.timeout(Duration.ZERO));
       return;
@@ -437,15 +390,10 @@ public final class SharedMember implements Membership {
       if (!leases.assign(currentFence(), partitions)) {
         return;
       }
-      synchronized (afterwards) {
-        if (afterwards.isShutdown()) {
-          return;
-        }
-        afterwards.execute(SharedMember.this::lookAfterGone);
-        if (isResumed) {
-          isResumed = false;
-          afterwards.schedule(() -> lookForUnowned(0), UNOWNED_SECONDS[0], TimeUnit.SECONDS);
-        }
+      afterRebalance.lookAfterGone();
+      if (isResumed) {
+        isResumed = false;
+        afterRebalance.lookForUnowned();
       }
     }
 

@@ -1,0 +1,119 @@
+package io.eoskafka.group;
+
+import io.eoskafka.identity.Fence;
+import java.util.Set;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What a driver of a shared group does after a rebalance, on a thread of its own: nobody else would
+ * before this driver's next batch.
+ */
+final class AfterRebalance {
+  private static final Logger LOG = LoggerFactory.getLogger(AfterRebalance.class);
+
+  /** When a driver that was started again looks for partitions without an owner, and once more. */
+  private static final long[] UNOWNED_SECONDS = {3, 6};
+
+  private final String group;
+  private final GroupMembers members;
+  private final Runnable endGone;
+  private final Supplier<Set<TopicPartition>> present;
+  private final Supplier<Fence> fence;
+  private final Consumer<String> rebalance;
+  private final ScheduledExecutorService thread;
+
+  /**
+   * @param endGone ends what drivers that are gone have left open
+   * @param present all partitions of the source
+   * @param fence of now
+   * @param rebalance asks the group for a rebalance, with this reason
+   */
+  AfterRebalance(
+      String group,
+      GroupMembers members,
+      Runnable endGone,
+      Supplier<Set<TopicPartition>> present,
+      Supplier<Fence> fence,
+      Consumer<String> rebalance) {
+    this.group = group;
+    this.members = members;
+    this.endGone = endGone;
+    this.present = present;
+    this.fence = fence;
+    this.rebalance = rebalance;
+    thread =
+        Executors.newSingleThreadScheduledExecutor(
+            task -> SharedMember.daemon(task, "eoskafka-after-rebalance-" + group));
+  }
+
+  /**
+   * A former owner's open transactions would hold up whoever reads the output until this driver's
+   * next batch.
+   */
+  synchronized void lookAfterGone() {
+    if (!thread.isShutdown()) {
+      thread.execute(this::endGone);
+    }
+  }
+
+  private void endGone() {
+    try {
+      members.warnOfStrangers();
+      endGone.run();
+    } catch (RuntimeException e) {
+      LOG.warn("What gone drivers of group {} have left is for later", group, e);
+    }
+  }
+
+  /**
+   * The broker gives a static member that comes back what its former run had been assigned. Where
+   * that one was still giving up a partition, it belongs to nobody then, and no rebalance is under
+   * way that would change this.
+   */
+  void lookForUnowned() {
+    lookForUnowned(0);
+  }
+
+  /**
+   * @param look which of {@link #UNOWNED_SECONDS} comes next
+   */
+  private synchronized void lookForUnowned(int look) {
+    if (!thread.isShutdown()) {
+      thread.schedule(() -> findUnowned(look), UNOWNED_SECONDS[look], TimeUnit.SECONDS);
+    }
+  }
+
+  private void findUnowned(int look) {
+    Set<TopicPartition> all = present.get();
+    Fence now = fence.get();
+    try {
+      if (!members.isAtRestWithout(all)) {
+        return;
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("Whether partitions of group {} have no owner is unknown", group, e);
+      return;
+    }
+    if (look + 1 < UNOWNED_SECONDS.length) {
+      lookForUnowned(look + 1);
+    } else {
+      LOG.info(
+          "Partitions of group {} have no owner in generation {}: this driver asks for a rebalance",
+          group,
+          now.generation());
+      rebalance.accept("a partition has no owner");
+    }
+  }
+
+  /** Nothing begins any more; what is under way is interrupted. */
+  synchronized void close() {
+    thread.shutdownNow();
+  }
+}
