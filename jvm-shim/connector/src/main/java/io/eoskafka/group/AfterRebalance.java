@@ -50,7 +50,7 @@ final class AfterRebalance {
     this.rebalance = rebalance;
     thread =
         Executors.newSingleThreadScheduledExecutor(
-            task -> SharedMember.daemon(task, "eoskafka-after-rebalance-" + group));
+            task -> SharedMembership.daemon(task, "eoskafka-after-rebalance-" + group));
   }
 
   /**

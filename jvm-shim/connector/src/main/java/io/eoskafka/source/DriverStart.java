@@ -9,7 +9,7 @@ import io.eoskafka.group.GroupMember;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Membership;
-import io.eoskafka.group.SharedMember;
+import io.eoskafka.group.SharedMembership;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
@@ -132,7 +132,7 @@ final class DriverStart {
             : null;
     Membership member =
         options.isShared()
-            ? new SharedMember(
+            ? new SharedMembership(
                 options.client(), identity, admin, release, transactions::fence, gone::endSeen)
             : new GroupMember(options.client(), identity, admin);
     try {

@@ -6,7 +6,7 @@ import io.eoskafka.config.SourceOptions;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.Membership;
-import io.eoskafka.group.SharedMember;
+import io.eoskafka.group.SharedMembership;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
@@ -603,8 +603,8 @@ final class GroupProgress {
   }
 
   /** Null unless the group is shared. */
-  SharedMember shared() {
-    return context.member() instanceof SharedMember shared ? shared : null;
+  SharedMembership shared() {
+    return context.member() instanceof SharedMembership shared ? shared : null;
   }
 
   /** When partitions that have been reached came to be owned. */

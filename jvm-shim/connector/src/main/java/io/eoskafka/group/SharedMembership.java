@@ -54,8 +54,8 @@ import org.slf4j.LoggerFactory;
  * <p>Another thread looks after each rebalance what it has left behind, so that nobody waits for
  * this driver's next batch.
  */
-public final class SharedMember implements Membership {
-  private static final Logger LOG = LoggerFactory.getLogger(SharedMember.class);
+public final class SharedMembership implements Membership {
+  private static final Logger LOG = LoggerFactory.getLogger(SharedMembership.class);
 
   /** How long running transactions may hold up a partition that is to be given up. */
   static final Duration REVOCATION_WAIT = Duration.ofSeconds(60);
@@ -101,7 +101,7 @@ public final class SharedMember implements Membership {
    * @param fenceProducers ends the transactions of these transactional ids, and fences them
    * @param endGone ends what drivers that are gone have left open
    */
-  public SharedMember(
+  public SharedMembership(
       ClientSettings client,
       Identity identity,
       Admin admin,
