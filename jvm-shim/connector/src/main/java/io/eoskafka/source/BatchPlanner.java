@@ -41,12 +41,14 @@ final class BatchPlanner {
   /**
    * Plans a batch.
    *
-   * @param starts the first offset of each partition that has not taken effect, as the group has it
+   * @param starts what {@link GroupProgress#resume} returns: partitions that turn out to be deleted
+   *     disappear from it
    * @param sparkStart where the batch starts by Spark's log
    * @param plannedEnds where it is to end
    * @param former the last one that this run has planned
    * @param isOwn whether this run has chosen the ends, not a former run that has logged them
    * @param isOfOthers whether Spark's log has the batch as others have planned it
+   * @param isRealTime whether time ends the batch, and all its tasks run at once
    */
   PlannedBatch plan(
       Map<TopicPartition, Long> starts,

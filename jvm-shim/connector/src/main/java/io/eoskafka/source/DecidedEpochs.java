@@ -86,6 +86,7 @@ final class DecidedEpochs {
    * was to read were gone, and then the decision says so.
    *
    * @param logged the start of the batch that Spark is about to plan, or null
+   * @param failOnDataLoss the option: where it is false, records that are gone explain it too
    * @throws EosKafkaException {@code EOSKAFKA_GROUP_BEHIND_LOG}
    */
   void requireNotBehindLog(

@@ -49,6 +49,9 @@ final class DriverStart {
   private Map<TopicPartition, OffsetAndMetadata> committed = Map.of();
   private long lastForeignBatch = -1;
 
+  /** Null until the start has come so far, which it may have although it has failed. */
+  private Membership member;
+
   /**
    * @param run unique per run of the source
    * @param wantedGroup the group that the user wants it in, or null; asked on the query's thread
@@ -71,10 +74,10 @@ final class DriverStart {
   }
 
   /**
-   * Takes these steps.
+   * Takes these steps. To be followed by {@link #close}, also if it fails.
    *
    * @param sparkStart the start of the batch that Spark is about to plan, or null before its first
-   * @throws EosKafkaException the query cannot run; nobody in the group was disturbed
+   * @throws EosKafkaException the query cannot run; no member of its group was disturbed
    */
   RunContext prepare(PartitionOffsets sparkStart) {
     BrokerVersions.require(admin, options.client());
@@ -130,34 +133,28 @@ final class DriverStart {
         options.isShared()
             ? new GoneDrivers(transactions, identity.sharedId(), () -> members().sharedDrivers())
             : null;
-    Membership member =
+    member =
         options.isShared()
             ? new SharedMembership(
                 options.client(), identity, admin, release, transactions::fence, gone::endSeen)
             : new GroupMember(options.client(), identity, admin);
-    try {
-      member.refuseForeignMembers();
-      FormerWrites.of(query).settle(options.client());
-      return new RunContext(
-          identity,
-          files,
-          groupIsTheTruth,
-          sinkCluster,
-          transactionalIdPrefix,
-          offsets,
-          member,
-          release,
-          new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker),
-          new StableFetch(offsets, transactions, identity, gone),
-          new CheckpointRuns(run, files, identity),
-          foreignBatches,
-          groupIsTheTruth
-              ? DecidedEpochs.settle(query, committed.values(), identity)
-              : DecidedEpochs.none(identity));
-    } catch (RuntimeException e) {
-      member.close();
-      throw e;
-    }
+    member.refuseForeignMembers();
+    FormerWrites.of(query).settle(options.client());
+    return new RunContext(
+        files,
+        groupIsTheTruth,
+        sinkCluster,
+        transactionalIdPrefix,
+        offsets,
+        member,
+        release,
+        new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker),
+        new StableFetch(offsets, transactions, identity, gone),
+        new CheckpointRuns(run, files, identity),
+        foreignBatches,
+        groupIsTheTruth
+            ? DecidedEpochs.settle(query, committed.values(), identity)
+            : DecidedEpochs.none(identity));
   }
 
   private Identity identityOf(Optional<Identity> existing, CheckpointFiles files) {
@@ -230,6 +227,14 @@ final class DriverStart {
     }
   }
 
+  /** Leaves the group, if it was joined. */
+  void close() {
+    if (member != null) {
+      member.close();
+    }
+  }
+
+  /** Who is in the query's group. */
   GroupMembers members() {
     return new GroupMembers(admin, identity.group());
   }

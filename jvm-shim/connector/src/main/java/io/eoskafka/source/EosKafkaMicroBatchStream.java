@@ -44,8 +44,6 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The driver's side of a source: translates between Spark's offsets and batches and the group's.
@@ -56,8 +54,6 @@ import org.slf4j.LoggerFactory;
  */
 public class EosKafkaMicroBatchStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, EpochSource {
-
-  private static final Logger LOG = LoggerFactory.getLogger(EosKafkaMicroBatchStream.class);
 
   /** Between two looks for a batch's end, where it is too early to say. */
   private static final long RETRY_MS = 200;

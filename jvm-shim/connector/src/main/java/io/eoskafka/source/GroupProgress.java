@@ -90,8 +90,8 @@ final class GroupProgress {
   }
 
   /**
-   * Finds the truth once per run: identity, refusal of foreign stamps, membership, the end of
-   * former runs' transactions, the stable fetch.
+   * Starts the driver once per run: what {@link DriverStart} does, then the join, the end of former
+   * runs' transactions, the stable fetch and the start of each partition.
    *
    * @param sparkStart the start of the batch that Spark is about to plan, or null before its first
    * @return the first offset of each topic-partition that has not taken effect
@@ -322,15 +322,15 @@ final class GroupProgress {
               ends.get(partition),
               unresolved.contains(partition));
       requireAgreement(facts, sparkStart, rule);
-      StartResolver.ResolvedStart start = resolver.resolve(facts);
-      starts.put(partition, start.offset());
-      if (start.toCommit()) {
-        toCommit.put(partition, start.offset());
+      StartResolver.ResolvedStart resolved = resolver.resolve(facts);
+      starts.put(partition, resolved.offset());
+      if (resolved.toCommit()) {
+        toCommit.put(partition, resolved.offset());
       }
-      if (start.isRecreated()) {
+      if (resolved.isRecreated()) {
         tracker.markRecreated(partition);
       }
-      if (start.isMovedByTask()) {
+      if (resolved.isMovedByTask()) {
         movedByTasks.add(partition);
       } else {
         movedByTasks.remove(partition);
@@ -614,14 +614,17 @@ final class GroupProgress {
     return found;
   }
 
+  /** The partitions of the source's topics. */
   TopicTracker tracker() {
     return tracker;
   }
 
+  /** After {@link #resume}. */
   ForeignBatches foreignBatches() {
     return context.foreignBatches();
   }
 
+  /** After {@link #resume}. */
   DecidedEpochs epochs() {
     return context.epochs();
   }
@@ -651,9 +654,7 @@ final class GroupProgress {
     } catch (RuntimeException e) {
       LOG.warn("Transactions of {} stay open until its next start or their timeout", identity(), e);
     } finally {
-      if (context != null) {
-        context.member().close();
-      }
+      start.close();
       if (interrupted) {
         Thread.currentThread().interrupt();
       }

@@ -3,12 +3,10 @@ package io.eoskafka.source;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Membership;
-import io.eoskafka.identity.Identity;
 
 /**
  * What stays the same for a run of a source, once its start has prepared it.
  *
- * @param identity the query's
  * @param files of its checkpoint
  * @param groupIsTheTruth whether the sink commits source offsets with its output; if not, Spark's
  *     log is authoritative
@@ -24,7 +22,6 @@ import io.eoskafka.identity.Identity;
  * @param epochs what former runs have decided
  */
 record RunContext(
-    Identity identity,
     CheckpointFiles files,
     boolean groupIsTheTruth,
     String sinkCluster,

@@ -3,6 +3,7 @@ package io.eoskafka.source;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
+import java.util.Objects;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -58,6 +59,10 @@ record StartResolver(
       long logStart,
       long logEnd,
       boolean isUnresolved) {
+
+    PartitionFacts {
+      Objects.requireNonNull(topicId);
+    }
 
     private Stamp stamp() {
       return committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();

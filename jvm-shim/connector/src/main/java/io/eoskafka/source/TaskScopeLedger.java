@@ -127,6 +127,7 @@ final class TaskScopeLedger {
     owners.clear();
   }
 
+  /** These slots' partitions have moved to other drivers. */
   void forgetOwners(Collection<Integer> slots) {
     owners.keySet().removeAll(slots);
   }

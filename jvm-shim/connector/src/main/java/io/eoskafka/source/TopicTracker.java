@@ -60,6 +60,7 @@ final class TopicTracker {
     return topics.discover();
   }
 
+  /** Takes over what {@link #discover} has found. */
   void update(Map<TopicPartition, String> discovered) {
     ids = discovered;
   }
