@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from eoskafka import delta
+
 from harness import maven
 
 
