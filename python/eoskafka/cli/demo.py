@@ -69,7 +69,8 @@ def demo(
         bool,
         typer.Option(
             "--keep",
-            help="Keep the logs, the checkpoint and the topics. By default, they are deleted.",
+            help="Keep the logs, the checkpoint and the topics. By default, they are deleted "
+            "unless records were lost or duplicated.",
         ),
     ] = False,
     compare: Annotated[
