@@ -18,7 +18,9 @@ results in that file.
 The table under *Results* has the number of tests that passed on each version. *Kills* are executors and
 drivers that a test killed while transactions were open; *records* are input records. Every test compares the
 output with the input by means of a reader that shares no code with the connector, and fails if a record is
-lost or duplicated. [brokers.md](brokers.md) has the results for each release of Kafka's brokers.
+lost or duplicated. [brokers.md](brokers.md) has the results for each release of Kafka's brokers, and
+[reports/upgrades.md](../reports/upgrades.md) those of queries that were killed on one Spark version and
+continued on another one.
 """
 
 
