@@ -17,7 +17,7 @@ _LATENCIES = ("latency", "latency-20k", "latency-2p")
 # Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
 _HEAD = [
-    "| | eoskafka | other, its defaults | other, eoskafka's client settings |",
+    "| | eoskafka | compared connector with its defaults | the same with eoskafka's client settings |",
     "|---|---|---|---|",
 ]
 
@@ -45,12 +45,12 @@ def summary() -> str:
     }
     lines = [
         *_HEAD,
-        f"| Rows per second; other: built-in connector | {_number(peers['eoskafka']['rows_per_s'])} | "
+        f"| Rows per second (built-in connector) | {_number(peers['eoskafka']['rows_per_s'])} | "
         + _cells(_number(peers[label]["rows_per_s"]) for label in _BUILT_IN),
-        f"| CPU time for a million records; other: built-in connector | {cpu['eoskafka']} | "
+        f"| CPU time for a million records (built-in connector) | {cpu['eoskafka']} | "
         + _cells(cpu[label] for label in _BUILT_IN),
         *(
-            f"| p99 latency, {mode}; other: {peer} | {_number(latency[ours]['p99_ms'])} ms | "
+            f"| p99 latency, {mode} ({peer}) | {_number(latency[ours]['p99_ms'])} ms | "
             + _cells(f"{_number(latency[label]['p99_ms'])} ms" for label in labels)
             for mode, peer, ours, labels in (
                 ("micro-batches", "built-in connector", "eoskafka", _BUILT_IN),

@@ -42,12 +42,13 @@ def table() -> str:
     ]
     return "\n".join(
         [
-            "| Spark | Scala | Java | Limits | Crash tests on |",
+            "| Spark | Scala | Java | Limits | Crash-tested with |",
             "|---|---|---|---|---|",
             *rows,
             "",
-            f"Needs Python {found['python']} and brokers with Kafka {brokers['from']}, or newer. Tests ran on "
-            f"Kafka {brokers['tested']}; {brokers['also']}.",
+            f"*All features* are the rows of the results in docs/compatibility.md. Brokers must have Kafka "
+            f"{brokers['from']} or newer, and the Python package needs Python {found['python']} or newer. "
+            f"Tests ran on Kafka {brokers['tested']}; {brokers['also']}.",
         ]
     )
 
