@@ -383,6 +383,13 @@ class Streams:
             return str(error)
         raise AssertionError("the query did not fail")
 
+    def succeed(self, writer: DataStreamWriter) -> None:
+        """Run a query of which the test says that it does not fail."""
+        try:
+            self.run(writer)
+        except StreamingQueryException as error:
+            raise AssertionError(f"the query failed: {error}") from error
+
 
 class Job(NamedTuple):
     """One query from topic to topic, to be started again and again."""

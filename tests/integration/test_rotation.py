@@ -320,7 +320,7 @@ def test_the_first_records_of_a_task_may_be_slow(streams: Streams, cluster: Loca
     slow = "coalesce(nullif(java_method('java.lang.Thread', 'sleep', 500L), 'null'), '')"
     made = placed(rows(job)).selectExpr("key", f"value || {slow} AS value")
     timeout = {"kafka.transaction.timeout.ms": 3_000}
-    job.streams.run(job.streams.sink(made, job.output, job.checkpoint, timeout))
+    job.streams.succeed(job.streams.sink(made, job.output, job.checkpoint, timeout))
     committed = found(job, cluster)
     # Five seconds of records, and half of the timeout is a second and a half.
     assert len(committed) >= 3
