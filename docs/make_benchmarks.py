@@ -71,7 +71,7 @@ def _where() -> str:
     machine, versions = found["machine"], found["versions"]
     return (
         f"Spark and the broker ran on the same {machine['cores']} cores, with Spark "
-        f"{machine['spark']}, Kafka {versions['broker']} and Java {machine['java'].split('.')[0]}.\n"
+        f"{machine['spark']}, Kafka {versions['broker']} and Java {machine['java'].split('.')[0]}. "
         "Each figure is a median of several runs. No run lost or duplicated a record."
     )
 
