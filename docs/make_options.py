@@ -39,7 +39,7 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 | what you have | what to set |
 |---|---|
 | a query without state, from topic to topic on one cluster | nothing: it is in [task scope](operations.md#task-scope-and-epoch-scope) |
-| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided within the brokers' `transaction.max.timeout.ms` |
+| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided while a third of the brokers' `transaction.max.timeout.ms` is left |
 | records that are already in the topic | `startingOffsets=earliest`, before the first run |
 | many unread records, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
 | records that must be visible within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
