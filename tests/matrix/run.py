@@ -114,6 +114,7 @@ FEATURES = (
         "takeover from the built-in connector",
         ("test_takeover", "test_both_sources"),
         ("test_takeover.py::test_an_open_batch_that_was_run_and_is_not_logged_is_taken_over",),
+        not_on=(("4.3", "Maven Central has no built-in connector for Spark 4.3"),),
     ),
     Feature(
         "real-time mode",
