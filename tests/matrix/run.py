@@ -1,15 +1,15 @@
 """Runs the crash tests on each Spark version, for docs/compatibility.md: `make matrix`.
 
-`python -m matrix.run [VERSION ...] [--feature NAME] [--short]`: without a VERSION, all of
-them run. Each version is installed into an environment of its own, `build/matrix/<version>`, with
-the pandas, pyarrow and delta-spark that fit it, and has this checkout's connector. A cell is a
+`python -m matrix.run [VERSION ...] [--feature NAME] [--java RELEASE] [--short]`: without a VERSION,
+all of them run. Each version is installed into an environment of its own, `build/matrix/<version>`,
+with the pandas, pyarrow and delta-spark that fit it, and has this checkout's connector. A cell is a
 feature on a version: a group of tests, most of which kill processes, and all of which count what
 came out with a reader that shares no code with the connector. Results go into
 `docs/compatibility.json`, cell by cell; a cell that is there with the same sources of the connector
 and of its tests is not run again unless `--again` is given.
 
-The Java is the one on the path. What the newest Spark versions do on Java 25 is run where
-`/usr/lib/jvm` has it.
+The Java is the one on the path. Some cells also run on other releases of Java: on 21, which a
+package of pip brings, and on 25 where `/usr/lib/jvm` has it. `--java` runs these cells alone.
 
 `--short` runs a few tests of each feature on the oldest and the newest version, all of a version at
 once, and writes nothing: CI does.
@@ -38,7 +38,7 @@ from typing import Any
 from eoskafka import sparks
 from eoskafka._jar import ensure_built, sources_digest
 from harness import tally
-from matrix.environments import FOLDER, python_of
+from matrix.environments import FOLDER, java_home, python_of
 from mutations.run import DIGEST_CHARS, ROOT, git
 from rich.console import Console
 
@@ -50,9 +50,8 @@ TIMEOUT_S = 3_600
 # The newest release of each line, and those that managed platforms have.
 LINES = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
 PLATFORMS = ("4.0.1", "4.1.1")
-# Older ones do not run on it: their Hadoop asks for a call that it has no more.
-JAVA = "25"
-ON_JAVA = ("4.2.1", "4.3.0")
+# Spark before 4.2 does not run on Java 25: its Hadoop asks for a call that is no longer there.
+ON_JAVA = {"21": ("4.0.5", "4.3.0"), "25": ("4.2.1", "4.3.0")}
 # `make test` is on the main version.
 SHORT = (LINES[0], LINES[-1])
 
@@ -67,7 +66,8 @@ class Feature:
         short: tests of these files that the short form runs.
         not_on: by the line of a Spark version, why it does not have the feature.
         with_slow: whether slow tests run, too.
-        on_platforms: whether it also runs on the versions of managed platforms, and on Java 25.
+        on_platforms: whether it also runs on the versions of managed platforms, and on other
+            releases of Java.
     """
 
     name: str
@@ -148,17 +148,17 @@ class Cell:
     Attributes:
         version: of Spark.
         feature: it.
-        java: the home of a Java of its own, if it is not the one on the path.
+        java: the release of Java, if it is not the one on the path.
     """
 
     version: str
     feature: Feature
-    java: Path | None = None
+    java: str | None = None
 
     @property
     def row(self) -> str:
         """What the results have it under."""
-        return f"{self.version} on Java {JAVA}" if self.java else self.version
+        return f"{self.version} on Java {self.java}" if self.java else self.version
 
     @property
     def line(self) -> str:
@@ -182,12 +182,17 @@ class Cell:
         began = time.monotonic()
         files = [f"{name}.py" for name in self.feature.files]
         return {
-            **run_tests(self.version, files, self.feature.with_slow, self.java),
+            **run_tests(
+                self.version,
+                files,
+                self.feature.with_slow,
+                java_home(self.java) if self.java else None,
+            ),
             "seconds": round(time.monotonic() - began),
             "date": datetime.now(timezone.utc).date().isoformat(),
             "commit": commit(),
             "sources": self.sources(),
-            "java": JAVA if self.java else java_version(),
+            "java": self.java or java_version(),
             "python": platform.python_version(),
         }
 
@@ -260,23 +265,26 @@ def java_version() -> str:
     return found[1] if found else "?"
 
 
-def other_java() -> Path | None:
-    """The home of the Java that only some cells run on, if it is there."""
-    homes = sorted(Path("/usr/lib/jvm").glob(f"*-{JAVA}-*"))
-    return next((home for home in homes if (home / "bin" / "java").is_file()), None)
+def cells(versions: Sequence[str], features: Sequence[str], java: str | None) -> list[Cell]:
+    """Those that were asked for.
 
-
-def cells(versions: Sequence[str], features: Sequence[str], java: Path | None) -> list[Cell]:
-    """Those that were asked for."""
-    places: list[tuple[str, Path | None]] = [(version, None) for version in versions]
-    if java:
-        places += [(version, java) for version in versions if version in ON_JAVA]
+    Args:
+        java: only the cells on this release of Java.
+    """
+    places: list[tuple[str, str | None]] = [] if java else [(version, None) for version in versions]
+    places += [
+        (version, release)
+        for release, on_it in ON_JAVA.items()
+        if java in (None, release)
+        for version in versions
+        if version in on_it
+    ]
     return [
-        Cell(version, feature, home)
-        for version, home in places
+        Cell(version, feature, release)
+        for version, release in places
         for feature in FEATURES
         if (not features or feature.name in features)
-        and (feature.on_platforms or (version not in PLATFORMS and not home))
+        and (feature.on_platforms or (version not in PLATFORMS and not release))
     ]
 
 
@@ -298,6 +306,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("version", nargs="*", metavar="VERSION", help="of Spark, such as 4.0.5")
     parser.add_argument("--feature", action="append", default=[], help="only this one")
+    parser.add_argument("--java", choices=ON_JAVA, help="only the cells on this release")
     parser.add_argument("--short", action="store_true", help="a few tests, no results")
     parser.add_argument("--again", action="store_true", help="also what has a result")
     given = parser.parse_args()
@@ -309,10 +318,10 @@ def main() -> int:
     versions = given.version or LINES + PLATFORMS
     known = load().get("results", {})
     good = True
-    java = other_java()
-    if not java:
-        console.print(f"Java {JAVA} is not in /usr/lib/jvm: its cells are left out")
-    for cell in cells(versions, given.feature, java):
+    for cell in cells(versions, given.feature, given.java):
+        if cell.java and java_home(cell.java) is None:
+            console.print(f"Spark {cell.row} is left out: this machine has no Java {cell.java}")
+            continue
         name = f"Spark {cell.row}, {cell.feature.name}"
         former = known.get(cell.row, {}).get(cell.feature.name, {})
         if cell.reason:
