@@ -315,7 +315,9 @@ def scale(
     ] = "1,2,4",
     planned: Annotated[
         int,
-        typer.Option(help="How many partitions the topic has for which planning is timed.", min=1),
+        typer.Option(
+            help="The number of partitions of the topic in the measurement of planning.", min=1
+        ),
     ] = 10_000,
     batch_records: Annotated[
         str,
@@ -387,7 +389,10 @@ def epoch(
         typer.Option(help="How many writers each batch of the windowed aggregation has.", min=1),
     ] = 8,
     writers: Annotated[
-        int, typer.Option(help="How many writers the epoch with many writers has.", min=1)
+        int,
+        typer.Option(
+            help="The number of writers in the measurement of an epoch with many writers.", min=1
+        ),
     ] = 200,
     rounds: Annotated[
         int, typer.Option(help="How many timed runs each measurement has.", min=1)

@@ -96,8 +96,7 @@ def demo(
     The demo starts a Kafka broker, runs a Spark job that reads and writes Kafka, kills executors
     and the driver while their transactions are open, and compares the output with the input.
 
-    With --compare the exit code says what was found of eoskafka, whatever was found of the built-in
-    connector.
+    With --compare, the exit code depends only on the result for eoskafka.
     """
     if plot is not None and not compare:
         raise typer.BadParameter("there is a picture with --compare only", param_hint="--plot")

@@ -69,7 +69,7 @@ def show(
     """Show the committed offset, its stamp, the end of the log and the lag of each partition.
 
     The stamp is the metadata that eoskafka commits with an offset. An offset is pending while an
-    open transaction will commit a later one. The command changes nothing.
+    open transaction holds a later one. The command changes nothing.
     The exit code is 3 if the brokers do not answer.
     """
     found = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
@@ -266,10 +266,11 @@ def adopt(
 ) -> None:
     """Check a checkpoint before its query starts with eoskafka, and let it continue from its group.
 
-    If another application committed the group's offsets, or a tool has set them, they are marked as
-    the query's. If they have overwritten the offsets of a query that has run, --at must say where
-    it continues. A checkpoint of the built-in connector is only inspected. The exit code is 1 if
-    the query could not continue, and 3 if the brokers do not answer.
+    If another application committed the group's offsets, or a tool has set them, the command marks
+    them as belonging to the query. If the query has run before and its own offsets were
+    overwritten, say with --at where it continues. A checkpoint of the built-in connector is only
+    checked, and nothing is changed. The exit code is 1 if the query could not continue, and 3 if
+    the brokers do not answer.
     """
     with reaching():
         found = offsets.adopt(

@@ -158,7 +158,7 @@ def abort(
     client: Client = None,
     config: ConfigFile = None,
 ) -> None:
-    """Abort a transaction, so that nothing of it takes effect.
+    """Abort a transaction, so that none of its records or offsets takes effect.
 
     In task scope, a task that still uses the transaction fails, and Spark runs it again. The exit
     code is 1 if the transaction was not aborted: the message says why, and what to do.
@@ -188,9 +188,9 @@ def find_hanging(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """List the partitions whose read_committed readers wait, and the transactions they wait for.
+    """List partitions where read_committed readers wait, and the transactions that they wait for.
 
-    A transaction that no coordinator knows never ends by itself: an administrator ends it with
+    A transaction that no coordinator knows never ends by itself: an administrator must end it with
     Kafka's kafka-transactions.sh abort. The command changes nothing. The exit code is 1 if it lists
     such a transaction.
     """
@@ -246,8 +246,8 @@ def resolve_write(
         bool,
         typer.Option(
             "--accept-loss",
-            help="With --checkpoint: accept that the records which a timeout has lost are missing, "
-            "and let the query continue.",
+            help="With --checkpoint: accept the loss of records whose transactions timed out, and "
+            "let the query continue.",
         ),
     ] = False,
     decision_topic: Annotated[
@@ -277,10 +277,10 @@ def resolve_write(
 ) -> None:
     """End the transactions that a batch job or a query left open when its driver died.
 
-    It commits those whose commit was decided, and aborts the others. It stops a job or query that
-    is still running. The exit code is 1 if records are lost because of a timeout, if a transaction
-    cannot be ended, or if no such job has ever begun (the message says which), and 3 if the brokers
-    do not answer.
+    The command commits those whose commit was decided, and aborts the others. Stop the job or query
+    first: if it is still running, the command fences it. The exit code is 1 if records are lost
+    because of a timeout, if a transaction cannot be ended, or if no such job has ever begun; the
+    message says which. It is 3 if the brokers do not answer.
     """
     if (write_id is None) == (checkpoint is None):
         raise typer.BadParameter("give either a WRITE_ID or --checkpoint")
