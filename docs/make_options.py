@@ -17,8 +17,9 @@ _HEAD = """\
 
 Made from `python/eoskafka/spec/options.json` by `make docs`; do not edit.
 
-This page lists every option of `format("eoskafka")`. Names are not case-sensitive. A misspelt name, or an
-option of the source on a sink (or the other way round), is an error before anything is read or written.
+This page lists every option of `format("eoskafka")`. Names are not case-sensitive. A misspelt name is an
+error before anything is read or written. So is an option of the source on a sink, or the reverse; only
+`includeHeaders` is accepted on a sink, which ignores it.
 [builtin.md](builtin.md) says where an option differs from the same option of `format("kafka")`.
 
 Every other option that begins with `kafka.` is passed to the Kafka client:
@@ -39,12 +40,12 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 | what you have | what to set |
 |---|---|
 | a query without state, from topic to topic on one cluster | nothing: it is in [task scope](operations.md#task-scope-and-epoch-scope) |
-| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided while a third of the brokers' `transaction.max.timeout.ms` is left |
+| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided before only [`recoveryReserveMs`](#recoveryreservems) and some seconds of its transaction timeout are left |
 | records that are already in the topic | `startingOffsets=earliest`, before the first run |
 | many unread records, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
 | records that must be visible within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
 | a plan that must stay in task scope | `transactionScope=task`; a batch in epoch scope is then an error |
-| fewer partitions than cores | `minPartitions`, with which the query is in epoch scope, or more partitions in the topic |
+| fewer partitions than cores | more partitions in the topic, or `minPartitions` (the query is then in epoch scope) |
 | several drivers, or a new version without a gap | `ownership=shared` and `kafka.group.id`, in task scope |
 | rows that name their topics | `registerTopics`, so that a misspelt topic is refused |
 | a batch job that may run again | `writeId` |

@@ -475,7 +475,7 @@ NEWEST = ("spark/SparkVersion.class", b"\x00\x034.3", b"\x00\x033.9")
     [
         pytest.param(
             ("build.properties", b"scala=2.13", b"scala=2.12"),
-            ("[EOSKAFKA_WRONG_SPARK]", "with Scala 2.12, and on Spark 3.5", "has Scala 2.13"),
+            ("[EOSKAFKA_WRONG_SPARK]", "with Scala 2.12, and Spark 3.5 also", "has Scala 2.13"),
             id="another Scala",
         ),
         pytest.param(

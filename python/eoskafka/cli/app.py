@@ -70,8 +70,8 @@ def print_jar_path(
         bool,
         typer.Option(
             "--thin",
-            help="Print the path of the thin jar, which uses the package names of Apache Kafka's "
-            "client, as log-in plug-ins do. This works in a checkout only.",
+            help="Print the path of the thin jar, which keeps the package names of Apache Kafka's "
+            "client. Log-in plug-ins need these names. This works in a checkout only.",
         ),
     ] = False,
 ) -> None:

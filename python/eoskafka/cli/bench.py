@@ -271,9 +271,9 @@ def interval(
 ) -> None:
     """Measure how the commit interval changes latency and throughput in real-time mode.
 
-    Latency is measured at a steady rate, and rows per second with a topic that is full when the
-    query starts. The exit code is 1 if a run lost, duplicated or altered a record. No time is
-    reported for such a run.
+    Latency is measured at a steady rate. Throughput is measured with a topic that already has
+    all its records when the query starts. The exit code is 1 if a run lost, duplicated or
+    altered a record. No time is reported for such a run.
     """
     _require_extras()
     from eoskafka.bench.interval import MOST_TRANSACTIONS, Settings, measure

@@ -61,7 +61,7 @@ def demo(
         int | None,
         typer.Option(
             help="A number that determines which processes are killed, and when. Give the number "
-            "that a former run has printed to repeat its kills.",
+            "that an earlier run has printed to repeat its kills.",
             show_default="a random number",
         ),
     ] = None,
@@ -77,7 +77,7 @@ def demo(
         bool,
         typer.Option(
             "--compare",
-            help="First run the same records and kills with Spark's built-in connector, and draw "
+            help="First run the same records and kills with Spark's built-in connector, and plot "
             "the duplicates of both. This needs a checkout, Maven and eoskafka[bench].",
         ),
     ] = False,

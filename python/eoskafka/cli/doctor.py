@@ -51,9 +51,9 @@ def doctor(
 ) -> None:
     """Examine this machine and a cluster, and say what to do about each problem.
 
-    On this machine: Python, Java, Spark and the connector's jar. On the cluster: brokers, limits
-    and the user's rights. The command changes nothing. The exit code is 1 if there is a problem,
-    and 3 if the brokers do not answer.
+    On this machine, the command examines Python, Java, Spark and the connector's jar. On the
+    cluster, it examines the brokers, their limits and the user's rights. It changes nothing.
+    The exit code is 1 if there is a problem, and 3 if the brokers do not answer.
     """
     found = examination.machine()
     unreachable: UnreachableError | None = None

@@ -68,9 +68,9 @@ def show(
 ) -> None:
     """Show the committed offset, its stamp, the end of the log and the lag of each partition.
 
-    The stamp is the metadata that eoskafka commits with an offset. An offset is pending while an
-    open transaction holds a later one. The command changes nothing.
-    The exit code is 3 if the brokers do not answer.
+    The stamp is the metadata that eoskafka commits with an offset: the query's identity, the scope,
+    the topic's id and the epoch. An offset is pending while an open transaction holds a later one.
+    The command changes nothing. The exit code is 3 if the brokers do not answer.
     """
     found = _standings(bootstrap_servers, groups, topics, client_settings(client, config))
     if output is Format.JSON:
@@ -264,7 +264,7 @@ def adopt(
     dry_run: DryRun = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Check a checkpoint before its query starts with eoskafka, and let it continue from its group.
+    """Check whether a query can start on its checkpoint, and assign the group's offsets to it.
 
     If another application committed the group's offsets, or a tool has set them, the command marks
     them as belonging to the query. If the query has run before and its own offsets were

@@ -151,8 +151,8 @@ def abort(
         bool,
         typer.Option(
             "--fence",
-            help="Needed for a transaction in epoch scope: also stop its query, which could commit "
-            "the transaction otherwise.",
+            help="Needed for a transaction in epoch scope: also fence its query, which then stops. "
+            "Otherwise the query could still commit the transaction.",
         ),
     ] = False,
     client: Client = None,
@@ -262,15 +262,16 @@ def resolve_write(
         bool,
         typer.Option(
             "--forget",
-            help="With a WRITE_ID: then remove the entry of this writeId, so that it can be used "
-            "again.",
+            help="With a WRITE_ID: afterwards remove its entry, so that the writeId can be used "
+            "again. The entry stays if a part of the job's output is lost.",
         ),
     ] = False,
     give_up: Annotated[
         bool,
         typer.Option(
             "--give-up",
-            help="With a WRITE_ID: remove its entry even if a part of the job's output is lost.",
+            help="As --forget, but also if a part of the job's output is lost. The missing rows "
+            "are then never written.",
         ),
     ] = False,
     output: OutputFormat = Format.TEXT,

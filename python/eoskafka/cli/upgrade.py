@@ -58,9 +58,9 @@ def check_group(
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
-    """Say whether a job and its brokers can move to this version, and which steps to take.
+    """Check whether a query and its brokers are ready for this version, and list the steps to take.
 
-    The command changes nothing. The exit code is 0 if the job can move as it is, 1 if something
+    The command changes nothing. The exit code is 0 if the query can move as it is, 1 if something
     has to be done first, and 3 if the brokers do not answer.
     """
     with reaching():

@@ -58,8 +58,8 @@ CountAlike = Annotated[
     bool,
     typer.Option(
         "--count-alike",
-        help="If several records have the same id, compare only how many there are. By default, "
-        "the command then gives no verdict.",
+        help="If several records have the same id, compare only how many of them the input and "
+        "the output have. By default, the command gives no verdict if there are such records.",
     ),
 ]
 Expected = Annotated[
@@ -72,15 +72,16 @@ Expected = Annotated[
 InputFrom = Annotated[
     str,
     typer.Option(
-        help='The offsets at which the query began, as JSON such as {"topic":{"0":7}}; -2 is the '
-        "start of the log.",
+        help='The offsets at which the query began, as JSON such as {"topic":{"0":7}}. Here -2 '
+        "stands for the first offset that the log has now. With the default, there is no "
+        "verdict if the log no longer begins at 0.",
         show_default="offset 0",
     ),
 ]
 OutputFrom = Annotated[
     str,
     typer.Option(
-        help="The offsets at which the query's output begins, as JSON like that of --input-from.",
+        help="The offsets at which the query's output begins, in the form of --input-from.",
         show_default="offset 0",
     ),
 ]
