@@ -29,6 +29,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
@@ -138,15 +139,22 @@ public class EosKafkaMicroBatchStream
 
   /**
    * Whatever is wrong with the source: what was decided is committed while its transactions are
-   * open.
+   * open. One cluster that cannot be reached does not hold up what was decided on another one.
    */
   private void settleDecided(RuntimeException wrong) {
+    settle(wrong, query -> FormerWrites.of(query).settle(options.client()));
+    settle(
+        wrong,
+        query -> {
+          if (query.sinkIsTransactional()) {
+            EpochSession.ifUsed(query, false);
+          }
+        });
+  }
+
+  private static void settle(RuntimeException wrong, Consumer<RunningQuery> writes) {
     try {
-      RunningQuery query = RunningQuery.ofThisThread();
-      FormerWrites.of(query).settle(options.client());
-      if (query.sinkIsTransactional()) {
-        EpochSession.ifUsed(query, false);
-      }
+      writes.accept(RunningQuery.ofThisThread());
     } catch (RuntimeException e) {
       wrong.addSuppressed(e);
     }
