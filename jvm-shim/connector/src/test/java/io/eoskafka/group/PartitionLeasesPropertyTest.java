@@ -20,9 +20,8 @@ import org.apache.kafka.common.TopicPartition;
 
 /**
  * Two drivers of one group and a coordinator that moves partitions between them, in any order with
- * batches, attempts and failures. An attempt that has a lease may commit until it is over: when it
- * says so, when its driver has fenced its producer, or when its driver has died and the next owner
- * has ended its transaction.
+ * batches and attempts. An attempt that has a lease may commit until it is over: when it says so,
+ * or when its driver has fenced its producer.
  */
 class PartitionLeasesPropertyTest {
   private static final int PARTITIONS = 3;

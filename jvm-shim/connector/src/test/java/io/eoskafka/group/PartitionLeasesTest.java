@@ -161,13 +161,12 @@ class PartitionLeasesTest {
   }
 
   @Test
-  void aPartitionIsInUseUntilTheEndedBatchIsReleased() throws Exception {
+  void aPartitionIsInUseUntilTheEndedBatchIsReleased() {
     leases.lease(plan, List.of(0), ATTEMPT, ID);
-    CompletableFuture<Boolean> givenUp = giveUpElsewhere(A);
     leases.end();
-    assertThat(givenUp).isNotDone();
+    assertThat(leases.giveUp(Set.of(A), soon())).isFalse();
     leases.release();
-    assertThat(givenUp.get(LONG.toSeconds(), TimeUnit.SECONDS)).isTrue();
+    assertThat(leases.giveUp(Set.of(A), soon())).isTrue();
     assertThat(owned(ALL).terms()).containsOnlyKeys(B, C);
   }
 
