@@ -123,11 +123,10 @@ def _run_in(
         watcher.phase("downloading Kafka (44 MB, once)")
         jars.kafka_jars()
     watcher.phase("starting a broker")
-    outcomes = []
+    outcomes: list[Outcome] = []
     with _cluster(folder / "kafka") as bootstrap_servers:
         outputs = {peer: f"demo-output-{peer.id}" for peer in jars_of}
         _create_topics(bootstrap_servers, [INPUT_TOPIC, *outputs.values()])
-        loaded = False
         for peer, output in outputs.items():
             began = time.monotonic()
             arguments = _job_arguments(bootstrap_servers, len(lines), peer, output, jars_of[peer])
@@ -136,10 +135,9 @@ def _run_in(
             try:
                 watcher.phase(f"{peer.name}: starting the job")
                 job.start()
-                if not loaded:
+                if not outcomes:
                     watcher.phase(f"loading {len(lines):,} records")
                     records.load(bootstrap_servers, INPUT_TOPIC, lines, PARTITIONS)
-                    loaded = True
                 job.release()
                 watcher.phase(f"{peer.name}: running the job")
                 run.follow(seed)

@@ -23,6 +23,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
 from eoskafka.demo.launch import SparkJob
+from eoskafka.groups import log_offsets
 
 _ID_PREFIX = "eoskafka-"
 # A request on a local connection takes a few milliseconds.
@@ -151,8 +152,7 @@ class WrittenRecords:
     def _written(self) -> int:
         # In this order: the end then includes all that the finished batches have written.
         batches = self._job.progress().batches
-        offsets = self._admin.list_partition_offsets(dict.fromkeys(self._output, OffsetSpec.LATEST))
-        end = sum(int(each.offset) for each in offsets.values())
+        end = sum(log_offsets(self._admin, self._output, OffsetSpec.LATEST).values())
         if batches != self._batches:
             self._batches, self._end = batches, end
         return end - self._end

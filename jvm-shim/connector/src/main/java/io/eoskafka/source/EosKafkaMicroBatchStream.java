@@ -430,17 +430,17 @@ public class EosKafkaMicroBatchStream
     if (!ownBatch) {
       requireFormerSink(planEnd.isOurs());
     }
-    PartitionOffsets sparkStart = (PartitionOffsets) start;
-    // Only then is it known whether the group is the truth.
-    resume(sparkStart);
-    return plan(sparkStart, planEnd.offsets(), progress.groupIsTheTruth() && !planEnd.isOurs());
+    return plan((PartitionOffsets) start, planEnd.offsets(), !planEnd.isOurs());
   }
 
+  /**
+   * @param isInOtherText whether Spark's log has the batch's end in the text of another connector
+   */
   private InputPartition[] plan(
-      PartitionOffsets sparkStart, Map<TopicPartition, Long> ends, boolean isOfOthers) {
-    planned =
-        planner.plan(
-            resume(sparkStart), sparkStart, ends, planned, ownBatch, isOfOthers, isRealTime);
+      PartitionOffsets sparkStart, Map<TopicPartition, Long> ends, boolean isInOtherText) {
+    Map<TopicPartition, Long> starts = resume(sparkStart);
+    boolean isOfOthers = progress.groupIsTheTruth() && isInOtherText;
+    planned = planner.plan(starts, sparkStart, ends, planned, ownBatch, isOfOthers, isRealTime);
     return planned.partitions().toArray(InputPartition[]::new);
   }
 

@@ -44,8 +44,24 @@ class StartResolverTest {
   }
 
   private static PartitionFacts facts(OffsetAndMetadata committed, String keptId, Long logged) {
+    return facts(committed, keptId, logged, 2, 20);
+  }
+
+  private static PartitionFacts facts(
+      OffsetAndMetadata committed, String keptId, Long logged, long logStart, long logEnd) {
     return new PartitionFacts(
-        PARTITION, committed, ID, keptId, logged, logged == null, null, null, null, 2, 20, false);
+        PARTITION,
+        committed,
+        ID,
+        keptId,
+        logged,
+        logged == null,
+        null,
+        null,
+        null,
+        logStart,
+        logEnd,
+        false);
   }
 
   @ParameterizedTest(name = "{0} at {1}, epoch {2}: starts at {3}, commits {4}, by task {5}")
@@ -136,20 +152,9 @@ class StartResolverTest {
       @ForAll boolean isOfFormer,
       @ForAll @LongRange(max = 20) long logStart,
       @ForAll @LongRange(max = 10) long length) {
-    PartitionFacts facts =
-        new PartitionFacts(
-            PARTITION,
-            committed(offset, scope, OURS.id(), isOfFormer ? FORMER_ID : ID, 3),
-            ID,
-            ID,
-            offset,
-            false,
-            null,
-            null,
-            null,
-            logStart,
-            logStart + length,
-            false);
+    OffsetAndMetadata committed =
+        committed(offset, scope, OURS.id(), isOfFormer ? FORMER_ID : ID, 3);
+    PartitionFacts facts = facts(committed, ID, offset, logStart, logStart + length);
     assertThat(resolver(false).resolve(facts).offset()).isBetween(logStart, logStart + length);
   }
 
@@ -159,20 +164,8 @@ class StartResolverTest {
       @ForAll @LongRange(max = 30) long offset,
       @ForAll @LongRange(max = 20) long logStart,
       @ForAll @LongRange(max = 10) long length) {
-    PartitionFacts facts =
-        new PartitionFacts(
-            PARTITION,
-            committed(offset, Stamp.Scope.TASK, OURS.id(), ID, 3),
-            ID,
-            ID,
-            offset,
-            false,
-            null,
-            null,
-            null,
-            logStart,
-            logStart + length,
-            false);
+    OffsetAndMetadata committed = committed(offset, Stamp.Scope.TASK, OURS.id(), ID, 3);
+    PartitionFacts facts = facts(committed, ID, offset, logStart, logStart + length);
     if (offset < logStart || offset > logStart + length) {
       assertThatThrownBy(() -> resolver(true).resolve(facts))
           .hasMessageContaining("[EOSKAFKA_DATA_LOSS]");
