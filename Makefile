@@ -31,8 +31,8 @@ demo: build ## a crash without a duplicate, shown on a local cluster
 
 compare: build ## the demo with the built-in connector beside, its figures and its picture
 	mkdir -p build
-	$(BIN)/eoskafka demo --compare --seed 7 --format json --plot reports/demo-compare.png \
-		> build/demo-compare.json
+	$(BIN)/eoskafka demo --compare --seed 7 --records 200000 --format json \
+		--plot reports/demo-compare.png > build/demo-compare.json
 	mv build/demo-compare.json reports/demo-compare.json
 
 test: build ## JVM unit tests, unit and integration tests, a short campaign of faults

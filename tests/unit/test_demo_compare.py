@@ -183,6 +183,7 @@ def test_both_connectors_are_shown_and_drawn(
     asked = compared(1_234, 0)
     assert run() == 0
     assert asked[0].connectors == (BUILT_IN, EOSKAFKA)
+    assert asked[0].count == 60_000
     printed = capsys.readouterr()
     assert "built-in: NOT exactly once: 20000 in, 21234 out, 0 lost, 1234 duplicated" in printed.out
     assert "eoskafka: exactly once: 20000 in, 20000 out, 0 lost, 0 duplicated" in printed.out

@@ -33,6 +33,9 @@ from eoskafka.demo import Outcome, Settings, State, run
 from eoskafka.demo.records import FEWEST_RECORDS
 
 _PICTURE = Path("demo-compare.png")
+_RECORDS = 200_000
+# Of two jobs, one after the other, which should also end within three minutes.
+_RECORDS_EACH = 60_000
 _COLUMNS = ("records in", "records out", "duplicates", "lost", "kills")
 _LUCKY = (
     "it had no duplicate in this run. Nothing in it prevents them: another --seed may show some."
@@ -52,11 +55,13 @@ def demo(
         ),
     ] = None,
     records: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="How many input records there are if --input is not given.", min=FEWEST_RECORDS
+            help="How many input records there are if --input is not given.",
+            show_default=f"{_RECORDS}, or {_RECORDS_EACH} with --compare",
+            min=FEWEST_RECORDS,
         ),
-    ] = 200_000,
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -106,9 +111,10 @@ def demo(
     chosen = random.SystemRandom().randrange(10**6) if seed is None else seed
     messages.print(f"seed {chosen}: --seed {chosen} repeats these kills in this order")
     connectors = (BUILT_IN, EOSKAFKA) if compare else (EOSKAFKA,)
+    count = records or (_RECORDS_EACH if compare else _RECORDS)
     try:
         with _Display(connectors) as display:
-            outcomes = run(Settings(input_file, records, chosen, keep, connectors), display)
+            outcomes = run(Settings(input_file, count, chosen, keep, connectors), display)
     except UndecidedError as error:
         messages.print(f"undecided: {error}", markup=False)
         raise typer.Exit(Exit.UNREACHABLE) from error
@@ -195,7 +201,9 @@ class _Display:
         self._live.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # The result has the table, too; an error has not.
+        self._live.transient = kind is None and len(self._states) > 1
         self._live.stop()
 
     def phase(self, text: str) -> None:
