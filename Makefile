@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage test test-oldest test-all coverage release fuzz model requests mutations matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo compare linkage test test-oldest coverage release fuzz model requests mutations prove matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -49,11 +49,6 @@ test-oldest: build ## the commands' tests with the oldest kafka-python that is a
 	PYTHONPATH=$(CURDIR)/build/kafka-python-$(OLDEST) $(BIN)/pytest -m "not slow" tests/unit \
 		$(addprefix tests/integration/test_,$(addsuffix .py,$(ASKING)))
 
-test-all: build ## all tests, slow ones included, and the mutations
-	$(MVN) -pl connector test
-	$(BIN)/pytest
-	$(BIN)/python tests/mutations/run.py
-
 bench: build ## every benchmark (three hours), and the tables and plots made from them
 	mkdir -p $(RESULTS)
 	$(BENCH) throughput $(INTO)/throughput.json
@@ -85,6 +80,9 @@ requests: build ## which requests queries of each kind send, by a broker's log, 
 
 mutations: build ## each rule taken out in turn, and its test that must then fail (resumable)
 	$(BIN)/python tests/mutations/run.py --resume
+
+prove: build ## what a guarantee rests on and CI leaves out, and reports/proof.md (a day, resumable)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m prove $(if $(MINUTES),--minutes $(MINUTES))
 
 matrix: build ## the crash tests on each Spark version, and docs/compatibility.md (two hours, resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m matrix.run
@@ -136,6 +134,7 @@ check: linkage ## format, lint, types (of tests, too), the jar's references into
 	$(BIN)/mypy --strict --exclude '^tests/conftest.py' tests
 	$(BIN)/python docs/make.py --check
 	$(MVN) -q spotless:check
+	@PYTHONPATH=tests:tests/integration $(BIN)/python -m prove --stale
 
 docs: $(VENV) ## the pages and tables that are generated
 	$(BIN)/python docs/make.py

@@ -99,7 +99,7 @@ def beginning(topic: str, name: str) -> Options:
     return beginnings[name]
 
 
-# Each beginning and each choice once in `make test`, all pairs of them in `make test-all`.
+# Each beginning and each choice once in `make test`, all pairs of them in `make prove`.
 PAIRS = [
     pytest.param(name, how, fail, marks=() if quick else SLOW, id=f"{name}-{how}-{fail}")
     for i, name in enumerate(BEGINNINGS)

@@ -1,3 +1,5 @@
+"""`eoskafka cluster`: brokers for trying things out, which start, stop and leave nothing behind."""
+
 from __future__ import annotations
 
 import json

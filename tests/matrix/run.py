@@ -22,13 +22,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import platform
 import re
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -38,7 +36,7 @@ from typing import Any
 from eoskafka import sparks
 from eoskafka._jar import ensure_built, sources_digest
 from eoskafka.bench.peers import peer_jars
-from harness import tally
+from harness import runs
 from matrix.environments import FOLDER, java_home, python_of
 from mutations.run import DIGEST_CHARS, ROOT, git
 from rich.console import Console
@@ -202,54 +200,15 @@ def run_tests(
     version: str, tests: Sequence[str], with_slow: bool = False, java: Path | None = None
 ) -> dict[str, Any]:
     """Run tests on a version of Spark; how many passed, which did not, and what they counted."""
-    python = python_of(version)
-    report, counts = FOLDER / "report.xml", FOLDER / "tally"
-    report.unlink(missing_ok=True)
-    counts.write_text("", encoding="utf-8")
-    done = subprocess.run(
-        [
-            *(str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *(() if with_slow else ("-m", "not slow")),
-            *(f"--junitxml={report}", *(str(TESTS / test) for test in tests)),
-        ],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": str(python),
-            "PYSPARK_DRIVER_PYTHON": str(python),
-            tally.VARIABLE: str(counts),
-            **({"JAVA_HOME": str(java)} if java else {}),
-        },
-        check=False,
-        timeout=TIMEOUT_S,
-        capture_output=True,
-        text=True,
+    slow = () if with_slow else ("-m", "not slow")
+    return runs.run_tests(
+        python_of(version),
+        [*slow, *(str(TESTS / test) for test in tests)],
+        root=ROOT,
+        folder=FOLDER,
+        variables={"JAVA_HOME": str(java)} if java else {},
+        timeout_s=TIMEOUT_S,
     )
-    if not report.is_file():
-        raise SystemExit(f"pytest has left no report: {done.stdout[-3000:]}{done.stderr[-3000:]}")
-    found = outcomes(ET.parse(report).iter("testcase"))
-    if found["failed"]:
-        print(done.stdout[-10_000:], flush=True)
-    return {
-        **found,
-        **{what: tally.totals(counts).get(what, 0) for what in ("kills", "records")},
-    }
-
-
-def outcomes(cases: Any) -> dict[str, Any]:
-    """How many tests have passed, and which have failed or were skipped, with the reason."""
-    passed = 0
-    failed: list[str] = []
-    skipped: dict[str, str] = {}
-    for case in cases:
-        name = str(case.get("name"))
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed.append(name)
-        elif (skip := case.find("skipped")) is not None:
-            skipped[name] = str(skip.get("message"))
-        else:
-            passed += 1
-    return {"passed": passed, "failed": sorted(set(failed)), "skipped": skipped}
 
 
 def commit() -> str:

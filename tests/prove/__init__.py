@@ -1,0 +1,1 @@
+"""Everything that a guarantee rests on and CI leaves out, stage by stage: `make prove`."""
