@@ -46,7 +46,7 @@ def table() -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            f"*All features* are the rows of the results in docs/compatibility.md. Brokers must have Kafka "
+            f"*All features*: each group of tests in docs/compatibility.md that this Spark version can run. Brokers must have Kafka "
             f"{brokers['from']} or newer, and the Python package needs Python {found['python']} or newer. "
             f"Tests ran on Kafka {brokers['tested']}; {brokers['also']}.",
         ]

@@ -25,7 +25,7 @@ from eoskafka.sparks import ASYNC_PROGRESS
 from harness.versions import HAS_BUILT_IN
 from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, MemberToRemove, NewPartitions, NewTopic, OffsetSpec
+from kafka.admin import KafkaAdminClient, MemberToRemove, NewTopic, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +144,7 @@ class Streams:
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Let the topic have this many partitions, ready to be written to."""
-        self.admin.create_partitions({topic: NewPartitions(count)})
+        self.admin.create_partitions({topic: count})
         until(lambda: self._count(topic) == count, f"{count} partitions of {topic}", 20)
         # It would learn of them within minutes.
         self._producer.close()

@@ -198,7 +198,7 @@ def test_decisions_are_looked_for_where_they_are(job: Job) -> None:
     assert f"is '{job.output}-other' now" in error
     error = job.streams.failure(in_epochs(job, transactionalIdPrefix=f"y-{job.output}"))
     assert "[EOSKAFKA_DECISION_ID_CHANGED]" in error
-    assert f"were made by the producer x-{job.output}-" in error
+    assert f"were written with the transactional id x-{job.output}-" in error
     job.send(10)
     job.streams.run(in_epochs(job))
     assert job.written() == [*range(11)]

@@ -18,7 +18,6 @@ from faults.cluster import FaultyCluster
 from faults.proxy import Api
 from harness import until
 from kafka import KafkaProducer
-from kafka.admin import NewPartitions
 from kafka.errors import KafkaError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -75,7 +74,7 @@ class Topics:
 
     def _add(self, name: str) -> None:
         self._partitions[name] += 1
-        wanted = {name: NewPartitions(self._partitions[name])}
+        wanted = {name: self._partitions[name]}
         self._streams.admin.create_partitions(wanted)
 
     def _delete(self, name: str) -> None:

@@ -132,10 +132,12 @@ def _write(spark: SparkSession, command: dict[str, Any]) -> None:
 
 
 def _status(query: StreamingQuery) -> dict[str, Any]:
+    # Before its error: a query that is not active any more has one by then, if it has failed.
+    is_active = query.isActive
     error = query.exception()
     last = query.lastProgress
     return {
-        "active": query.isActive,
+        "active": is_active,
         "error": None if error is None else f"{error}",
         "batches": 0 if last is None else last["batchId"] + 1,
     }
