@@ -62,9 +62,149 @@ class Stage:
         return digest.hexdigest()[:DIGEST_CHARS]
 
 
+# A row of a report's first table.
+_ROW = r"^\| (records|faults|anomalies|rounds not finished) \| ([\d,]+) \|$"
+
+
+@dataclass(frozen=True)
+class _Program:
+    """One with a report of its own; it continues where it was interrupted.
+
+    Attributes:
+        name, claim, evidence, own: as those of its stage.
+        figures: what finds figures in the report, as `figures_of` has it.
+        command: `make` and a target, or a script and its arguments.
+    """
+
+    name: str
+    claim: str
+    evidence: str
+    own: str
+    figures: str
+    command: tuple[str, ...]
+
+    def run(self) -> tuple[bool, dict[str, Any]]:
+        """Run it; whether it was content, and the report's figures."""
+        python = () if self.command[0] == "make" else (sys.executable,)
+        folders = (str(ROOT / "tests"), str(ROOT / "tests" / "integration"))
+        done = subprocess.run(
+            [*python, *self.command],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+        text = (ROOT / self.evidence).read_text(encoding="utf-8")
+        return done.returncode == 0, figures_of(text, self.figures)
+
+
+_PROGRAMS = (
+    _Program(
+        "mutations",
+        "Each rule has a test that fails without it.",
+        "reports/mutations.md",
+        "tests/mutations",
+        r"(\d+) (rules|tried|caught)",
+        ("tests/mutations/run.py", "--resume"),
+    ),
+    _Program(
+        "models",
+        "No order of steps within the models' bounds breaks the protocol.",
+        "tests/model/README.md",
+        "tests/model",
+        "",
+        ("tests/model/run.py",),
+    ),
+    _Program(
+        "fuzz",
+        "No input makes a reader of what others could have written do anything but refuse it.",
+        "tests/fuzz/__init__.py",
+        "tests/fuzz",
+        "",
+        ("make", "fuzz"),
+    ),
+    _Program(
+        "chaos",
+        "Task scope, Python functions included, is exact under faults of every kind.",
+        "reports/chaos.md",
+        "tests/faults",
+        _ROW,
+        ("make", "chaos"),
+    ),
+    _Program(
+        "real-time-chaos",
+        "Real-time mode is exact under faults of every kind.",
+        "reports/real-time-chaos.md",
+        "tests/faults",
+        _ROW,
+        ("make", "real-time-chaos"),
+    ),
+    _Program(
+        "handover",
+        "A new version of a query takes over from the running one.",
+        "reports/handover.md",
+        "tests/faults",
+        r"([\d,]+) (records went in)",
+        ("make", "handover"),
+    ),
+    _Program(
+        "migration",
+        "A checkpoint goes from the built-in connector to eoskafka and back, under load.",
+        "reports/migration.md",
+        "tests/faults",
+        r"([\d,]+) (records went\s+in|are missing)",
+        ("make", "migration"),
+    ),
+    _Program(
+        "corpus",
+        "A start after a crash has the same outcome as with a former connector.",
+        "reports/corpus.md",
+        "tests/corpus",
+        r"^\| (cells|with the same outcome, or the expected one) \| (\d+) \|$",
+        ("make", "corpus"),
+    ),
+    _Program(
+        "upgrades",
+        "A killed query continues on another Spark version.",
+        "reports/upgrades.md",
+        "tests/corpus",
+        r"(\d+ of \d+) (exact)",
+        ("make", "upgrades"),
+    ),
+    _Program(
+        "matrix",
+        "Each feature is exact on each supported version of Spark.",
+        "docs/compatibility.md",
+        "tests/matrix",
+        "",
+        ("make", "matrix"),
+    ),
+    _Program(
+        "soak",
+        "Ten thousand epochs leave nothing behind.",
+        "reports/soak.md",
+        "tests/faults",
+        r"([\d,]+) (epochs)$",
+        ("make", "soak"),
+    ),
+    _Program(
+        "real-time-soak",
+        "An hour in real-time mode loses and duplicates nothing, and leaves nothing behind.",
+        "reports/real-time-soak.md",
+        "tests/faults",
+        r"([\d,]+) (records went in|came out)",
+        ("make", "real-time-soak"),
+    ),
+)
+
+
 def stages() -> list[Stage]:
     """All of them, the slow tests first."""
-    return [*_slow_tests(), *_programs()]
+    programs = [
+        Stage(program.name, program.claim, program.evidence, (program.own,), program.run)
+        for program in _PROGRAMS
+    ]
+    return [*_slow_tests(), *programs]
 
 
 @cache
@@ -98,146 +238,6 @@ def _tests(path: str) -> Callable[[], tuple[bool, dict[str, Any]]]:
         failed = {"failed": found["failed"]} if found["failed"] else {}
         counts = {what: found[what] for what in ("kills", "records") if found[what]}
         return not failed, {"passed": found["passed"], **skipped, **failed, **counts}
-
-    return run
-
-
-def _programs() -> list[Stage]:
-    """Those with a report of their own; each continues where it was interrupted."""
-
-    def stage(
-        name: str, claim: str, evidence: str, own: str, figures: str, *arguments: str
-    ) -> Stage:
-        return Stage(name, claim, evidence, (own,), _program(arguments, evidence, figures))
-
-    # A row of a report's first table.
-    row = r"^\| (records|faults|anomalies|rounds not finished) \| ([\d,]+) \|$"
-    return [
-        stage(
-            "mutations",
-            "Each rule has a test that fails without it.",
-            "reports/mutations.md",
-            "tests/mutations",
-            r"(\d+) (rules|tried|caught)",
-            "tests/mutations/run.py",
-            "--resume",
-        ),
-        stage(
-            "models",
-            "No order of steps within the models' bounds breaks the protocol.",
-            "tests/model/README.md",
-            "tests/model",
-            "",
-            "tests/model/run.py",
-        ),
-        stage(
-            "fuzz",
-            "No input makes a reader of what others could have written do anything but refuse it.",
-            "tests/fuzz/__init__.py",
-            "tests/fuzz",
-            "",
-            "make",
-            "fuzz",
-        ),
-        stage(
-            "chaos",
-            "Task scope, Python functions included, is exact under faults of every kind.",
-            "reports/chaos.md",
-            "tests/faults",
-            row,
-            "make",
-            "chaos",
-        ),
-        stage(
-            "real-time-chaos",
-            "Real-time mode is exact under faults of every kind.",
-            "reports/real-time-chaos.md",
-            "tests/faults",
-            row,
-            "make",
-            "real-time-chaos",
-        ),
-        stage(
-            "handover",
-            "A new version of a query takes over from the running one.",
-            "reports/handover.md",
-            "tests/faults",
-            r"([\d,]+) (records went in)",
-            "make",
-            "handover",
-        ),
-        stage(
-            "migration",
-            "A checkpoint goes from the built-in connector to eoskafka and back, under load.",
-            "reports/migration.md",
-            "tests/faults",
-            r"([\d,]+) (records went\s+in|are missing)",
-            "make",
-            "migration",
-        ),
-        stage(
-            "corpus",
-            "A start after a crash has the same outcome as with a former connector.",
-            "reports/corpus.md",
-            "tests/corpus",
-            r"^\| (cells|with the same outcome, or the expected one) \| (\d+) \|$",
-            "make",
-            "corpus",
-        ),
-        stage(
-            "upgrades",
-            "A killed query continues on another Spark version.",
-            "reports/upgrades.md",
-            "tests/corpus",
-            r"(\d+ of \d+) (exact)",
-            "make",
-            "upgrades",
-        ),
-        stage(
-            "matrix",
-            "Each feature is exact on each supported version of Spark.",
-            "docs/compatibility.md",
-            "tests/matrix",
-            "",
-            "make",
-            "matrix",
-        ),
-        stage(
-            "soak",
-            "Ten thousand epochs leave nothing behind.",
-            "reports/soak.md",
-            "tests/faults",
-            r"([\d,]+) (epochs)$",
-            "make",
-            "soak",
-        ),
-        stage(
-            "real-time-soak",
-            "An hour in real-time mode loses and duplicates nothing, and leaves nothing behind.",
-            "reports/real-time-soak.md",
-            "tests/faults",
-            r"([\d,]+) (records went in|came out)",
-            "make",
-            "real-time-soak",
-        ),
-    ]
-
-
-def _program(
-    arguments: tuple[str, ...], report: str, figures: str
-) -> Callable[[], tuple[bool, dict[str, Any]]]:
-    def run() -> tuple[bool, dict[str, Any]]:
-        command = [*(() if arguments[0] == "make" else (sys.executable,)), *arguments]
-        folders = (str(ROOT / "tests"), str(ROOT / "tests" / "integration"))
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
-            check=False,
-            timeout=TIMEOUT_S,
-        )
-        text = (ROOT / report).read_text(encoding="utf-8")
-        return done.returncode == 0, figures_of(text, figures)
 
     return run
 
