@@ -69,7 +69,7 @@ byte visible[RECORDS];
 bool owns[DRIVERS];
 byte term[DRIVERS];
 byte known[DRIVERS] = 1;     /* the generation it has heard of */
-bool upheaval[DRIVERS];      /* partitions were lost, not given up */
+bool ownershipLost[DRIVERS]; /* partitions were lost, not given up */
 bool hearing[DRIVERS];       /* of a loss, and about to fence */
 bool inUse[DRIVERS];         /* a batch is planned, and its task has not ended */
 byte leases[DRIVERS];        /* attempts that may have the fence: a bit for each core */
@@ -180,7 +180,7 @@ end:
        owns[me] = false; assigned = NEXT; wanted = false; generation++ }
 #ifndef NO_REVOCATION_WAIT
   :: atomic { member[me] && owns[me] && assigned == me && wanted && inUse[me] ->
-       owns[me] = false; upheaval[me] = true; hearing[me] = true;
+       owns[me] = false; ownershipLost[me] = true; hearing[me] = true;
        had = leases[me] != 0 };
      /* A task takes too long; the partition is given up when its producer is fenced. */
      if :: had -> initTransactions(me, NONE) :: else fi;
@@ -193,7 +193,7 @@ end:
        fi }
 #endif
   :: atomic { !member[me] ->                            /* it hears that it was expelled */
-       owns[me] = false; upheaval[me] = true; hearing[me] = true;
+       owns[me] = false; ownershipLost[me] = true; hearing[me] = true;
        had = leases[me] != 0 };
 #ifndef NO_FENCE_WHEN_LOST
      if :: had -> initTransactions(me, NONE) :: else fi;
@@ -354,8 +354,8 @@ end:
   :: atomic { owns[me] && !inUse[me] && settled != term[me] -> until = term[me] };
 again:
      if
-     :: atomic { upheaval[me] -> upheaval[me] = false }; initTransactions(me, NONE)
-     :: atomic { !upheaval[me] }
+     :: atomic { ownershipLost[me] -> ownershipLost[me] = false }; initTransactions(me, NONE)
+     :: atomic { !ownershipLost[me] }
      fi;
 #ifndef NO_END_GONE
      if

@@ -140,8 +140,8 @@ def _formats() -> Iterator[tuple[str, str]]:
     yield "stamp's version", _one(r"int VERSION = (\d+);", stamp)
     topic = (JAVA / "decision" / "DecisionTopic.java").read_text(encoding="utf-8")
     yield "version of the decision topic's entries", _one(r"int VERSION = (\d+);", topic)
-    provider = (JAVA / "EosKafkaProvider.java").read_text(encoding="utf-8")
-    yield "format name", _one(r'String NAME = "(\w+)";', provider)
+    table = (JAVA / "EosKafkaTable.java").read_text(encoding="utf-8")
+    yield "format name", _one(r'String NAME = "(\w+)";', table)
 
 
 def _one(pattern: str, text: str) -> str:

@@ -37,6 +37,6 @@ final class BatchView extends BaseRelation implements TableScan {
   @Override
   public RDD<Row> buildScan() {
     return Rows.asUsersSee(
-        context.sparkSession().read().format(EosKafkaProvider.NAME).options(options).load());
+        context.sparkSession().read().format(EosKafkaTable.NAME).options(options).load());
   }
 }

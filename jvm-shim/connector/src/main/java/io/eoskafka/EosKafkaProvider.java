@@ -24,11 +24,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** {@code format("eoskafka")}, and in SQL {@code CREATE TEMPORARY VIEW … USING eoskafka}. */
 public final class EosKafkaProvider
     implements TableProvider, RelationProvider, CreatableRelationProvider, DataSourceRegister {
-  public static final String NAME = "eoskafka";
-
   @Override
   public String shortName() {
-    return NAME;
+    return EosKafkaTable.NAME;
   }
 
   @Override

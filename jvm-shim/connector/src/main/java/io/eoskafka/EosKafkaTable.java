@@ -24,6 +24,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Topics as a table: a source and a sink of streams and batches. */
 final class EosKafkaTable
     implements SupportsRead, SupportsWrite, TransactionalSink, ReportsSinkMetrics {
+  /** Of the format, as users write it. */
+  static final String NAME = "eoskafka";
+
   private final StructType schema;
   private final Map<String, String> properties;
   private final SinkMetrics metrics = new SinkMetrics();
@@ -57,7 +60,7 @@ final class EosKafkaTable
 
   @Override
   public String name() {
-    return EosKafkaProvider.NAME;
+    return NAME;
   }
 
   @SuppressWarnings("deprecation") // Spark still asks a streaming source's table for it.

@@ -16,10 +16,10 @@ public interface Membership extends AutoCloseable {
    * @param fence what the group coordinator checks now
    * @param terms the partitions, each with a number that is another one whenever it was owned by
    *     somebody else in between, or may have been
-   * @param upheavals another number whenever partitions were lost without having been given up:
-   *     then producers of this driver may hold offsets that are no longer its own
+   * @param ownershipLosses another number whenever partitions were lost without having been given
+   *     up: then producers of this driver may hold offsets that are no longer its own
    */
-  record Ownership(Fence fence, Map<TopicPartition, Long> terms, long upheavals) {}
+  record Ownership(Fence fence, Map<TopicPartition, Long> terms, long ownershipLosses) {}
 
   /**
    * Thrown where partitions have gone to another driver before their offsets could be committed.

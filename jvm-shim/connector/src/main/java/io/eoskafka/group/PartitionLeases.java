@@ -56,7 +56,7 @@ public final class PartitionLeases {
   private boolean closing;
   private RuntimeException failure;
 
-  // ---- for the thread that polls
+  // ---- what the group assigns, wants back and takes away
 
   /** The group coordinator checks this fence from now on; empty outside of a generation. */
   synchronized void setFence(Optional<Fence> now) {
@@ -153,7 +153,7 @@ public final class PartitionLeases {
     return closing;
   }
 
-  // ---- for the query's thread
+  // ---- what is owned, and what the running batch uses of it
 
   /**
    * What is owned, without what is to be given up; waits for the first fence.
@@ -232,7 +232,7 @@ public final class PartitionLeases {
     notifyAll();
   }
 
-  // ---- for the threads that answer tasks
+  // ---- what tasks ask and report
 
   /**
    * Whether the partitions of planned slots stayed owned since they were planned, and no attempt

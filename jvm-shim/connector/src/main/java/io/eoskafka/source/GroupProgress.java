@@ -54,7 +54,7 @@ final class GroupProgress {
   /** For those that have been reached, when they came to be owned. */
   private final Map<TopicPartition, Long> terms = new HashMap<>();
 
-  private long settledUpheavals = -1;
+  private long settledLosses = -1;
 
   private Handover successor;
 
@@ -237,14 +237,14 @@ final class GroupProgress {
                 gained.put(partition, term);
               }
             });
-    boolean upheaval = ownership.upheavals() != settledUpheavals;
+    boolean ownershipLost = ownership.ownershipLosses() != settledLosses;
     if (identity().isShared() && ownership.fence().instanceId() == null) {
-      context.runs().requireLast(ownership.fence(), upheaval, start.members());
+      context.runs().requireLast(ownership.fence(), ownershipLost, start.members());
     }
-    if (gained.isEmpty() && !upheaval) {
+    if (gained.isEmpty() && !ownershipLost) {
       return true;
     }
-    settled |= upheaval;
+    settled |= ownershipLost;
     LOG.info(
         "Group {}, generation {}: {} partitions are new to this driver",
         identity().group(),
@@ -255,7 +255,7 @@ final class GroupProgress {
     }
     try {
       Map<TopicPartition, OffsetAndMetadata> stable =
-          context.stableFetch().fetch(gained.keySet(), upheaval);
+          context.stableFetch().fetch(gained.keySet(), ownershipLost);
       take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity().group());
@@ -270,7 +270,7 @@ final class GroupProgress {
       return false;
     }
     terms.putAll(gained);
-    settledUpheavals = ownership.upheavals();
+    settledLosses = ownership.ownershipLosses();
     lastIsDecided = false;
     return true;
   }

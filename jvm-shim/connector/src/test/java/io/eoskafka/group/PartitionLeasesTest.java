@@ -6,11 +6,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.eoskafka.group.Membership.Ownership;
 import io.eoskafka.identity.Fence;
 import java.time.Duration;
+import java.util.AbstractSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.apache.kafka.common.TopicPartition;
@@ -138,12 +141,20 @@ class PartitionLeasesTest {
   }
 
   @Test
+  void anAttemptOfAReplacedPlanGetsNoLease() {
+    long next = leases.begin(Map.of(0, Map.of(A, owned(ALL).terms().get(A))));
+    assertThat(leases.lease(plan, List.of(0), ATTEMPT, ID)).isEmpty();
+    assertThat(leases.hasMoved(plan, List.of(0))).isTrue();
+    assertThat(leases.lease(next, List.of(0), ATTEMPT, ID)).isPresent();
+  }
+
+  @Test
   void aLostPartitionNamesTheLeasesOverIt() {
     leases.lease(plan, List.of(0), ATTEMPT, ID);
     leases.lease(plan, List.of(1), ANOTHER, ID_1);
     assertThat(leases.lose(Set.of(B))).containsExactly(ID);
     assertThat(owned(ALL).terms()).containsOnlyKeys(A, C);
-    assertThat(owned(ALL).upheavals()).isEqualTo(1);
+    assertThat(owned(ALL).ownershipLosses()).isEqualTo(1);
   }
 
   @Test
@@ -167,6 +178,15 @@ class PartitionLeasesTest {
     assertThat(leases.giveUp(Set.of(A), soon())).isFalse();
     leases.release();
     assertThat(leases.giveUp(Set.of(A), soon())).isTrue();
+    assertThat(owned(ALL).terms()).containsOnlyKeys(B, C);
+  }
+
+  @Test
+  void aPartitionIsGivenUpWhenTheAttemptThatHasReadItHasEnded() throws Exception {
+    leases.lease(plan, List.of(0), ATTEMPT, ID);
+    CompletableFuture<Boolean> givenUp = giveUpElsewhere(A);
+    leases.ended(plan, List.of(0), ATTEMPT);
+    assertThat(givenUp.get(LONG.toSeconds(), TimeUnit.SECONDS)).isTrue();
     assertThat(owned(ALL).terms()).containsOnlyKeys(B, C);
   }
 
@@ -215,9 +235,32 @@ class PartitionLeasesTest {
     assertThatThrownBy(() -> never.ownership(ALL, soon())).isSameAs(failure);
   }
 
-  private CompletableFuture<Boolean> giveUpElsewhere(TopicPartition partition) {
+  /**
+   * Gives a partition up on another thread, and returns when that thread holds the monitor: what
+   * this one does next comes when the other one waits, or has its answer.
+   */
+  private CompletableFuture<Boolean> giveUpElsewhere(TopicPartition partition)
+      throws InterruptedException {
+    CountDownLatch inMonitor = new CountDownLatch(1);
+    Set<TopicPartition> observed =
+        new AbstractSet<>() {
+          @Override
+          public Iterator<TopicPartition> iterator() {
+            assertThat(Thread.holdsLock(leases)).isTrue();
+            inMonitor.countDown();
+            return Set.of(partition).iterator();
+          }
+
+          @Override
+          public int size() {
+            return 1;
+          }
+        };
     long deadline = System.nanoTime() + LONG.toNanos();
-    return CompletableFuture.supplyAsync(() -> leases.giveUp(Set.of(partition), deadline));
+    CompletableFuture<Boolean> givenUp =
+        CompletableFuture.supplyAsync(() -> leases.giveUp(observed, deadline));
+    assertThat(inMonitor.await(LONG.toSeconds(), TimeUnit.SECONDS)).isTrue();
+    return givenUp;
   }
 
   private Ownership owned(Set<TopicPartition> known) {
