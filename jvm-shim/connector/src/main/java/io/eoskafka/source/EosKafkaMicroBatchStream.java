@@ -26,7 +26,6 @@ import java.util.List;
 import java.util.LongSummaryStatistics;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
@@ -36,13 +35,10 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
-import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
-import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
@@ -71,20 +67,13 @@ public class EosKafkaMicroBatchStream
   private OutputTopics outputs;
   private ReadCounts counts;
   private GroupProgress progress;
+  private BatchEnd batchEnd;
   private BatchPlanner planner;
   private final TaskScopeLedger ledger;
   private boolean isAvailableNow;
   private boolean isRealTime;
 
-  /** When a batch began last, with {@code minOffsetsPerTrigger}. */
-  private OptionalLong triggeredNanos = OptionalLong.empty();
-
-  /** How far partitions could be read when they were looked at last. */
-  private Map<TopicPartition, Long> latest = Map.of();
-
-  private Map<TopicPartition, Long> availableNow;
   private PlannedBatch planned = PlannedBatch.none();
-  private boolean isHandedOver;
 
   /** Whether this run has planned a batch of its own, not one that a former run had logged. */
   private boolean ownBatch;
@@ -107,6 +96,15 @@ public class EosKafkaMicroBatchStream
       outputs = new OutputTopics(admin);
       counts = ReadCounts.of(SparkContext.getOrCreate());
       progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
+      batchEnd =
+          new BatchEnd(
+              options.isShared(),
+              progress,
+              () -> topics.discover().keySet(),
+              topics::stillReadable,
+              ledger,
+              () -> RunningQuery.ofThisThread().stopSoon(),
+              System::nanoTime);
       planner = new BatchPlanner(run, options, progress, ledger);
     }
   }
@@ -243,125 +241,26 @@ public class EosKafkaMicroBatchStream
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     RunningQuery.requireJvmGoesOn();
-    PartitionOffsets end = endOfNext((PartitionOffsets) start, limit);
-    while (end == null) {
+    PartitionOffsets sparkStart = (PartitionOffsets) start;
+    resume(sparkStart);
+    ownBatch = true;
+    Optional<PartitionOffsets> end = batchEnd.next(sparkStart, limit, isAvailableNow);
+    while (end.isEmpty()) {
       KafkaCalls.sleep(RETRY_MS);
-      end = endOfNext((PartitionOffsets) start, limit);
+      end = batchEnd.next(sparkStart, limit, isAvailableNow);
     }
     // A driver that owns nothing yet has no batch: Spark would run and log an empty one.
-    return end.offsets().isEmpty() ? null : end;
+    return end.filter(found -> !found.offsets().isEmpty()).orElse(null);
   }
 
-  /** Null where it is too early to say. */
-  private PartitionOffsets endOfNext(PartitionOffsets start, ReadLimit limit) {
-    resume(start);
-    ownBatch = true;
-    if (!isHandedOver && progress.isHandedOver()) {
-      isHandedOver = true;
-      RunningQuery.ofThisThread().stopSoon();
-    }
-    if (isHandedOver) {
-      return start;
-    }
-    if (isAvailableNow && availableNow == null) {
-      availableNow = topics.stillReadable(topics.discover().keySet());
-    }
-    // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
-    progress.commitSourceOnly(start.offsets());
-    Map<TopicPartition, Long> from = progress.refresh(start, false);
-    Map<TopicPartition, Long> until = readable(from);
-    List<ReadLimit> limits =
-        limit instanceof CompositeReadLimit several
-            ? List.of(several.getReadLimits())
-            : List.of(limit);
-    for (ReadLimit one : limits) {
-      if (one instanceof ReadMinRows min && !isAvailableNow && isTooEarly(min, from, until)) {
-        return start;
-      }
-    }
-    if (!until.equals(from)) {
-      do {
-        // Again where something was deleted meanwhile: a batch without it must not be logged before
-        // its loss was told.
-        from = progress.refresh(start, true);
-        until = readable(from);
-      } while (!until.keySet().containsAll(from.keySet()));
-    }
-    if (progress.takeSettled()) {
-      // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
-      ledger.forgetOwners();
-    }
-    for (ReadLimit one : limits) {
-      if (one instanceof ReadMaxRows max) {
-        until = RateLimit.apply(max.maxRows(), from, until);
-      }
-    }
-    Map<TopicPartition, Long> ends = new HashMap<>();
-    if (options.isShared()) {
-      // Where other drivers have got to is not in this one's log; what it has of them stays.
-      ends.putAll(start.offsets());
-      ends.keySet().retainAll(progress.tracker().partitions());
-    }
-    ends.putAll(until);
-    PartitionOffsets end = PartitionOffsets.of(ends);
-    if (progress.groupIsTheTruth()) {
-      end = end.ours();
-    }
-    if (isAvailableNow
-        && options.isShared()
-        && until.equals(from)
-        && !progress.hasReached(availableNow)) {
-      // Spark ends the query where nothing is left to do here; other drivers may need longer, or
-      // their partitions come to this one.
-      return null;
-    }
-    if (!end.offsets().equals(start.offsets()) || end.isOurs() && !start.isOurs()) {
-      // In the second case a batch without records, so that Spark's log says whose it is.
-      return end;
-    }
-    boolean groupIsBehind = !until.equals(from);
-    return groupIsBehind && progress.groupIsTheTruth() ? end.inOtherText(start.json()) : start;
-  }
-
-  /** Whether a batch is to wait for more records. The first one of a run does not. */
-  private boolean isTooEarly(
-      ReadMinRows min, Map<TopicPartition, Long> from, Map<TopicPartition, Long> until) {
-    long records = 0;
-    for (Map.Entry<TopicPartition, Long> end : until.entrySet()) {
-      records += end.getValue() - from.get(end.getKey());
-    }
-    long now = System.nanoTime();
-    boolean isDue =
-        triggeredNanos.isEmpty()
-            || now - triggeredNanos.getAsLong() >= min.maxTriggerDelayMs() * 1_000_000;
-    if (records > 0 && (isDue || records >= min.minRows())) {
-      triggeredNanos = OptionalLong.of(now);
-      return false;
-    }
-    return records > 0;
-  }
-
-  /** How far each partition could be read now. */
-  private Map<TopicPartition, Long> readable(Map<TopicPartition, Long> from) {
-    Map<TopicPartition, Long> until = topics.stillReadable(from.keySet());
-    latest = Map.copyOf(until);
-    Set<TopicPartition> behind = new HashSet<>(until.keySet());
-    behind.removeIf(p -> until.get(p) >= from.get(p));
-    progress.refuseTruncated(behind);
-    until.keySet().retainAll(from.keySet());
-    if (availableNow != null) {
-      // A partition that came after the trigger waits for the next one.
-      until.replaceAll((p, end) -> Math.min(end, availableNow.getOrDefault(p, from.get(p))));
-    }
-    // Never behind what is committed: a stable offset may lie beyond the readable end while a
-    // transaction of the input is open.
-    until.replaceAll((p, end) -> Math.max(end, from.get(p)));
-    return until;
+  /** How far partitions could be read when they were looked at last. */
+  private Map<TopicPartition, Long> latest() {
+    return batchEnd == null ? Map.of() : batchEnd.latest();
   }
 
   @Override
   public Offset reportLatestOffset() {
-    return latest.isEmpty() ? null : PartitionOffsets.of(latest);
+    return latest().isEmpty() ? null : PartitionOffsets.of(latest());
   }
 
   /**
@@ -371,7 +270,7 @@ public class EosKafkaMicroBatchStream
    */
   @Override
   public Map<String, String> metrics(Optional<Offset> latestConsumed) {
-    if (latestConsumed.isEmpty() || latest.isEmpty()) {
+    if (latestConsumed.isEmpty() || latest().isEmpty()) {
       return Map.of();
     }
     // A batch that ended early has consumed less than Spark believes.
@@ -380,7 +279,7 @@ public class EosKafkaMicroBatchStream
             ? progress.resume(null)
             : PartitionOffsets.parse(latestConsumed.get().json(), "of the last batch").offsets();
     LongSummaryStatistics behind =
-        latest.entrySet().stream()
+        latest().entrySet().stream()
             .filter(end -> consumed.containsKey(end.getKey()))
             .mapToLong(end -> Math.max(0, end.getValue() - consumed.get(end.getKey())))
             .summaryStatistics();
@@ -419,7 +318,7 @@ public class EosKafkaMicroBatchStream
       ends.putAll(((SlotOffset) part).reached());
     }
     // Of the batch's beginning, when it is over: by now there is more.
-    latest = Map.copyOf(topics.stillReadable(ends.keySet()));
+    batchEnd.look(ends.keySet());
     PartitionOffsets end = PartitionOffsets.of(ends);
     return progress.groupIsTheTruth() ? end.ours() : end;
   }

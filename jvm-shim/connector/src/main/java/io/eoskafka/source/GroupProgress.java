@@ -34,7 +34,7 @@ import org.slf4j.LoggerFactory;
  * <p>Joining comes before ending what former runs left, and that before the stable fetch: an
  * executor of the former driver may start another transaction until its fence is refused.
  */
-final class GroupProgress {
+final class GroupProgress implements BatchEnd.Group {
   private static final Logger LOG = LoggerFactory.getLogger(GroupProgress.class);
 
   private final SourceOptions options;
@@ -164,7 +164,8 @@ final class GroupProgress {
    *     none of a topic that was created again is taken for one of the former topic
    * @return as {@link #resume}
    */
-  Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
+  @Override
+  public Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
     if (discover || tracker.isDue()) {
       discoverAgain();
     }
@@ -203,7 +204,8 @@ final class GroupProgress {
    * Whether this run is to end, since another driver takes over from it and has shown that it can.
    * Called between two batches.
    */
-  boolean isHandedOver() {
+  @Override
+  public boolean isHandedOver() {
     if (!identity().isShared()) {
       return false;
     }
@@ -482,7 +484,8 @@ final class GroupProgress {
   }
 
   /** A log that ends before what has been read was truncated while the query ran. */
-  void refuseTruncated(Set<TopicPartition> suspects) {
+  @Override
+  public void refuseTruncated(Set<TopicPartition> suspects) {
     if (suspects.isEmpty()) {
       return;
     }
@@ -524,7 +527,8 @@ final class GroupProgress {
   }
 
   /** Source-only: Spark's log is the truth; the group's offsets follow it, for lag tools. */
-  void commitSourceOnly(Map<TopicPartition, Long> ends) {
+  @Override
+  public void commitSourceOnly(Map<TopicPartition, Long> ends) {
     if (context == null || context.groupIsTheTruth()) {
       return;
     }
@@ -555,7 +559,8 @@ final class GroupProgress {
   }
 
   /** Whether the sink commits source offsets with its output. */
-  boolean groupIsTheTruth() {
+  @Override
+  public boolean groupIsTheTruth() {
     return context != null && context.groupIsTheTruth();
   }
 
@@ -565,7 +570,8 @@ final class GroupProgress {
   }
 
   /** Whether producers were fenced since the last call. */
-  boolean takeSettled() {
+  @Override
+  public boolean takeSettled() {
     boolean was = settled;
     settled = false;
     return was;
@@ -588,7 +594,8 @@ final class GroupProgress {
    * Whether the group has got so far with every partition, whoever owns it; or with what is left of
    * one that was cut or created again.
    */
-  boolean hasReached(Map<TopicPartition, Long> ends) {
+  @Override
+  public boolean hasReached(Map<TopicPartition, Long> ends) {
     Map<TopicPartition, Long> left = new HashMap<>(ends);
     left.keySet().retainAll(tracker.partitions());
     Map<TopicPartition, OffsetAndMetadata> now = context.offsets().committed(left.keySet());
@@ -612,6 +619,11 @@ final class GroupProgress {
     Map<TopicPartition, Long> found = new HashMap<>(terms);
     found.keySet().retainAll(partitions);
     return found;
+  }
+
+  @Override
+  public Set<TopicPartition> partitions() {
+    return tracker.partitions();
   }
 
   /** The partitions of the source's topics. */

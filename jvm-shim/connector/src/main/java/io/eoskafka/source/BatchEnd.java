@@ -1,0 +1,216 @@
+package io.eoskafka.source;
+
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
+import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
+
+/** How far the next batch reads. Called on the query's thread, between batches. */
+final class BatchEnd {
+
+  /** What it needs of the group and of this driver's place in it. */
+  interface Group {
+    /** See {@link GroupProgress#isHandedOver}. */
+    boolean isHandedOver();
+
+    /** See {@link GroupProgress#commitSourceOnly}. */
+    void commitSourceOnly(Map<TopicPartition, Long> ends);
+
+    /** See {@link GroupProgress#refresh}. */
+    Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover);
+
+    /** See {@link GroupProgress#refuseTruncated}. */
+    void refuseTruncated(Set<TopicPartition> suspects);
+
+    /** See {@link GroupProgress#takeSettled}. */
+    boolean takeSettled();
+
+    /** See {@link GroupProgress#groupIsTheTruth}. */
+    boolean groupIsTheTruth();
+
+    /** See {@link GroupProgress#hasReached}. */
+    boolean hasReached(Map<TopicPartition, Long> ends);
+
+    /** All partitions of the source's topics, whoever owns them. */
+    Set<TopicPartition> partitions();
+  }
+
+  private final boolean isShared;
+  private final Group group;
+  private final Supplier<Set<TopicPartition>> discover;
+  private final Function<Collection<TopicPartition>, Map<TopicPartition, Long>> stillReadable;
+  private final TaskScopeLedger ledger;
+  private final Runnable stopQuery;
+  private final LongSupplier nanoTime;
+
+  /** When a batch began last, with {@code minOffsetsPerTrigger}. */
+  private OptionalLong triggeredNanos = OptionalLong.empty();
+
+  /** How far partitions could be read when they were looked at last. */
+  private Map<TopicPartition, Long> latest = Map.of();
+
+  private Map<TopicPartition, Long> availableNow;
+  private boolean isHandedOver;
+
+  /**
+   * @param isShared whether the group is
+   * @param discover the source's partitions, asked for anew
+   * @param stillReadable see {@link Topics#stillReadable}
+   * @param stopQuery stops the query when another driver has taken over from it
+   */
+  BatchEnd(
+      boolean isShared,
+      Group group,
+      Supplier<Set<TopicPartition>> discover,
+      Function<Collection<TopicPartition>, Map<TopicPartition, Long>> stillReadable,
+      TaskScopeLedger ledger,
+      Runnable stopQuery,
+      LongSupplier nanoTime) {
+    this.isShared = isShared;
+    this.group = group;
+    this.discover = discover;
+    this.stillReadable = stillReadable;
+    this.ledger = ledger;
+    this.stopQuery = stopQuery;
+    this.nanoTime = nanoTime;
+  }
+
+  /**
+   * The end of the batch that begins here.
+   *
+   * @param isAvailableNow whether the query reads what is there when it first asks, and ends
+   * @return the start itself if there is no batch to run; empty if it is too early to say
+   */
+  Optional<PartitionOffsets> next(PartitionOffsets start, ReadLimit limit, boolean isAvailableNow) {
+    if (!isHandedOver && group.isHandedOver()) {
+      isHandedOver = true;
+      stopQuery.run();
+    }
+    if (isHandedOver) {
+      return Optional.of(start);
+    }
+    if (isAvailableNow && availableNow == null) {
+      availableNow = stillReadable.apply(discover.get());
+    }
+    // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
+    group.commitSourceOnly(start.offsets());
+    Map<TopicPartition, Long> from = group.refresh(start, false);
+    Map<TopicPartition, Long> until = readable(from);
+    List<ReadLimit> limits =
+        limit instanceof CompositeReadLimit several
+            ? List.of(several.getReadLimits())
+            : List.of(limit);
+    for (ReadLimit one : limits) {
+      if (one instanceof ReadMinRows min && !isAvailableNow && isTooEarly(min, from, until)) {
+        return Optional.of(start);
+      }
+    }
+    if (!until.equals(from)) {
+      do {
+        // Again where something was deleted meanwhile: a batch without it must not be logged before
+        // its loss was told.
+        from = group.refresh(start, true);
+        until = readable(from);
+      } while (!until.keySet().containsAll(from.keySet()));
+    }
+    if (group.takeSettled()) {
+      // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
+      ledger.forgetOwners();
+    }
+    for (ReadLimit one : limits) {
+      if (one instanceof ReadMaxRows max) {
+        until = RateLimit.apply(max.maxRows(), from, until);
+      }
+    }
+    return inSparksLog(start, from, until, isAvailableNow);
+  }
+
+  /** The end as Spark's log is to have it. */
+  private Optional<PartitionOffsets> inSparksLog(
+      PartitionOffsets start,
+      Map<TopicPartition, Long> from,
+      Map<TopicPartition, Long> until,
+      boolean isAvailableNow) {
+    Map<TopicPartition, Long> ends = new HashMap<>();
+    if (isShared) {
+      // Where other drivers have got to is not in this one's log; what it has of them stays.
+      ends.putAll(start.offsets());
+      ends.keySet().retainAll(group.partitions());
+    }
+    ends.putAll(until);
+    PartitionOffsets end = PartitionOffsets.of(ends);
+    if (group.groupIsTheTruth()) {
+      end = end.ours();
+    }
+    if (isAvailableNow && isShared && until.equals(from) && !group.hasReached(availableNow)) {
+      // Spark ends the query where nothing is left to do here; other drivers may need longer, or
+      // their partitions come to this one.
+      return Optional.empty();
+    }
+    if (!end.offsets().equals(start.offsets()) || end.isOurs() && !start.isOurs()) {
+      // In the second case a batch without records, so that Spark's log says whose it is.
+      return Optional.of(end);
+    }
+    boolean groupIsBehind = !until.equals(from);
+    return Optional.of(
+        groupIsBehind && group.groupIsTheTruth() ? end.inOtherText(start.json()) : start);
+  }
+
+  /** Whether a batch is to wait for more records. The first one of a run does not. */
+  private boolean isTooEarly(
+      ReadMinRows min, Map<TopicPartition, Long> from, Map<TopicPartition, Long> until) {
+    long records = 0;
+    for (Map.Entry<TopicPartition, Long> end : until.entrySet()) {
+      records += end.getValue() - from.get(end.getKey());
+    }
+    long now = nanoTime.getAsLong();
+    boolean isDue =
+        triggeredNanos.isEmpty()
+            || now - triggeredNanos.getAsLong() >= min.maxTriggerDelayMs() * 1_000_000;
+    if (records > 0 && (isDue || records >= min.minRows())) {
+      triggeredNanos = OptionalLong.of(now);
+      return false;
+    }
+    return records > 0;
+  }
+
+  /** How far each partition could be read now. */
+  private Map<TopicPartition, Long> readable(Map<TopicPartition, Long> from) {
+    Map<TopicPartition, Long> until = stillReadable.apply(from.keySet());
+    latest = Map.copyOf(until);
+    Set<TopicPartition> behind = new HashSet<>(until.keySet());
+    behind.removeIf(p -> until.get(p) >= from.get(p));
+    group.refuseTruncated(behind);
+    until.keySet().retainAll(from.keySet());
+    if (availableNow != null) {
+      // A partition that came after the trigger waits for the next one.
+      until.replaceAll((p, end) -> Math.min(end, availableNow.getOrDefault(p, from.get(p))));
+    }
+    // Never behind what is committed: a stable offset may lie beyond the readable end while a
+    // transaction of the input is open.
+    until.replaceAll((p, end) -> Math.max(end, from.get(p)));
+    return until;
+  }
+
+  /** Looks how far these partitions could be read now, for {@link #latest}. */
+  void look(Set<TopicPartition> partitions) {
+    latest = Map.copyOf(stillReadable.apply(partitions));
+  }
+
+  /** How far partitions could be read when they were looked at last. */
+  Map<TopicPartition, Long> latest() {
+    return latest;
+  }
+}
