@@ -5,9 +5,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
-import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.EpochSource;
-import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.FenceLeases;
@@ -19,16 +17,13 @@ import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OutputTopics;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.LongSummaryStatistics;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
-import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
@@ -118,74 +113,26 @@ public class EosKafkaMicroBatchStream
     return names;
   }
 
-  /** Refusals of a checkpoint or group that another query may be running with. */
-  private static final Set<String> OF_OTHERS =
-      Set.of("EOSKAFKA_FOREIGN_STAMP", "EOSKAFKA_GROUP_CHANGED");
-
   /** See {@link GroupProgress#resume}. */
   private Map<TopicPartition, Long> resume(PartitionOffsets sparkStart) {
     try {
       open();
       return progress.resume(sparkStart);
     } catch (RuntimeException e) {
-      if (!(e instanceof EosKafkaException ours) || !OF_OTHERS.contains(ours.condition())) {
-        settleDecided(e);
-      }
+      FailedStart.settleDecided(e, options.client());
       throw e;
     }
   }
 
-  /**
-   * Whatever is wrong with the source: what was decided is committed while its transactions are
-   * open. One cluster that cannot be reached does not hold up what was decided on another one.
-   */
-  private void settleDecided(RuntimeException wrong) {
-    settle(wrong, query -> FormerWrites.of(query).settle(options.client()));
-    settle(
-        wrong,
-        query -> {
-          if (query.sinkIsTransactional()) {
-            EpochSession.ifUsed(query, false);
-          }
-        });
-  }
-
-  private static void settle(RuntimeException wrong, Consumer<RunningQuery> writes) {
-    try {
-      writes.accept(RunningQuery.ofThisThread());
-    } catch (RuntimeException e) {
-      wrong.addSuppressed(e);
-    }
-  }
-
-  /**
-   * The group that the user has named, or null. Spark makes several sources of one that is joined
-   * with itself, each with offsets of its own; the second one's group ends in {@code -1}.
-   */
+  /** The group that the user has named, or null. */
   private String group() {
     if (options.groupId() == null) {
       return null;
     }
     List<EosKafkaMicroBatchStream> all =
         RunningQuery.ofThisThread().sources(EosKafkaMicroBatchStream.class);
-    boolean isTwice =
-        all.stream()
-            .anyMatch(
-                source ->
-                    source.options.groupId() != null
-                        && source.options.groupId().equals(options.groupId())
-                        && !source.options.equals(options));
-    if (options.isShared() && isTwice) {
-      // In a group for itself the second source finds the first one's member.
-      throw SharedGroupRules.refused(
-          "two of its sources are in one group; each needs a kafka.group.id");
-    }
-    long before =
-        all.stream()
-            .takeWhile(source -> source != this)
-            .filter(source -> source.options.equals(options))
-            .count();
-    return before == 0 ? options.groupId() : options.groupId() + "-" + before;
+    int before = (int) all.stream().takeWhile(source -> source != this).count();
+    return SelfJoin.group(all.stream().map(source -> source.options).toList(), before, options);
   }
 
   @Override
@@ -202,16 +149,7 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public ReadLimit getDefaultReadLimit() {
-    List<ReadLimit> limits = new ArrayList<>();
-    options
-        .minOffsetsPerTrigger()
-        .ifPresent(min -> limits.add(ReadLimit.minRows(min, options.maxTriggerDelayMs())));
-    options.maxOffsetsPerTrigger().ifPresent(max -> limits.add(ReadLimit.maxRows(max)));
-    return switch (limits.size()) {
-      case 0 -> ReadLimit.allAvailable();
-      case 1 -> limits.get(0);
-      default -> ReadLimit.compositeLimit(limits.toArray(ReadLimit[]::new));
-    };
+    return RateLimit.readLimit(options);
   }
 
   /**
@@ -278,26 +216,17 @@ public class EosKafkaMicroBatchStream
         progress.groupIsTheTruth()
             ? progress.resume(null)
             : PartitionOffsets.parse(latestConsumed.get().json(), "of the last batch").offsets();
-    LongSummaryStatistics behind =
-        latest().entrySet().stream()
-            .filter(end -> consumed.containsKey(end.getKey()))
-            .mapToLong(end -> Math.max(0, end.getValue() - consumed.get(end.getKey())))
-            .summaryStatistics();
-    return behind.getCount() == 0
-        ? Map.of()
-        : Map.of(
-            "minOffsetsBehindLatest",
-            Long.toString(behind.getMin()),
-            "maxOffsetsBehindLatest",
-            Long.toString(behind.getMax()),
-            "avgOffsetsBehindLatest",
-            Double.toString(behind.getAverage()),
-            ScanMetrics.StableOffsetWait.NAME,
-            Long.toString(progress.stableWaitMs() + ledger.stableWaitMs()),
-            ScanMetrics.OffsetOutOfRange.NAME,
-            counts.outOfRange().value().toString(),
-            ScanMetrics.DataLoss.NAME,
-            counts.losses().value().toString());
+    Map<String, String> lag = OffsetLag.metrics(latest(), consumed);
+    if (lag.isEmpty()) {
+      return Map.of();
+    }
+    Map<String, String> metrics = new HashMap<>(lag);
+    metrics.put(
+        ScanMetrics.StableOffsetWait.NAME,
+        Long.toString(progress.stableWaitMs() + ledger.stableWaitMs()));
+    metrics.put(ScanMetrics.OffsetOutOfRange.NAME, counts.outOfRange().value().toString());
+    metrics.put(ScanMetrics.DataLoss.NAME, counts.losses().value().toString());
+    return metrics;
   }
 
   /** All partitions, in real-time mode: time ends their reading. */
@@ -327,7 +256,7 @@ public class EosKafkaMicroBatchStream
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     PartitionOffsets planEnd = (PartitionOffsets) end;
     if (!ownBatch) {
-      requireFormerSink(planEnd.isOurs());
+      FormerSink.require(planEnd.isOurs());
     }
     return plan((PartitionOffsets) start, planEnd.offsets(), !planEnd.isOurs());
   }
@@ -341,29 +270,6 @@ public class EosKafkaMicroBatchStream
     boolean isOfOthers = progress.groupIsTheTruth() && isInOtherText;
     planned = planner.plan(starts, sparkStart, ends, planned, ownBatch, isOfOthers, isRealTime);
     return planned.partitions().toArray(InputPartition[]::new);
-  }
-
-  /**
-   * What a batch that was not finished has written knows the sink that it was for, and no other
-   * one.
-   *
-   * @param isOfSink whether our sink had planned it
-   */
-  private static void requireFormerSink(boolean isOfSink) {
-    RunningQuery query = RunningQuery.ofThisThread();
-    boolean isOther =
-        query.sinkIsTransactional()
-            ? !isOfSink && query.checkpointFolder().hasFile("eoskafka-write-.*\\.json")
-            : isOfSink;
-    if (isOther) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_BATCH_UNFINISHED",
-          Map.of(
-              "former",
-              isOfSink
-                  ? "writeStream.format(\"eoskafka\")"
-                  : "foreachBatch and writes with format(\"eoskafka\")"));
-    }
   }
 
   @Override

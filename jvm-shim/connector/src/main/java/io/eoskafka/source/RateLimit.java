@@ -1,12 +1,33 @@
 package io.eoskafka.source;
 
+import io.eoskafka.config.SourceOptions;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 
-/** {@code maxOffsetsPerTrigger}: each partition gets its share of the limit by its backlog. */
+/**
+ * The limits of a batch. Of {@code maxOffsetsPerTrigger} each partition gets its share by its
+ * backlog.
+ */
 final class RateLimit {
   private RateLimit() {}
+
+  /** What the options say, for Spark. */
+  static ReadLimit readLimit(SourceOptions options) {
+    List<ReadLimit> limits = new ArrayList<>();
+    options
+        .minOffsetsPerTrigger()
+        .ifPresent(min -> limits.add(ReadLimit.minRows(min, options.maxTriggerDelayMs())));
+    options.maxOffsetsPerTrigger().ifPresent(max -> limits.add(ReadLimit.maxRows(max)));
+    return switch (limits.size()) {
+      case 0 -> ReadLimit.allAvailable();
+      case 1 -> limits.get(0);
+      default -> ReadLimit.compositeLimit(limits.toArray(ReadLimit[]::new));
+    };
+  }
 
   /**
    * @param limit records of a batch, over all partitions
