@@ -1,11 +1,9 @@
 package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
-import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.GroupMembers;
-import io.eoskafka.group.Membership;
 import io.eoskafka.group.SharedMembership;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
@@ -16,9 +14,7 @@ import io.eoskafka.transaction.TransactionalProducer;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
@@ -28,11 +24,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How far each topic-partition has taken effect, as the group says, and the membership that fences
- * it.
- *
- * <p>Joining comes before ending what former runs left, and that before the stable fetch: an
- * executor of the former driver may start another transaction until its fence is refused.
+ * A run of a source in its group: its start, what its batches have committed, and its end. {@link
+ * OwnedPartitions} says how far each partition has taken effect.
  */
 final class GroupProgress implements BatchEnd.Group {
   private static final Logger LOG = LoggerFactory.getLogger(GroupProgress.class);
@@ -46,29 +39,15 @@ final class GroupProgress implements BatchEnd.Group {
   private final String run;
 
   private RunContext context;
-  private Membership.Ownership ownership;
-  private boolean settled;
+
+  /** Null until the start has prepared it. */
+  private OwnedPartitions owned;
+
   private boolean batchOpen;
-  private final Map<TopicPartition, Long> reached = new HashMap<>();
-
-  /** For those that have been reached, when they came to be owned. */
-  private final Map<TopicPartition, Long> terms = new HashMap<>();
-
-  private long settledLosses = -1;
-
   private Handover successor;
 
   private boolean isIdentityKept;
   private PartitionOffsets initialOffsets;
-
-  /** See {@link CheckpointFiles#readUnresolved}. */
-  private final Set<TopicPartition> unresolved = new HashSet<>();
-
-  /** Whether this run's start has found that Spark's last batch was decided. */
-  private boolean lastIsDecided;
-
-  /** Partitions that a batch in task scope has moved last, by their stamps at start. */
-  private final Set<TopicPartition> movedByTasks = new HashSet<>();
 
   /**
    * @param run unique per run of the source
@@ -98,22 +77,16 @@ final class GroupProgress implements BatchEnd.Group {
    */
   Map<TopicPartition, Long> resume(PartitionOffsets sparkStart) {
     if (context != null) {
-      return reached;
+      return owned.reached();
     }
     context = start.prepare(sparkStart);
     StartingPoint rule = start.rule();
-    lastIsDecided = context.epochs().lastIsDecided();
+    owned = new OwnedPartitions(options, start, context, topics, tracker, dataLoss);
     FaultPoint.BEFORE_JOIN.reach();
     if (identity().isShared()) {
-      if (rule.resolved() || rule.sparkHasBatches()) {
-        unresolved.addAll(context.files().readUnresolved());
-        resolve(start.committed().keySet());
-      } else {
-        unresolved.addAll(tracker.partitions());
-        context.files().writeUnresolved(unresolved);
-      }
+      owned.readUnresolved(rule, start.committed().keySet());
     }
-    while (!settle(sparkStart, rule)) {
+    while (!owned.settle(sparkStart, rule)) {
       LOG.info("Group {} is still moving", identity().group());
     }
     if (context.groupIsTheTruth()) {
@@ -125,12 +98,12 @@ final class GroupProgress implements BatchEnd.Group {
       // Before any batch: from now on the group is the truth again, also if that batch dies.
       context.foreignBatches().takeOver(start.lastForeignBatch());
     }
-    return reached;
+    return owned.reached();
   }
 
   /** A checkpoint with an identity promises that the group has offsets. */
   private void keepIdentity(boolean groupHasOffsets) {
-    if (!isIdentityKept && (groupHasOffsets || !reached.isEmpty())) {
+    if (!isIdentityKept && (groupHasOffsets || !owned.reached().isEmpty())) {
       context.files().writeIdentity(identity());
       isIdentityKept = true;
     }
@@ -141,7 +114,10 @@ final class GroupProgress implements BatchEnd.Group {
     if (initialOffsets == null) {
       // Spark asks until there is a batch.
       initialOffsets =
-          context.files().readInitialOffsets().orElseGet(() -> PartitionOffsets.of(reached));
+          context
+              .files()
+              .readInitialOffsets()
+              .orElseGet(() -> PartitionOffsets.of(owned.reached()));
       if (!context.groupIsTheTruth() && !context.files().sparkHasBatches()) {
         initialOffsets.offsets().forEach(this::requireNotBeyond);
       }
@@ -151,9 +127,9 @@ final class GroupProgress implements BatchEnd.Group {
 
   /** Without a log, what our sink has done since the query's start is known to the group alone. */
   private void requireNotBeyond(TopicPartition partition, long initial) {
-    if (movedByTasks.contains(partition)) {
+    if (owned.isMovedByTasks(partition)) {
       StartingPoint.requireNotBehind(
-          identity(), partition, reached.getOrDefault(partition, initial), initial);
+          identity(), partition, owned.reached().getOrDefault(partition, initial), initial);
     }
   }
 
@@ -167,9 +143,9 @@ final class GroupProgress implements BatchEnd.Group {
   @Override
   public Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
     if (discover || tracker.isDue()) {
-      discoverAgain();
+      owned.discoverAgain();
     }
-    settle(
+    owned.settle(
         sparkStart,
         new StartingPoint(
             identity(),
@@ -179,25 +155,7 @@ final class GroupProgress implements BatchEnd.Group {
             true,
             false));
     keepIdentity(false);
-    return reached;
-  }
-
-  /** What is of another topic than it was, under the same name, is to be found anew. */
-  private void discoverAgain() {
-    Map<TopicPartition, String> found = tracker.discover(reached.keySet());
-    reportMissing(found.keySet(), reached.keySet());
-    found.forEach(
-        (partition, id) -> {
-          if (!id.equals(tracker.id(partition))) {
-            resolve(Set.of(partition));
-            Long next = reached.remove(partition);
-            if (next != null) {
-              // Here, since it may be in no log of this driver's.
-              dataLoss.skip(partition, next, StartResolver.RECREATED, 0);
-            }
-          }
-        });
-    tracker.update(found);
+    return owned.reached();
   }
 
   /**
@@ -213,200 +171,13 @@ final class GroupProgress implements BatchEnd.Group {
       successor =
           new Handover(start.members(), context.offsets(), topics, context.release(), patience());
     }
-    return successor.isReady(tracker.partitions(), reached.keySet(), ownership.fence());
+    return successor.isReady(tracker.partitions(), owned.reached().keySet(), owned.fence());
   }
 
   /** Longer than a session: a successor that has died is a member for so long. */
   private Duration patience() {
     long session = options.client().sessionTimeoutMs().orElse(45_000);
     return Duration.ofMillis(Math.max(60_000, session + 15_000));
-  }
-
-  /**
-   * Finds the starts of partitions that have come, and forgets those that have gone.
-   *
-   * @return false if some have gone while their starts were looked for
-   */
-  private boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
-    ownership = context.member().poll(tracker.partitions());
-    reached.keySet().retainAll(ownership.terms().keySet());
-    Map<TopicPartition, Long> gained = new HashMap<>();
-    ownership
-        .terms()
-        .forEach(
-            (partition, term) -> {
-              if (!reached.containsKey(partition) || !term.equals(terms.get(partition))) {
-                gained.put(partition, term);
-              }
-            });
-    boolean ownershipLost = ownership.ownershipLosses() != settledLosses;
-    if (identity().isShared() && ownership.fence().instanceId() == null) {
-      context.runs().requireLast(ownership.fence(), ownershipLost, start.members());
-    }
-    if (gained.isEmpty() && !ownershipLost) {
-      return true;
-    }
-    settled |= ownershipLost;
-    LOG.info(
-        "Group {}, generation {}: {} partitions are new to this driver",
-        identity().group(),
-        ownership.fence().generation(),
-        gained.size());
-    if (!gained.isEmpty()) {
-      FaultPoint.AFTER_JOIN.reach();
-    }
-    try {
-      Map<TopicPartition, OffsetAndMetadata> stable =
-          context.stableFetch().fetch(gained.keySet(), ownershipLost);
-      take(gained.keySet(), stable, sparkStart, rule);
-    } catch (Membership.MovedException e) {
-      LOG.info("Group {}: some of them have gone already", identity().group());
-      return false;
-    } catch (EosKafkaException e) {
-      if (!e.condition().equals("EOSKAFKA_NO_SUCH_TOPIC")) {
-        throw e;
-      }
-      // Deleted since it was found: one that the user has named is missed here too.
-      discoverAgain();
-      tracker.requireChosen(sparkStart, context.files());
-      return false;
-    }
-    terms.putAll(gained);
-    settledLosses = ownership.ownershipLosses();
-    lastIsDecided = false;
-    return true;
-  }
-
-  /** Finds each partition's start, and commits start offsets that the group does not have yet. */
-  private void take(
-      Collection<TopicPartition> partitions,
-      Map<TopicPartition, OffsetAndMetadata> stable,
-      PartitionOffsets sparkStart,
-      StartingPoint rule) {
-    stable.forEach((partition, offset) -> rule.refuseForeign(partition, offset, this::owner));
-    Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
-    Optional<PartitionOffsets> initialFile = context.files().readInitialOffsets();
-    Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
-    Map<TopicPartition, String> keptIds = context.files().readTopicIds();
-    // Before the log's ends: records that come in between would make it look like one that was cut.
-    Map<TopicPartition, Long> byOption =
-        partitions.stream()
-                .filter(p -> !initial.containsKey(p))
-                .anyMatch(p -> isToBegin(p, stable.get(p), rule))
-            ? new Bounds(options, topics).starts(tracker.partitions())
-            : Map.of();
-    Map<TopicPartition, Long> earliest = topics.earliest(partitions);
-    Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
-    StartResolver resolver =
-        new StartResolver(
-            rule,
-            identity(),
-            context.sinkCluster(),
-            context.groupIsTheTruth(),
-            dataLoss,
-            options.starting().isExplicit(),
-            lastIsDecided);
-    Map<TopicPartition, Long> starts = new HashMap<>();
-    Map<TopicPartition, Long> toCommit = new HashMap<>();
-    for (TopicPartition partition : partitions) {
-      StartResolver.PartitionFacts facts =
-          new StartResolver.PartitionFacts(
-              partition,
-              stable.get(partition),
-              tracker.id(partition),
-              keptIds.get(partition),
-              logged.get(partition),
-              logged.isEmpty(),
-              initial.get(partition),
-              context.epochs().start(partition),
-              byOption.get(partition),
-              earliest.get(partition),
-              ends.get(partition),
-              unresolved.contains(partition));
-      requireAgreement(facts, sparkStart, rule);
-      StartResolver.ResolvedStart resolved = resolver.resolve(facts);
-      starts.put(partition, resolved.offset());
-      if (resolved.toCommit()) {
-        toCommit.put(partition, resolved.offset());
-      }
-      if (resolved.isRecreated()) {
-        tracker.markRecreated(partition);
-      }
-      if (resolved.isMovedByTask()) {
-        movedByTasks.add(partition);
-      } else {
-        movedByTasks.remove(partition);
-      }
-    }
-    if (!rule.sparkHasBatches() && initialFile.isEmpty()) {
-      context.files().writeInitialOffsets(PartitionOffsets.of(starts));
-    }
-    Set<TopicPartition> leftOut = context.committer().commitStarts(toCommit, ownership.terms());
-    starts.keySet().removeAll(leftOut);
-    reached.putAll(starts);
-    resolve(partitions);
-    Set<TopicPartition> started = new HashSet<>(partitions);
-    if (identity().isShared()) {
-      // What other drivers have begun, and what none has.
-      started.addAll(context.offsets().committed(tracker.partitions()).keySet());
-      started.addAll(unresolved);
-      started.retainAll(tracker.partitions());
-    }
-    started.removeAll(leftOut);
-    tracker.keep(keptIds, started, context.files());
-  }
-
-  /**
-   * The group has a start of these partitions. The file says so too: otherwise an offset that
-   * expires later would look like one that was never committed.
-   */
-  private void resolve(Collection<TopicPartition> partitions) {
-    if (unresolved.removeAll(partitions)) {
-      context.files().writeUnresolved(unresolved);
-    }
-  }
-
-  /** Refuses an offset of the group that contradicts Spark's log. */
-  private void requireAgreement(
-      StartResolver.PartitionFacts facts, PartitionOffsets sparkStart, StartingPoint rule) {
-    OffsetAndMetadata committed = facts.committed();
-    if (committed == null || facts.isOfFormerTopic()) {
-      return;
-    }
-    requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
-    Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-    if (context.groupIsTheTruth() && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
-      context
-          .epochs()
-          .requireNotBehindLog(
-              facts.partition(), committed.offset(), facts.logged(), options.failOnDataLoss());
-    }
-  }
-
-  /**
-   * Another sink goes by Spark's log, and that says that the last batch is done. Where it was our
-   * sink's, and ended early, the group is behind.
-   */
-  private void requireNothingLeft(
-      TopicPartition partition, long committed, PartitionOffsets sparkStart) {
-    if (!context.groupIsTheTruth()
-        && sparkStart != null
-        && (sparkStart.isOurs()
-            || context.foreignBatches().isTakenOver(RunningQuery.ofThisThread()))
-        && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
-    }
-  }
-
-  /** Whether {@code startingOffsets} may be asked for; looking them up may fail. */
-  private boolean isToBegin(
-      TopicPartition partition, OffsetAndMetadata committed, StartingPoint rule) {
-    if (committed == null) {
-      return unresolved.contains(partition) || rule.isNew();
-    }
-    return !rule.sparkHasBatches()
-        && Stamp.parse(committed.metadata()).orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY;
   }
 
   /**
@@ -418,7 +189,7 @@ final class GroupProgress implements BatchEnd.Group {
     if (!ends.isEmpty() && sinkIsHere()) {
       decision.sendOffsets(
           context.committer().stampedForEpoch(withoutGone(ends), epoch),
-          ownership.fence(),
+          owned.fence(),
           start.members());
     }
   }
@@ -431,7 +202,7 @@ final class GroupProgress implements BatchEnd.Group {
    */
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch, boolean isAgain) {
     if (!ends.isEmpty() && (!sinkIsHere() || isAgain)) {
-      context.committer().commitEpoch(ends, epoch, ownership.terms());
+      context.committer().commitEpoch(ends, epoch, owned.terms());
     }
     batchCommitted(ends);
   }
@@ -462,7 +233,7 @@ final class GroupProgress implements BatchEnd.Group {
    */
   Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
     Map<TopicPartition, Long> kept = new HashMap<>(logged);
-    kept.keySet().retainAll(reached.keySet());
+    kept.keySet().retainAll(owned.reached().keySet());
     topics
         .highWatermarks(Set.copyOf(kept.keySet()))
         .forEach(
@@ -483,47 +254,15 @@ final class GroupProgress implements BatchEnd.Group {
     return kept;
   }
 
-  /** A log that ends before what has been read was truncated while the query ran. */
+  /** See {@link OwnedPartitions#refuseTruncated}. */
   @Override
   public void refuseTruncated(Set<TopicPartition> suspects) {
-    if (suspects.isEmpty()) {
-      return;
-    }
-    Map<TopicPartition, Long> news = new HashMap<>();
-    topics
-        .highWatermarks(suspects)
-        .forEach(
-            (partition, logEnd) -> {
-              long next = reached.get(partition);
-              if (next > logEnd) {
-                news.put(
-                    partition,
-                    dataLoss.skip(partition, next, "the log now ends at " + logEnd, logEnd));
-              }
-            });
-    try {
-      context.committer().commitStarts(news, ownership.terms());
-    } catch (Membership.MovedException e) {
-      LOG.info("Group {}: partitions whose logs were cut have gone", identity().group());
-      // One that stays is found anew: its start is not committed.
-      reached.keySet().removeAll(news.keySet());
-      return;
-    }
-    reached.putAll(news);
+    owned.refuseTruncated(suspects);
   }
 
   /** Partitions that a batch or the group knows and the cluster does not have. */
   void reportMissing(Collection<TopicPartition> needed) {
-    reportMissing(tracker.partitions(), needed);
-  }
-
-  private void reportMissing(Set<TopicPartition> present, Collection<TopicPartition> needed) {
-    for (TopicPartition partition : Set.copyOf(needed)) {
-      if (!present.contains(partition)) {
-        dataLoss.skipPartition(partition, reached.get(partition));
-        reached.remove(partition);
-      }
-    }
+    owned.reportMissing(tracker.partitions(), needed);
   }
 
   /** Source-only: Spark's log is the truth; the group's offsets follow it, for lag tools. */
@@ -534,9 +273,9 @@ final class GroupProgress implements BatchEnd.Group {
     }
     Map<TopicPartition, Long> moved = new HashMap<>(ends);
     moved.keySet().retainAll(tracker.partitions());
-    moved.entrySet().removeIf(e -> e.getValue().equals(reached.get(e.getKey())));
-    context.committer().commitStarts(moved, ownership.terms());
-    reached.putAll(moved);
+    moved.entrySet().removeIf(e -> e.getValue().equals(owned.reached().get(e.getKey())));
+    context.committer().commitStarts(moved, owned.terms());
+    owned.move(moved);
   }
 
   /** Before Spark logs a batch as done. */
@@ -548,13 +287,8 @@ final class GroupProgress implements BatchEnd.Group {
     batchOpen = true;
   }
 
-  /** For errors: who is in the group. */
-  private String owner() {
-    return start.members().names();
-  }
-
   void batchCommitted(Map<TopicPartition, Long> ends) {
-    reached.putAll(ends);
+    owned.move(ends);
     batchOpen = false;
   }
 
@@ -566,15 +300,13 @@ final class GroupProgress implements BatchEnd.Group {
 
   /** Whether what the group has of a partition is what tasks have committed batch by batch. */
   boolean isMovedByTasks(TopicPartition partition) {
-    return movedByTasks.contains(partition);
+    return owned.isMovedByTasks(partition);
   }
 
   /** Whether producers were fenced since the last call. */
   @Override
   public boolean takeSettled() {
-    boolean was = settled;
-    settled = false;
-    return was;
+    return owned.takeSettled();
   }
 
   Identity identity() {
@@ -587,7 +319,7 @@ final class GroupProgress implements BatchEnd.Group {
   }
 
   Fence fence() {
-    return ownership.fence();
+    return owned.fence();
   }
 
   /**
@@ -616,9 +348,7 @@ final class GroupProgress implements BatchEnd.Group {
 
   /** When partitions that have been reached came to be owned. */
   Map<TopicPartition, Long> terms(Collection<TopicPartition> partitions) {
-    Map<TopicPartition, Long> found = new HashMap<>(terms);
-    found.keySet().retainAll(partitions);
-    return found;
+    return owned.terms(partitions);
   }
 
   @Override
@@ -642,7 +372,7 @@ final class GroupProgress implements BatchEnd.Group {
   }
 
   Set<TopicPartition> known() {
-    return reached.keySet();
+    return owned == null ? Set.of() : owned.reached().keySet();
   }
 
   /** Not another driver's: it has ended ours when it started. */

@@ -1,0 +1,304 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.group.Membership;
+import io.eoskafka.identity.Fence;
+import io.eoskafka.identity.Identity;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The partitions that a driver owns, and how far each of them has taken effect, as the group says.
+ *
+ * <p>Joining comes before ending what former runs left, and that before the stable fetch: an
+ * executor of the former driver may start another transaction until its fence is refused.
+ */
+final class OwnedPartitions {
+  private static final Logger LOG = LoggerFactory.getLogger(OwnedPartitions.class);
+
+  private final DriverStart start;
+  private final RunContext context;
+  private final Topics topics;
+  private final TopicTracker tracker;
+  private final DataLossPolicy dataLoss;
+  private final PartitionStarts partitionStarts;
+
+  private Membership.Ownership ownership;
+  private boolean settled;
+  private final Map<TopicPartition, Long> reached = new HashMap<>();
+
+  /** For those that have been reached, when they came to be owned. */
+  private final Map<TopicPartition, Long> terms = new HashMap<>();
+
+  private long settledLosses = -1;
+
+  /** See {@link CheckpointFiles#readUnresolved}. */
+  private final Set<TopicPartition> unresolved = new HashSet<>();
+
+  /** Whether this run's start has found that Spark's last batch was decided. */
+  private boolean lastIsDecided;
+
+  /** Partitions that a batch in task scope has moved last, by their stamps at start. */
+  private final Set<TopicPartition> movedByTasks = new HashSet<>();
+
+  /**
+   * @param start of this run, which has prepared the context
+   */
+  OwnedPartitions(
+      SourceOptions options,
+      DriverStart start,
+      RunContext context,
+      Topics topics,
+      TopicTracker tracker,
+      DataLossPolicy dataLoss) {
+    this.start = start;
+    this.context = context;
+    this.topics = topics;
+    this.tracker = tracker;
+    this.dataLoss = dataLoss;
+    lastIsDecided = context.epochs().lastIsDecided();
+    partitionStarts =
+        new PartitionStarts(
+            options,
+            start.identity(),
+            context,
+            topics,
+            tracker,
+            dataLoss,
+            () -> start.members().names());
+  }
+
+  /**
+   * In a shared group, before the join: which partitions' starts are not known to be committed.
+   *
+   * @param rule of this start
+   * @param committed partitions of which the group has an offset
+   */
+  void readUnresolved(StartingPoint rule, Set<TopicPartition> committed) {
+    if (rule.resolved() || rule.sparkHasBatches()) {
+      unresolved.addAll(context.files().readUnresolved());
+      resolve(committed);
+    } else {
+      unresolved.addAll(tracker.partitions());
+      context.files().writeUnresolved(unresolved);
+    }
+  }
+
+  /** What is of another topic than it was, under the same name, is to be found anew. */
+  void discoverAgain() {
+    Map<TopicPartition, String> found = tracker.discover(reached.keySet());
+    reportMissing(found.keySet(), reached.keySet());
+    found.forEach(
+        (partition, id) -> {
+          if (!id.equals(tracker.id(partition))) {
+            resolve(Set.of(partition));
+            Long next = reached.remove(partition);
+            if (next != null) {
+              // Here, since it may be in no log of this driver's.
+              dataLoss.skip(partition, next, StartResolver.RECREATED, 0);
+            }
+          }
+        });
+    tracker.update(found);
+  }
+
+  /**
+   * Finds the starts of partitions that have come, and forgets those that have gone.
+   *
+   * @return false if some have gone while their starts were looked for
+   */
+  boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
+    ownership = context.member().poll(tracker.partitions());
+    reached.keySet().retainAll(ownership.terms().keySet());
+    Map<TopicPartition, Long> gained = new HashMap<>();
+    ownership
+        .terms()
+        .forEach(
+            (partition, term) -> {
+              if (!reached.containsKey(partition) || !term.equals(terms.get(partition))) {
+                gained.put(partition, term);
+              }
+            });
+    boolean ownershipLost = ownership.ownershipLosses() != settledLosses;
+    if (identity().isShared() && ownership.fence().instanceId() == null) {
+      context.runs().requireLast(ownership.fence(), ownershipLost, start.members());
+    }
+    if (gained.isEmpty() && !ownershipLost) {
+      return true;
+    }
+    settled |= ownershipLost;
+    LOG.info(
+        "Group {}, generation {}: {} partitions are new to this driver",
+        identity().group(),
+        ownership.fence().generation(),
+        gained.size());
+    if (!gained.isEmpty()) {
+      FaultPoint.AFTER_JOIN.reach();
+    }
+    try {
+      Map<TopicPartition, OffsetAndMetadata> stable =
+          context.stableFetch().fetch(gained.keySet(), ownershipLost);
+      take(gained.keySet(), stable, sparkStart, rule);
+    } catch (Membership.MovedException e) {
+      LOG.info("Group {}: some of them have gone already", identity().group());
+      return false;
+    } catch (EosKafkaException e) {
+      if (!e.condition().equals("EOSKAFKA_NO_SUCH_TOPIC")) {
+        throw e;
+      }
+      // Deleted since it was found: one that the user has named is missed here too.
+      discoverAgain();
+      tracker.requireChosen(sparkStart, context.files());
+      return false;
+    }
+    terms.putAll(gained);
+    settledLosses = ownership.ownershipLosses();
+    lastIsDecided = false;
+    return true;
+  }
+
+  /** Finds each partition's start, and commits start offsets that the group does not have yet. */
+  private void take(
+      Collection<TopicPartition> partitions,
+      Map<TopicPartition, OffsetAndMetadata> stable,
+      PartitionOffsets sparkStart,
+      StartingPoint rule) {
+    PartitionStarts.Found found =
+        partitionStarts.find(partitions, stable, sparkStart, rule, lastIsDecided, unresolved);
+    Map<TopicPartition, Long> starts = new HashMap<>();
+    Map<TopicPartition, Long> toCommit = new HashMap<>();
+    found
+        .starts()
+        .forEach(
+            (partition, resolved) -> {
+              starts.put(partition, resolved.offset());
+              if (resolved.toCommit()) {
+                toCommit.put(partition, resolved.offset());
+              }
+              if (resolved.isRecreated()) {
+                tracker.markRecreated(partition);
+              }
+              if (resolved.isMovedByTask()) {
+                movedByTasks.add(partition);
+              } else {
+                movedByTasks.remove(partition);
+              }
+            });
+    if (!rule.sparkHasBatches() && !found.hasInitialFile()) {
+      context.files().writeInitialOffsets(PartitionOffsets.of(starts));
+    }
+    Set<TopicPartition> leftOut = context.committer().commitStarts(toCommit, ownership.terms());
+    starts.keySet().removeAll(leftOut);
+    reached.putAll(starts);
+    resolve(partitions);
+    Set<TopicPartition> started = new HashSet<>(partitions);
+    if (identity().isShared()) {
+      // What other drivers have begun, and what none has.
+      started.addAll(context.offsets().committed(tracker.partitions()).keySet());
+      started.addAll(unresolved);
+      started.retainAll(tracker.partitions());
+    }
+    started.removeAll(leftOut);
+    tracker.keep(found.keptIds(), started, context.files());
+  }
+
+  /**
+   * The group has a start of these partitions. The file says so too: otherwise an offset that
+   * expires later would look like one that was never committed.
+   */
+  private void resolve(Collection<TopicPartition> partitions) {
+    if (unresolved.removeAll(partitions)) {
+      context.files().writeUnresolved(unresolved);
+    }
+  }
+
+  /** A log that ends before what has been read was truncated while the query ran. */
+  void refuseTruncated(Set<TopicPartition> suspects) {
+    if (suspects.isEmpty()) {
+      return;
+    }
+    Map<TopicPartition, Long> news = new HashMap<>();
+    topics
+        .highWatermarks(suspects)
+        .forEach(
+            (partition, logEnd) -> {
+              long next = reached.get(partition);
+              if (next > logEnd) {
+                news.put(
+                    partition,
+                    dataLoss.skip(partition, next, "the log now ends at " + logEnd, logEnd));
+              }
+            });
+    try {
+      context.committer().commitStarts(news, ownership.terms());
+    } catch (Membership.MovedException e) {
+      LOG.info("Group {}: partitions whose logs were cut have gone", identity().group());
+      // One that stays is found anew: its start is not committed.
+      reached.keySet().removeAll(news.keySet());
+      return;
+    }
+    reached.putAll(news);
+  }
+
+  /** Partitions that are needed and are not there any more. */
+  void reportMissing(Set<TopicPartition> present, Collection<TopicPartition> needed) {
+    for (TopicPartition partition : Set.copyOf(needed)) {
+      if (!present.contains(partition)) {
+        dataLoss.skipPartition(partition, reached.get(partition));
+        reached.remove(partition);
+      }
+    }
+  }
+
+  /** Whether what the group has of a partition is what tasks have committed batch by batch. */
+  boolean isMovedByTasks(TopicPartition partition) {
+    return movedByTasks.contains(partition);
+  }
+
+  /** Whether producers were fenced since the last call. */
+  boolean takeSettled() {
+    boolean was = settled;
+    settled = false;
+    return was;
+  }
+
+  /** The first offset of each partition that has not taken effect; it changes with this. */
+  Map<TopicPartition, Long> reached() {
+    return reached;
+  }
+
+  /** A batch has taken effect up to these offsets. */
+  void move(Map<TopicPartition, Long> ends) {
+    reached.putAll(ends);
+  }
+
+  /** What the group coordinator checks now. */
+  Fence fence() {
+    return ownership.fence();
+  }
+
+  /** What is owned, and since when. */
+  Map<TopicPartition, Long> terms() {
+    return ownership.terms();
+  }
+
+  /** When partitions that have been reached came to be owned. */
+  Map<TopicPartition, Long> terms(Collection<TopicPartition> partitions) {
+    Map<TopicPartition, Long> found = new HashMap<>(terms);
+    found.keySet().retainAll(partitions);
+    return found;
+  }
+
+  private Identity identity() {
+    return start.identity();
+  }
+}

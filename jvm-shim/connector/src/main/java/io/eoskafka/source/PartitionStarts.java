@@ -1,0 +1,167 @@
+package io.eoskafka.source;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.identity.Identity;
+import io.eoskafka.identity.Stamp;
+import io.eoskafka.spark.RunningQuery;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Finds where partitions start that a driver has come to own: asks the checkpoint and the cluster
+ * for what {@link StartResolver} decides with. It changes nothing.
+ */
+final class PartitionStarts {
+  private final SourceOptions options;
+  private final Identity identity;
+  private final RunContext context;
+  private final Topics topics;
+  private final TopicTracker tracker;
+  private final DataLossPolicy dataLoss;
+  private final Supplier<String> owner;
+
+  /**
+   * What was found.
+   *
+   * @param starts of each partition
+   * @param hasInitialFile whether the checkpoint has the query's initial offsets
+   * @param keptIds the topic ids that the checkpoint has
+   */
+  record Found(
+      Map<TopicPartition, StartResolver.ResolvedStart> starts,
+      boolean hasInitialFile,
+      Map<TopicPartition, String> keptIds) {}
+
+  /**
+   * @param owner for errors: who is in the group
+   */
+  PartitionStarts(
+      SourceOptions options,
+      Identity identity,
+      RunContext context,
+      Topics topics,
+      TopicTracker tracker,
+      DataLossPolicy dataLoss,
+      Supplier<String> owner) {
+    this.options = options;
+    this.identity = identity;
+    this.context = context;
+    this.topics = topics;
+    this.tracker = tracker;
+    this.dataLoss = dataLoss;
+    this.owner = owner;
+  }
+
+  /**
+   * Finds each partition's start.
+   *
+   * @param stable the group's stable offsets
+   * @param sparkStart the start of the batch that Spark is about to plan, or null before its first
+   * @param rule of this start
+   * @param lastIsDecided whether the last batch that Spark has planned was decided
+   * @param unresolved partitions of a shared group whose starts are not known to be committed
+   * @throws EosKafkaException if a start cannot be told, or if records are gone and the query is to
+   *     fail
+   */
+  Found find(
+      Collection<TopicPartition> partitions,
+      Map<TopicPartition, OffsetAndMetadata> stable,
+      PartitionOffsets sparkStart,
+      StartingPoint rule,
+      boolean lastIsDecided,
+      Set<TopicPartition> unresolved) {
+    stable.forEach((partition, offset) -> rule.refuseForeign(partition, offset, owner));
+    Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
+    Optional<PartitionOffsets> initialFile = context.files().readInitialOffsets();
+    Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());
+    Map<TopicPartition, String> keptIds = context.files().readTopicIds();
+    // Before the log's ends: records that come in between would make it look like one that was cut.
+    Map<TopicPartition, Long> byOption =
+        partitions.stream()
+                .filter(p -> !initial.containsKey(p))
+                .anyMatch(p -> isToBegin(stable.get(p), rule, unresolved.contains(p)))
+            ? new Bounds(options, topics).starts(tracker.partitions())
+            : Map.of();
+    Map<TopicPartition, Long> earliest = topics.earliest(partitions);
+    Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
+    StartResolver resolver =
+        new StartResolver(
+            rule,
+            identity,
+            context.sinkCluster(),
+            context.groupIsTheTruth(),
+            dataLoss,
+            options.starting().isExplicit(),
+            lastIsDecided);
+    Map<TopicPartition, StartResolver.ResolvedStart> starts = new HashMap<>();
+    for (TopicPartition partition : partitions) {
+      StartResolver.PartitionFacts facts =
+          new StartResolver.PartitionFacts(
+              partition,
+              stable.get(partition),
+              tracker.id(partition),
+              keptIds.get(partition),
+              logged.get(partition),
+              logged.isEmpty(),
+              initial.get(partition),
+              context.epochs().start(partition),
+              byOption.get(partition),
+              earliest.get(partition),
+              ends.get(partition),
+              unresolved.contains(partition));
+      requireAgreement(facts, sparkStart, rule);
+      starts.put(partition, resolver.resolve(facts));
+    }
+    return new Found(starts, initialFile.isPresent(), keptIds);
+  }
+
+  /** Refuses an offset of the group that contradicts Spark's log. */
+  private void requireAgreement(
+      StartResolver.PartitionFacts facts, PartitionOffsets sparkStart, StartingPoint rule) {
+    OffsetAndMetadata committed = facts.committed();
+    if (committed == null || facts.isOfFormerTopic()) {
+      return;
+    }
+    requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
+    Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
+    if (context.groupIsTheTruth() && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
+      context
+          .epochs()
+          .requireNotBehindLog(
+              facts.partition(), committed.offset(), facts.logged(), options.failOnDataLoss());
+    }
+  }
+
+  /**
+   * Another sink goes by Spark's log, and that says that the last batch is done. Where it was our
+   * sink's, and ended early, the group is behind.
+   */
+  private void requireNothingLeft(
+      TopicPartition partition, long committed, PartitionOffsets sparkStart) {
+    if (!context.groupIsTheTruth()
+        && sparkStart != null
+        && (sparkStart.isOurs()
+            || context.foreignBatches().isTakenOver(RunningQuery.ofThisThread()))
+        && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
+    }
+  }
+
+  /** Whether {@code startingOffsets} may be asked for; looking them up may fail. */
+  private static boolean isToBegin(
+      OffsetAndMetadata committed, StartingPoint rule, boolean isUnresolved) {
+    if (committed == null) {
+      return isUnresolved || rule.isNew();
+    }
+    return !rule.sparkHasBatches()
+        && Stamp.parse(committed.metadata()).orElseThrow().scope() == Stamp.Scope.SOURCE_ONLY;
+  }
+}
