@@ -1,6 +1,6 @@
 package io.eoskafka;
 
-import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.EpochSessions;
 import io.eoskafka.source.RestingConsumers;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.FenceLeases;
@@ -41,7 +41,7 @@ public final class EosKafkaPlugin implements SparkPlugin {
         if (IS_HOOKED.compareAndSet(false, true)) {
           ShutdownHookManager.get()
               .addShutdownHook(
-                  () -> EpochSession.closeAllBut(RunningQuery.interruptAll(END_WITHIN)),
+                  () -> EpochSessions.closeAllBut(RunningQuery.interruptAll(END_WITHIN)),
                   BEFORE_SPARKS,
                   2 * END_WITHIN.toSeconds(),
                   TimeUnit.SECONDS);

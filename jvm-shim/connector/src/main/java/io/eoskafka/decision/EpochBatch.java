@@ -254,7 +254,7 @@ public final class EpochBatch {
 
   private void requireTime() {
     long elapsedMs = (System.nanoTime() - beganNanos) / 1_000_000;
-    long allowedMs = session.undecidedForMs();
+    long allowedMs = session.times().undecidedForMs();
     timeLeftMs = allowedMs - elapsedMs;
     if (timeLeftMs < 0) {
       throw EosKafkaException.of(
@@ -269,7 +269,7 @@ public final class EpochBatch {
               "timeout",
               scope.transactionTimeoutMs(),
               "reserve",
-              session.recoveryReserveMs()));
+              session.times().recoveryReserveMs()));
     }
     if (timeLeftMs < allowedMs / 2) {
       LOG.warn(
@@ -280,7 +280,7 @@ public final class EpochBatch {
           elapsedMs,
           allowedMs,
           scope.transactionTimeoutMs(),
-          session.recoveryReserveMs());
+          session.times().recoveryReserveMs());
     }
   }
 

@@ -18,10 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.Set;
-import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
@@ -42,20 +39,6 @@ public final class EpochSession {
   /** Coordinators that restart or move take some seconds. */
   private static final Duration ROLL_FORWARD_TIMEOUT = Duration.ofSeconds(60);
 
-  /**
-   * Of a decision's transaction, unless the writers' own is short. Until it has ended, nobody who
-   * starts the query can know whether it was decided.
-   */
-  private static final int DECISION_TIMEOUT_MS = 10_000;
-
-  /** Of the writers' timeout a restart has a third, unless the user says otherwise. */
-  private static final int RECOVERY_SHARE = 3;
-
-  private record Key(UUID runId, String ownerId) {}
-
-  /** Each is used by one write at a time, and closed by another thread. */
-  private static final Map<Key, EpochSession> SESSIONS = new ConcurrentHashMap<>();
-
   private final EpochOwner owner;
   private final SinkOptions options;
   private final Admin admin;
@@ -68,8 +51,8 @@ public final class EpochSession {
   private final OpenTransactions transactions;
   private final DecisionLog log;
   private final OutputTopics outputs;
+  private final EpochTimes times;
   private final int transactionTimeoutMs;
-  private final long timeoutCheckMs;
   private long generation;
   private long finished = -1;
   private boolean givenUp;
@@ -109,31 +92,21 @@ public final class EpochSession {
             options.transactionalIdPrefix(),
             owner.writeId());
     isKept = kept.equals(Optional.of(identity));
-    timeoutCheckMs = broker.timeoutCheckMs();
     outputs = new OutputTopics(admin);
-    transactionTimeoutMs = chooseTimeout(broker.maxTransactionTimeoutMs());
-    if (undecidedForMs() <= 0) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_OPTION_INVALID",
-          Map.of(
-              "option",
-              "recoveryReserveMs",
-              "value",
-              recoveryReserveMs(),
-              "expected",
-              "less than "
-                  + (undecidedForMs() + recoveryReserveMs())
-                  + ", because the transactions time out after "
-                  + transactionTimeoutMs
-                  + " ms"));
-    }
+    times =
+        EpochTimes.choose(
+            options.transactionTimeout(),
+            options.recoveryReserve(),
+            broker.maxTransactionTimeoutMs(),
+            broker.timeoutCheckMs());
+    transactionTimeoutMs = times.transactionTimeoutMs();
     log =
         DecisionLog.open(
             topic,
             client,
             identity.id(),
             TransactionalId.ofDecisions(owner.prefix(options), identity.id()),
-            decisionTimeoutMs(),
+            times.decisionTimeoutMs(),
             owner.isJob() ? 0 : topic.decisionPartition(identity.id()),
             kept.isPresent(),
             () -> transactions.highestRun(identity.id()));
@@ -147,36 +120,9 @@ public final class EpochSession {
     }
   }
 
-  /**
-   * An owner's session in a run of its query; opened, and what is open settled, at its first use.
-   */
-  static EpochSession of(EpochOwner owner, RunningQuery query, SinkOptions options) {
-    Key key = new Key(query.runId(), owner.id());
-    EpochSession session = SESSIONS.get(key);
-    if (session != null && !session.options.isSameTarget(options)) {
-      // It would write with the settings that it was opened with.
-      throw EosKafkaException.of("EOSKAFKA_SINK_CHANGED", Map.of("owner", owner.name()));
-    }
-    if (session == null) {
-      session = open(owner, options);
-      SESSIONS.put(key, session);
-      query.whenItEnds(
-          () -> Optional.ofNullable(SESSIONS.remove(key)).ifPresent(EpochSession::close));
-    }
-    return session;
-  }
-
-  /**
-   * Closes those of queries that have ended, without waiting for Spark to tell of it.
-   *
-   * @param runs that have not: their threads use them
-   */
-  public static void closeAllBut(Set<UUID> runs) {
-    for (Key key : List.copyOf(SESSIONS.keySet())) {
-      if (!runs.contains(key.runId())) {
-        Optional.ofNullable(SESSIONS.remove(key)).ifPresent(EpochSession::close);
-      }
-    }
+  /** Whether another write with these options can be this session's. */
+  boolean hasTarget(SinkOptions others) {
+    return options.isSameTarget(others);
   }
 
   /** A session of an owner outside of a query's run; the caller closes it. */
@@ -232,26 +178,6 @@ public final class EpochSession {
   private void disconnect() {
     log.close();
     admin.close(Duration.ZERO);
-  }
-
-  /**
-   * As {@link #of}, if the query may have been in epoch scope before.
-   *
-   * @param offsetsSaySo whether offsets of its sources have a stamp of epoch scope
-   */
-  public static Optional<EpochSession> ifUsed(RunningQuery query, boolean offsetsSaySo) {
-    EpochOwner owner = EpochOwner.ofSink(query);
-    return offsetsSaySo || owner.kept().isPresent()
-        ? Optional.of(of(owner, query, query.sinkOptions()))
-        : Optional.empty();
-  }
-
-  /**
-   * The session of a query's sink if it has been opened: by a source of ours at its start, where
-   * the query was in epoch scope before, or by an epoch.
-   */
-  public static Optional<EpochSession> running(RunningQuery query) {
-    return Optional.ofNullable(SESSIONS.get(new Key(query.runId(), EpochOwner.ofSink(query).id())));
   }
 
   /**
@@ -573,43 +499,8 @@ public final class EpochSession {
     return admin;
   }
 
-  /**
-   * How long an epoch may take, from before its first task to its decision: so that the decision
-   * can time out, be noticed, and still be rolled forward by a driver that has to be started again.
-   */
-  long undecidedForMs() {
-    return transactionTimeoutMs - decisionTimeoutMs() - timeoutCheckMs - recoveryReserveMs();
-  }
-
-  /**
-   * What is left of the transactions' timeout after the last moment for a decision, for a restart.
-   */
-  int recoveryReserveMs() {
-    return options.recoveryReserve().orElse(transactionTimeoutMs / RECOVERY_SHARE);
-  }
-
-  private int decisionTimeoutMs() {
-    return Math.min(DECISION_TIMEOUT_MS, transactionTimeoutMs / 4);
-  }
-
-  /**
-   * The longest that the brokers allow, unless the user wants less: see {@link #undecidedForMs}.
-   *
-   * @param max empty if the brokers do not tell; then they refuse what is too long
-   */
-  private int chooseTimeout(OptionalInt max) {
-    int chosen = options.transactionTimeout().orElse(max.orElse(BrokerSettings.UNTOLD_TIMEOUT_MS));
-    if (chosen > max.orElse(Integer.MAX_VALUE)) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG",
-          Map.of("timeout", chosen, "maximum", max.getAsInt() + " ms"));
-    }
-    long least = 4 * timeoutCheckMs;
-    if (chosen < least) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_SHORT", Map.of("timeout", chosen, "minimum", least));
-    }
-    return chosen;
+  EpochTimes times() {
+    return times;
   }
 
   static List<PreparedTransaction> transactions(List<WriterOutput> outputs) {

@@ -262,7 +262,7 @@ public final class FormerWrites {
       // Before it opens a session, so that a late driver fences nobody.
       requireLastRun(batch);
     }
-    EpochSession session = EpochSession.of(owner, query, options);
+    EpochSession session = EpochSessions.of(owner, query, options);
     // After its file is there: see the constructor.
     requireLastRun(batch);
     begun.add(owner.file());

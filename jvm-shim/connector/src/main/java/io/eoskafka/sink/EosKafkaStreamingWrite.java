@@ -5,7 +5,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SinkOptions.TransactionScope;
 import io.eoskafka.decision.EpochBatch;
 import io.eoskafka.decision.EpochOwner;
-import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.EpochSessions;
 import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
@@ -68,7 +68,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
                     sources.stream().flatMap(source -> source.notForTasks().stream()).findFirst());
     // An epoch that was decided is run again as what it was.
     boolean decided =
-        EpochSession.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
+        EpochSessions.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
     if (query.isRealTime()) {
       Optional<String> folded =
           query.sources(EosKafkaMicroBatchStream.class).stream()

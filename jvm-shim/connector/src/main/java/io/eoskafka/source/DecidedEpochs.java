@@ -3,6 +3,7 @@ package io.eoskafka.source;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.decision.Decision;
 import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.EpochSessions;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
@@ -47,7 +48,7 @@ final class DecidedEpochs {
             .mapToLong(Stamp::epoch)
             .max()
             .orElse(-1);
-    EpochSession session = EpochSession.ifUsed(query, lastEpoch >= 0).orElse(null);
+    EpochSession session = EpochSessions.ifUsed(query, lastEpoch >= 0).orElse(null);
     boolean lastIsDecided =
         session != null && session.lastDecided() >= query.lastPlanned().orElse(Long.MAX_VALUE);
     if (session != null && session.lastDecided() < lastEpoch) {

@@ -2,7 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.decision.EpochSession;
+import io.eoskafka.decision.EpochSessions;
 import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.spark.RunningQuery;
 import java.util.Set;
@@ -33,7 +33,7 @@ final class FailedStart {
         wrong,
         query -> {
           if (query.sinkIsTransactional()) {
-            EpochSession.ifUsed(query, false);
+            EpochSessions.ifUsed(query, false);
           }
         });
   }
