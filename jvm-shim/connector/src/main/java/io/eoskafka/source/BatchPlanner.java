@@ -3,37 +3,58 @@ package io.eoskafka.source;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
 import io.eoskafka.spark.RunningQuery;
-import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Optional;
-import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
-import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.SparkContext;
 
 /** Divides a batch into what each of its tasks reads. */
 final class BatchPlanner {
-  private final String run;
+
+  /** What it needs of the group and of this driver's place in it. */
+  interface Group {
+    /** See {@link GroupProgress#reportMissing}. */
+    void reportMissing(Collection<TopicPartition> needed);
+
+    /** See {@link GroupProgress#keepEndsWithinLog}. */
+    Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged);
+
+    /** See {@link DecidedEpochs#input}. */
+    Optional<Decision.Input> decidedInput();
+
+    /** See {@link TopicTracker#isRecreated}. */
+    boolean isRecreated(TopicPartition partition);
+
+    /** See {@link TopicTracker#id}. */
+    String topicId(TopicPartition partition);
+
+    /** See {@link GroupProgress#groupIsTheTruth}. */
+    boolean groupIsTheTruth();
+
+    /** See {@link GroupProgress#isMovedByTasks}. */
+    boolean isMovedByTasks(TopicPartition partition);
+
+    /** See {@link GroupProgress#beginShared}. */
+    long beginShared(Collection<SlotWork> work);
+  }
+
   private final SourceOptions options;
-  private final GroupProgress progress;
+  private final Group group;
   private final TaskScopeLedger ledger;
   private final SlotShares slotShares;
 
-  /**
-   * @param run unique per run of the source
-   */
-  BatchPlanner(String run, SourceOptions options, GroupProgress progress, TaskScopeLedger ledger) {
-    this.run = run;
+  BatchPlanner(SourceOptions options, Group group, TaskScopeLedger ledger) {
     this.options = options;
-    this.progress = progress;
+    this.group = group;
     this.ledger = ledger;
     slotShares = new SlotShares(options.isShared());
   }
@@ -58,34 +79,86 @@ final class BatchPlanner {
       boolean isOwn,
       boolean isOfOthers,
       boolean isRealTime) {
-    TreeMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
+    NavigableMap<TopicPartition, Long> ends = endsWithinLog(starts, plannedEnds, isOwn);
+    Optional<Decision.Input> decided = isOwn ? Optional.empty() : group.decidedInput();
+    Layout layout = layout(ends.size(), decided, former, isRealTime);
+    Ranges ranges = ranges(starts, sparkStart, ends, decided.isPresent());
+    List<SlotRange> pieces = RangeSplit.cut(ranges.all(), layout.split());
+    boolean isSplit = pieces.size() > ranges.all().size();
+    SortedMap<Integer, SlotWork> work =
+        work(
+            pieces,
+            isSplit,
+            slotShares.of(ends.navigableKeySet(), layout.slots(), layout.asBefore()));
+    return new PlannedBatch(
+        work.values().stream().map(ofSlot -> partition(ofSlot, isSplit)).toList(),
+        work,
+        layout.slots(),
+        layout.split(),
+        isSplit,
+        ranges.otherStarts(),
+        isOwn,
+        isOfOthers,
+        options.isShared() ? group.beginShared(work.values()) : 0);
+  }
+
+  /** Where the batch ends, of what is there and this driver's. */
+  private NavigableMap<TopicPartition, Long> endsWithinLog(
+      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> plannedEnds, boolean isOwn) {
+    NavigableMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
     ends.putAll(plannedEnds);
-    progress.reportMissing(ends.keySet());
+    group.reportMissing(ends.keySet());
     if (!isOwn) {
-      ends.putAll(progress.keepEndsWithinLog(ends));
+      ends.putAll(group.keepEndsWithinLog(ends));
     }
     if (options.isShared()) {
       ends.keySet().retainAll(starts.keySet());
     }
-    Optional<Decision.Input> decided = isOwn ? Optional.empty() : progress.epochs().input();
+    return ends;
+  }
+
+  /**
+   * How a batch is shared out.
+   *
+   * @param asBefore whether each partition stays in its slot
+   */
+  private record Layout(int slots, SourceOptions.Split split, boolean asBefore) {}
+
+  /** A decided batch that runs again is shared out as it was. */
+  private Layout layout(
+      int partitions, Optional<Decision.Input> decided, PlannedBatch former, boolean isRealTime) {
     SourceOptions.Split split =
-        decided.map(Decision.Input::split).orElseGet(() -> splitOf(ends.size()));
+        decided.map(Decision.Input::split).orElseGet(() -> splitOf(partitions));
     boolean asBefore = isRealTime || ledger.hasLeft();
-    int wanted = decided.map(Decision.Input::slots).orElseGet(() -> slots(ends.size(), isRealTime));
-    int slots = asBefore ? Math.max(former.slots(), wanted) : wanted;
+    int wanted = decided.map(Decision.Input::slots).orElseGet(() -> slots(partitions, isRealTime));
+    return new Layout(asBefore ? Math.max(former.slots(), wanted) : wanted, split, asBefore);
+  }
+
+  /**
+   * What a batch reads.
+   *
+   * @param otherStarts see {@link PlannedBatch}
+   */
+  private record Ranges(List<SlotRange> all, SortedMap<TopicPartition, Long> otherStarts) {}
+
+  private Ranges ranges(
+      Map<TopicPartition, Long> starts,
+      PartitionOffsets sparkStart,
+      Map<TopicPartition, Long> ends,
+      boolean isDecided) {
     SortedMap<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
     List<SlotRange> ranges = new ArrayList<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
       Long groupStart = starts.get(partition);
-      if (groupStart == null || decided.isPresent() && progress.tracker().isRecreated(partition)) {
+      if (groupStart == null || isDecided && group.isRecreated(partition)) {
         // In the second case what the batch has read is gone, and what is there is for the next.
         continue;
       }
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
-      // Where the last batch was in epoch scope, progress has taken Spark's log for the truth.
-      long from = progress.groupIsTheTruth() ? groupStart : logged;
-      if (logged != from && progress.isMovedByTasks(partition)) {
+      // Where the last batch was in epoch scope, its start comes from Spark's log.
+      long from = group.groupIsTheTruth() ? groupStart : logged;
+      if (logged != from && group.isMovedByTasks(partition)) {
         otherStarts.put(partition, logged);
       }
       if (from < entry.getValue()) {
@@ -96,12 +169,21 @@ final class BatchPlanner {
                 from,
                 groupStart,
                 entry.getValue(),
-                progress.tracker().id(partition)));
+                group.topicId(partition)));
       }
     }
-    List<SlotRange> pieces = RangeSplit.cut(ranges, split);
-    boolean isSplit = pieces.size() > ranges.size();
-    Map<TopicPartition, Integer> slotOf = slotShares.of(ends.navigableKeySet(), slots, asBefore);
+    return new Ranges(ranges, otherStarts);
+  }
+
+  /**
+   * What each slot reads.
+   *
+   * @param pieces of partitions
+   * @param isSplit whether any partition is in several pieces
+   * @param slotOf the slot of each partition that is whole
+   */
+  private SortedMap<Integer, SlotWork> work(
+      List<SlotRange> pieces, boolean isSplit, Map<TopicPartition, Integer> slotOf) {
     SortedMap<Integer, List<SlotRange>> shares = new TreeMap<>();
     for (SlotRange piece : pieces) {
       // Two pieces of a partition must not be in one slot, so each is in one of its own.
@@ -109,43 +191,23 @@ final class BatchPlanner {
       shares.computeIfAbsent(slot, s -> new ArrayList<>()).add(piece);
     }
     SortedMap<Integer, SlotWork> work = new TreeMap<>();
-    List<SlotPartition> partitions = new ArrayList<>();
     shares.forEach(
         (slot, read) -> {
           SlotCommit owner = ledger.owner(slot);
-          SlotWork ofSlot = new SlotWork(slot, read, owner == null ? null : owner.jvm());
-          work.put(slot, ofSlot);
-          partitions.add(
-              new SlotPartition(
-                  ofSlot,
-                  owner == null || isSplit
-                      ? new String[0]
-                      : new String[] {"executor_" + owner.host() + "_" + owner.executorId()},
-                  !isSplit));
+          work.put(slot, new SlotWork(slot, read, owner == null ? null : owner.jvm()));
         });
-    return new PlannedBatch(
-        partitions,
+    return work;
+  }
+
+  /** A slot for Spark, which runs it where its idle producer and its consumer are. */
+  private SlotPartition partition(SlotWork work, boolean isSplit) {
+    SlotCommit owner = ledger.owner(work.slot());
+    return new SlotPartition(
         work,
-        slots,
-        split,
-        isSplit,
-        otherStarts,
-        isOwn,
-        isOfOthers,
-        options.isShared() ? beginShared(work) : 0);
-  }
-
-  /** In a shared group partitions are not given up while a batch uses them. */
-  private long beginShared(Map<Integer, SlotWork> work) {
-    Map<Integer, Map<TopicPartition, Long>> used = new HashMap<>();
-    work.forEach((slot, ofSlot) -> used.put(slot, progress.terms(partitions(ofSlot))));
-    long plan = progress.shared().begin(used);
-    FenceLeases.register(run, progress.shared().leases());
-    return plan;
-  }
-
-  private static Set<TopicPartition> partitions(SlotWork work) {
-    return work.ranges().stream().map(SlotRange::topicPartition).collect(Collectors.toSet());
+        owner == null || isSplit
+            ? new String[0]
+            : new String[] {"executor_" + owner.host() + "_" + owner.executorId()},
+        !isSplit);
   }
 
   /**

@@ -100,7 +100,7 @@ public class EosKafkaMicroBatchStream
               ledger,
               () -> RunningQuery.ofThisThread().stopSoon(),
               System::nanoTime);
-      planner = new BatchPlanner(run, options, progress, ledger);
+      planner = new BatchPlanner(options, progress, ledger);
     }
   }
 

@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.decision.Decision;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.SharedMembership;
@@ -9,14 +10,19 @@ import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
+import io.eoskafka.task.FenceLeases;
+import io.eoskafka.task.SlotRange;
+import io.eoskafka.task.SlotWork;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.TransactionalProducer;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
@@ -27,7 +33,7 @@ import org.slf4j.LoggerFactory;
  * A run of a source in its group: its start, what its batches have committed, and its end. {@link
  * OwnedPartitions} says how far each partition has taken effect.
  */
-final class GroupProgress implements BatchEnd.Group {
+final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   private static final Logger LOG = LoggerFactory.getLogger(GroupProgress.class);
 
   private final SourceOptions options;
@@ -231,7 +237,8 @@ final class GroupProgress implements BatchEnd.Group {
    * The ends of a batch that a former run has logged, within what the log has now: after records
    * were lost, nobody can read up to the former end.
    */
-  Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
+  @Override
+  public Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
     Map<TopicPartition, Long> kept = new HashMap<>(logged);
     kept.keySet().retainAll(owned.reached().keySet());
     topics
@@ -261,7 +268,8 @@ final class GroupProgress implements BatchEnd.Group {
   }
 
   /** Partitions that a batch or the group knows and the cluster does not have. */
-  void reportMissing(Collection<TopicPartition> needed) {
+  @Override
+  public void reportMissing(Collection<TopicPartition> needed) {
     owned.reportMissing(tracker.partitions(), needed);
   }
 
@@ -299,7 +307,8 @@ final class GroupProgress implements BatchEnd.Group {
   }
 
   /** Whether what the group has of a partition is what tasks have committed batch by batch. */
-  boolean isMovedByTasks(TopicPartition partition) {
+  @Override
+  public boolean isMovedByTasks(TopicPartition partition) {
     return owned.isMovedByTasks(partition);
   }
 
@@ -346,9 +355,23 @@ final class GroupProgress implements BatchEnd.Group {
     return context.member() instanceof SharedMembership shared ? shared : null;
   }
 
-  /** When partitions that have been reached came to be owned. */
-  Map<TopicPartition, Long> terms(Collection<TopicPartition> partitions) {
-    return owned.terms(partitions);
+  /**
+   * In a shared group partitions are not given up while a batch uses them.
+   *
+   * @param work what each slot of the batch reads
+   * @return see {@link io.eoskafka.task.TaskScope#plan}
+   */
+  @Override
+  public long beginShared(Collection<SlotWork> work) {
+    Map<Integer, Map<TopicPartition, Long>> used = new HashMap<>();
+    work.forEach(ofSlot -> used.put(ofSlot.slot(), owned.terms(partitions(ofSlot))));
+    long plan = shared().begin(used);
+    FenceLeases.register(run, shared().leases());
+    return plan;
+  }
+
+  private static Set<TopicPartition> partitions(SlotWork work) {
+    return work.ranges().stream().map(SlotRange::topicPartition).collect(Collectors.toSet());
   }
 
   @Override
@@ -356,9 +379,14 @@ final class GroupProgress implements BatchEnd.Group {
     return tracker.partitions();
   }
 
-  /** The partitions of the source's topics. */
-  TopicTracker tracker() {
-    return tracker;
+  @Override
+  public boolean isRecreated(TopicPartition partition) {
+    return tracker.isRecreated(partition);
+  }
+
+  @Override
+  public String topicId(TopicPartition partition) {
+    return tracker.id(partition);
   }
 
   /** After {@link #resume}. */
@@ -366,9 +394,9 @@ final class GroupProgress implements BatchEnd.Group {
     return context.foreignBatches();
   }
 
-  /** After {@link #resume}. */
-  DecidedEpochs epochs() {
-    return context.epochs();
+  @Override
+  public Optional<Decision.Input> decidedInput() {
+    return context.epochs().input();
   }
 
   Set<TopicPartition> known() {
