@@ -16,7 +16,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -37,9 +36,7 @@ import org.slf4j.LoggerFactory;
  * Reads a slot's ranges with one assigned consumer, which rests between batches and keeps what it
  * has fetched beyond a batch's end.
  *
- * <p>A partition is drained when its buffer is empty and its position has reached the planned end.
- * The position alone will not do: after a poll it is past records that nobody has seen yet. Nor
- * will the last record's offset: control records and aborted ones have offsets too.
+ * <p>{@link PartitionCursor} says when a partition is drained.
  */
 final class SlotConsumer {
   private static final Logger LOG = LoggerFactory.getLogger(SlotConsumer.class);
@@ -51,56 +48,6 @@ final class SlotConsumer {
   private static final IdlePool<SlotConsumer> RESTING =
       new IdlePool<>(resting -> resting.closeNow());
 
-  private static final class Cursor {
-    @SuppressWarnings("unchecked")
-    private static final ConsumerRecord<byte[], byte[]>[] NONE = new ConsumerRecord[0];
-
-    final TopicPartition partition;
-
-    /** Not the client's list: each record would be got through two wrappers. */
-    ConsumerRecord<byte[], byte[]>[] buffer = NONE;
-
-    int index;
-
-    /** The consumer's position: after everything in the buffer, control records included. */
-    long position;
-
-    Optional<Integer> leaderEpoch = Optional.empty();
-
-    /** Where the last batch ended; what is in the buffer lies beyond it. */
-    long end = -1;
-
-    boolean reading;
-
-    /** Of the topic that was planned; another one may come to have its name. */
-    String topicId;
-
-    /** Whether records of another topic have come. */
-    boolean isReplaced;
-
-    /** Whether any record of this batch was handed out. */
-    boolean hasGiven;
-
-    Cursor(TopicPartition partition) {
-      this.partition = partition;
-    }
-
-    boolean bufferEmpty() {
-      return index == buffer.length;
-    }
-
-    /** The first offset that was not handed out; what is not in the buffer holds no record. */
-    long next() {
-      return bufferEmpty() ? position : buffer[index].offset();
-    }
-
-    void moveTo(long offset) {
-      buffer = NONE;
-      index = 0;
-      position = offset;
-    }
-  }
-
   private final String name;
   private final ClientSettings client;
   private final String group;
@@ -108,10 +55,10 @@ final class SlotConsumer {
   private final long pollTimeoutMs;
   private final KafkaConsumer<byte[], byte[]> consumer;
   private final FetchedTopics fetched;
-  private final Map<TopicPartition, Cursor> cursors = new HashMap<>();
-  private final ArrayDeque<Cursor> ready = new ArrayDeque<>();
+  private final Map<TopicPartition, PartitionCursor> cursors = new HashMap<>();
+  private final ArrayDeque<PartitionCursor> ready = new ArrayDeque<>();
   private int reading;
-  private Cursor current;
+  private PartitionCursor current;
   private List<SlotRange> batch = List.of();
 
   /** Of this batch: partitions whose topics were deleted. */
@@ -188,8 +135,8 @@ final class SlotConsumer {
     return ranges.stream()
         .allMatch(
             range -> {
-              Cursor cursor = cursors.get(range.topicPartition());
-              return cursor == null || cursor.topicId.equals(range.topicId());
+              PartitionCursor cursor = cursors.get(range.topicPartition());
+              return cursor == null || cursor.isOf(range.topicId());
             });
   }
 
@@ -213,25 +160,18 @@ final class SlotConsumer {
     Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
     if (assignment.addAll(start.keySet())) {
       consumer.assign(assignment);
-      assignment.forEach(p -> cursors.computeIfAbsent(p, Cursor::new));
+      assignment.forEach(p -> cursors.computeIfAbsent(p, PartitionCursor::new));
     }
     for (SlotRange range : ranges) {
       TopicPartition partition = range.topicPartition();
       OffsetAndMetadata from = start.get(partition);
-      Cursor cursor = cursors.get(partition);
-      if (from.offset() != cursor.end) {
-        cursor.moveTo(from.offset());
-        cursor.leaderEpoch = Optional.empty();
+      PartitionCursor cursor = cursors.get(partition);
+      if (!cursor.begin(range, from.offset())) {
         // With its leader epoch, so that the consumer notices a log that was truncated.
         consumer.seek(partition, from);
       }
-      cursor.end = range.end();
-      cursor.reading = true;
-      cursor.topicId = range.topicId();
-      cursor.isReplaced = false;
-      cursor.hasGiven = false;
       reading++;
-      if (!cursor.bufferEmpty()) {
+      if (!cursor.isBufferEmpty()) {
         ready.add(cursor);
       } else {
         finishIfDrained(cursor);
@@ -240,7 +180,7 @@ final class SlotConsumer {
     // assign() keeps the paused state of partitions it had: say for each what it shall be.
     List<TopicPartition> paused = new ArrayList<>();
     List<TopicPartition> resumed = new ArrayList<>();
-    cursors.forEach((p, cursor) -> (cursor.reading ? resumed : paused).add(p));
+    cursors.forEach((p, cursor) -> (cursor.isReading() ? resumed : paused).add(p));
     consumer.pause(paused);
     consumer.resume(resumed);
   }
@@ -254,16 +194,9 @@ final class SlotConsumer {
   ConsumerRecord<byte[], byte[]> next(TaskTransaction transaction, long untilNanos) {
     while (true) {
       if (current != null) {
-        if (!current.bufferEmpty()) {
-          ConsumerRecord<byte[], byte[]> record = current.buffer[current.index];
-          if (record.offset() < current.end) {
-            current.index++;
-            current.hasGiven = true;
-            return record;
-          }
-        } else {
-          // A resting consumer must not hold on to what its last batch has read.
-          current.moveTo(current.position);
+        ConsumerRecord<byte[], byte[]> record = current.nextRecord();
+        if (record != null) {
+          return record;
         }
         finishIfDrained(current);
       }
@@ -281,17 +214,17 @@ final class SlotConsumer {
     return reading == 0;
   }
 
-  private void finishIfDrained(Cursor cursor) {
-    if (cursor.next() >= cursor.end) {
+  private void finishIfDrained(PartitionCursor cursor) {
+    if (cursor.isDrained()) {
       finish(cursor);
     }
   }
 
-  private void finish(Cursor cursor) {
-    if (cursor.reading) {
-      cursor.reading = false;
+  private void finish(PartitionCursor cursor) {
+    if (cursor.isReading()) {
+      cursor.stopReading();
       reading--;
-      consumer.pause(List.of(cursor.partition));
+      consumer.pause(List.of(cursor.partition()));
     }
   }
 
@@ -360,25 +293,23 @@ final class SlotConsumer {
   }
 
   private void skipGone(TopicPartition partition) {
-    Cursor cursor = cursors.get(partition);
-    if (!cursor.reading) {
+    PartitionCursor cursor = cursors.get(partition);
+    if (!cursor.isReading()) {
       return;
     }
-    Map<String, Object> values = Map.of("partition", partition, "offset", cursor.position);
+    Map<String, Object> values = Map.of("partition", partition, "offset", cursor.position());
     if (failOnDataLoss) {
       throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
     }
     finishAsGone(cursor);
   }
 
-  private void finishAsGone(Cursor cursor) {
-    cursor.moveTo(isOpen ? cursor.next() : cursor.end);
+  private void finishAsGone(PartitionCursor cursor) {
+    cursor.giveUp(isOpen);
     finish(cursor);
-    LOG.warn("{} is gone, and failOnDataLoss is false", cursor.partition);
+    LOG.warn("{} is gone, and failOnDataLoss is false", cursor.partition());
     losses++;
-    gone.add(cursor.partition);
-    // Whatever has its name next is sought anew.
-    cursor.end = -1;
+    gone.add(cursor.partition());
   }
 
   /**
@@ -391,23 +322,18 @@ final class SlotConsumer {
   void requireSameTopics() {
     Map<String, Uuid> ids = fetched.ids();
     for (SlotRange range : batch) {
-      Cursor cursor = cursors.get(range.topicPartition());
-      if (!cursor.isReplaced && !isOther(cursor, ids)) {
+      PartitionCursor cursor = cursors.get(range.topicPartition());
+      if (!cursor.isReplaced(ids)) {
         continue;
       }
-      if (failOnDataLoss || cursor.hasGiven) {
+      if (failOnDataLoss || cursor.hasGiven()) {
         throw EosKafkaException.of(
-            "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition));
+            "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition()));
       }
-      if (!gone.contains(cursor.partition)) {
+      if (!gone.contains(cursor.partition())) {
         finishAsGone(cursor);
       }
     }
-  }
-
-  private static boolean isOther(Cursor cursor, Map<String, Uuid> ids) {
-    Uuid id = ids.get(cursor.partition.topic());
-    return id != null && !id.toString().equals(cursor.topicId);
   }
 
   private void advance(
@@ -415,12 +341,8 @@ final class SlotConsumer {
       OffsetAndMetadata next,
       List<ConsumerRecord<byte[], byte[]>> records,
       Map<String, Uuid> ids) {
-    Cursor cursor = cursors.get(partition);
-    cursor.isReplaced |= isOther(cursor, ids);
-    cursor.buffer = records.toArray(Cursor.NONE);
-    cursor.index = 0;
-    cursor.position = next.offset();
-    cursor.leaderEpoch = next.leaderEpoch();
+    PartitionCursor cursor = cursors.get(partition);
+    cursor.fetched(records, next, ids);
     if (records.isEmpty()) {
       finishIfDrained(cursor);
     } else {
@@ -434,27 +356,26 @@ final class SlotConsumer {
     Map<TopicPartition, Long> first = consumer.beginningOffsets(positions.keySet());
     positions.forEach(
         (partition, position) -> {
-          Cursor cursor = cursors.get(partition);
+          PartitionCursor cursor = cursors.get(partition);
           long logStart = first.get(partition);
           Map<String, Object> values =
               Map.of(
                   "partition", partition,
                   "from", position,
-                  "to", cursor.end,
+                  "to", cursor.end(),
                   "logStart", logStart);
           if (failOnDataLoss) {
             throw EosKafkaException.of("EOSKAFKA_DATA_LOSS_WHILE_READING", values, lost);
           }
           LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
           losses++;
-          long next = isOpen ? consumer.endOffsets(Set.of(partition)).get(partition) : cursor.end;
+          long next = isOpen ? consumer.endOffsets(Set.of(partition)).get(partition) : cursor.end();
           if (logStart > position) {
-            next = Math.min(logStart, cursor.end);
-          } else if (lost instanceof LogTruncationException && position < cursor.end) {
+            next = Math.min(logStart, cursor.end());
+          } else if (lost instanceof LogTruncationException && position < cursor.end()) {
             next = position; // without its leader epoch: what is there now is read
           }
-          cursor.moveTo(next);
-          cursor.leaderEpoch = Optional.empty();
+          cursor.restartAt(next);
           consumer.seek(partition, next);
           finishIfDrained(cursor);
         });
@@ -464,14 +385,14 @@ final class SlotConsumer {
     StringBuilder waiting = new StringBuilder();
     for (SlotRange range : batch) {
       TopicPartition partition = range.topicPartition();
-      Cursor cursor = cursors.get(partition);
-      if (cursor.reading && waiting.length() < 1_000) {
+      PartitionCursor cursor = cursors.get(partition);
+      if (cursor.isReading() && waiting.length() < 1_000) {
         waiting
             .append(partition)
             .append(" at ")
-            .append(cursor.position)
+            .append(cursor.position())
             .append(" of ")
-            .append(cursor.end)
+            .append(cursor.end())
             .append("; ");
       }
     }
@@ -495,20 +416,12 @@ final class SlotConsumer {
     return losses;
   }
 
-  /**
-   * How far the records of each range are out, with the leader epoch of what lies before, where the
-   * position is just there: the planned end where it is drained, since control records may lie
-   * between the last record and that.
-   */
+  /** How far the records of each range are out, as {@link PartitionCursor#reached} has it. */
   Map<TopicPartition, OffsetAndMetadata> reached() {
     Map<TopicPartition, OffsetAndMetadata> reached = new HashMap<>();
     for (SlotRange range : batch) {
-      Cursor cursor = cursors.get(range.topicPartition());
-      long offset = Math.min(cursor.next(), range.end());
-      // An epoch older than the end's would look like a truncated log to the next reader.
-      Optional<Integer> epoch =
-          cursor.position == offset ? cursor.leaderEpoch : Optional.<Integer>empty();
-      reached.put(range.topicPartition(), new OffsetAndMetadata(offset, epoch, ""));
+      TopicPartition partition = range.topicPartition();
+      reached.put(partition, cursors.get(partition).reached(range.end()));
     }
     return reached;
   }
@@ -528,10 +441,9 @@ final class SlotConsumer {
       return;
     }
     ready.clear();
-    for (Cursor cursor : cursors.values()) {
-      if (cursor.reading) {
-        // Time has ended its reading.
-        cursor.end = cursor.next();
+    for (PartitionCursor cursor : cursors.values()) {
+      if (cursor.isReading()) {
+        cursor.endHere();
         finish(cursor);
       }
     }
