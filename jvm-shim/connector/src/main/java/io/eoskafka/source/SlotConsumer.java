@@ -1,6 +1,5 @@
 package io.eoskafka.source;
 
-import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.task.GoneRanges;
 import io.eoskafka.task.IdlePool;
@@ -48,24 +47,18 @@ final class SlotConsumer {
   private static final IdlePool<SlotConsumer> RESTING =
       new IdlePool<>(resting -> resting.closeNow());
 
-  private final String name;
-  private final ClientSettings client;
-  private final String group;
-  private final boolean failOnDataLoss;
-  private final long pollTimeoutMs;
   private final KafkaConsumer<byte[], byte[]> consumer;
   private final FetchedTopics fetched;
   private final Map<TopicPartition, PartitionCursor> cursors = new HashMap<>();
   private final ArrayDeque<PartitionCursor> ready = new ArrayDeque<>();
   private int reading;
   private PartitionCursor current;
-  private List<SlotRange> batch = List.of();
+
+  /** What the batch asks for that is read now, or was read last. */
+  private ReadRequest request;
 
   /** Of this batch: partitions whose topics were deleted. */
   private final Set<TopicPartition> gone = new HashSet<>();
-
-  /** Whether time ends the reading of this batch, not a planned end. */
-  private boolean isOpen;
 
   /** How long it is that something came, without the time that rows have taken. */
   private long waitedNanos;
@@ -80,48 +73,25 @@ final class SlotConsumer {
 
   private long losses;
 
-  private SlotConsumer(
-      String name,
-      ClientSettings client,
-      String group,
-      boolean failOnDataLoss,
-      long pollTimeoutMs) {
-    this.name = name;
-    this.client = client;
-    this.group = group;
-    this.failOnDataLoss = failOnDataLoss;
-    this.pollTimeoutMs = pollTimeoutMs;
-    this.consumer = new KafkaConsumer<>(client.dataConsumer(name));
+  private SlotConsumer(ReadRequest first) {
+    this.consumer = new KafkaConsumer<>(first.client().dataConsumer(first.consumer()));
     this.fetched = new FetchedTopics(consumer);
   }
 
-  /**
-   * @param name of the slot within its run
-   * @param group the source's, or null for a batch query
-   * @param start where each range of the batch begins in this attempt
-   * @param isRetry whether an attempt before this one may have failed because a topic was replaced
-   */
-  static SlotConsumer open(
-      String name,
-      ClientSettings client,
-      String group,
-      boolean failOnDataLoss,
-      long pollTimeoutMs,
-      Map<TopicPartition, OffsetAndMetadata> start,
-      List<SlotRange> ranges,
-      boolean isRetry) {
-    SlotConsumer opened = RESTING.take(name);
-    if (opened != null && !opened.knows(ranges)) {
+  static SlotConsumer open(ReadRequest request) {
+    SlotConsumer opened = RESTING.take(request.consumer());
+    if (opened != null && !opened.knows(request.ranges())) {
       opened.closeNow();
       opened = null;
     }
     if (opened == null) {
-      opened = new SlotConsumer(name, client, group, failOnDataLoss, pollTimeoutMs);
+      opened = new SlotConsumer(request);
     }
     try {
-      opened.begin(start, ranges);
-      if (isRetry) {
-        GoneRanges.of(client, opened.group, ranges).forEach(opened::skipGone);
+      opened.begin(request);
+      if (request.isRetry()) {
+        GoneRanges.of(request.client(), request.group(), request.ranges())
+            .forEach(opened::skipGone);
       }
       return opened;
     } catch (RuntimeException e) {
@@ -149,22 +119,21 @@ final class SlotConsumer {
     RESTING.closeIf(name -> name.startsWith(sourceRun));
   }
 
-  private void begin(Map<TopicPartition, OffsetAndMetadata> start, List<SlotRange> ranges) {
+  private void begin(ReadRequest next) {
     released = false;
     outOfRange = 0;
     losses = 0;
     gone.clear();
-    batch = ranges;
-    isOpen = ranges.stream().anyMatch(SlotRange::isOpen);
+    request = next;
     waitsAnew();
     Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
-    if (assignment.addAll(start.keySet())) {
+    if (assignment.addAll(request.starts().keySet())) {
       consumer.assign(assignment);
       assignment.forEach(p -> cursors.computeIfAbsent(p, PartitionCursor::new));
     }
-    for (SlotRange range : ranges) {
+    for (SlotRange range : request.ranges()) {
       TopicPartition partition = range.topicPartition();
-      OffsetAndMetadata from = start.get(partition);
+      OffsetAndMetadata from = request.starts().get(partition);
       PartitionCursor cursor = cursors.get(partition);
       if (!cursor.begin(range, from.offset())) {
         // With its leader epoch, so that the consumer notices a log that was truncated.
@@ -262,7 +231,8 @@ final class SlotConsumer {
         continue;
       }
       waitedNanos += System.nanoTime() - began;
-      long leftMs = isOpen ? Long.MAX_VALUE : pollTimeoutMs - waitedNanos / 1_000_000;
+      long leftMs =
+          request.isOpen() ? Long.MAX_VALUE : request.pollTimeoutMs() - waitedNanos / 1_000_000;
       if (leftMs <= 0) {
         throw timedOut();
       }
@@ -285,9 +255,10 @@ final class SlotConsumer {
   /** None where brokers do not answer: what is waited for may come when they do. */
   private Set<TopicPartition> goneAsFarAsKnown(long mostMs) {
     try {
-      return GoneRanges.within(mostMs, client, group, batch);
+      return GoneRanges.within(mostMs, request.client(), request.group(), request.ranges());
     } catch (EosKafkaException | RetriableException e) {
-      LOG.info("{}: which topics are gone could not be found out: {}", name, e.toString());
+      LOG.info(
+          "{}: which topics are gone could not be found out: {}", request.consumer(), e.toString());
       return Set.of();
     }
   }
@@ -298,14 +269,14 @@ final class SlotConsumer {
       return;
     }
     Map<String, Object> values = Map.of("partition", partition, "offset", cursor.position());
-    if (failOnDataLoss) {
+    if (request.failOnDataLoss()) {
       throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
     }
     finishAsGone(cursor);
   }
 
   private void finishAsGone(PartitionCursor cursor) {
-    cursor.giveUp(isOpen);
+    cursor.giveUp(request.isOpen());
     finish(cursor);
     LOG.warn("{} is gone, and failOnDataLoss is false", cursor.partition());
     losses++;
@@ -321,12 +292,12 @@ final class SlotConsumer {
    */
   void requireSameTopics() {
     Map<String, Uuid> ids = fetched.ids();
-    for (SlotRange range : batch) {
+    for (SlotRange range : request.ranges()) {
       PartitionCursor cursor = cursors.get(range.topicPartition());
       if (!cursor.isReplaced(ids)) {
         continue;
       }
-      if (failOnDataLoss || cursor.hasGiven()) {
+      if (request.failOnDataLoss() || cursor.hasGiven()) {
         throw EosKafkaException.of(
             "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition()));
       }
@@ -364,12 +335,15 @@ final class SlotConsumer {
                   "from", position,
                   "to", cursor.end(),
                   "logStart", logStart);
-          if (failOnDataLoss) {
+          if (request.failOnDataLoss()) {
             throw EosKafkaException.of("EOSKAFKA_DATA_LOSS_WHILE_READING", values, lost);
           }
           LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
           losses++;
-          long next = isOpen ? consumer.endOffsets(Set.of(partition)).get(partition) : cursor.end();
+          long next =
+              request.isOpen()
+                  ? consumer.endOffsets(Set.of(partition)).get(partition)
+                  : cursor.end();
           if (logStart > position) {
             next = Math.min(logStart, cursor.end());
           } else if (lost instanceof LogTruncationException && position < cursor.end()) {
@@ -383,7 +357,7 @@ final class SlotConsumer {
 
   private EosKafkaException timedOut() {
     StringBuilder waiting = new StringBuilder();
-    for (SlotRange range : batch) {
+    for (SlotRange range : request.ranges()) {
       TopicPartition partition = range.topicPartition();
       PartitionCursor cursor = cursors.get(partition);
       if (cursor.isReading() && waiting.length() < 1_000) {
@@ -398,7 +372,13 @@ final class SlotConsumer {
     }
     return EosKafkaException.of(
         "EOSKAFKA_POLL_TIMEOUT",
-        Map.of("timeout", pollTimeoutMs, "waiting", waiting, "servers", client.bootstrapServers()));
+        Map.of(
+            "timeout",
+            request.pollTimeoutMs(),
+            "waiting",
+            waiting,
+            "servers",
+            request.client().bootstrapServers()));
   }
 
   /** Partitions of this batch whose topics were deleted, so that nothing is committed of them. */
@@ -419,7 +399,7 @@ final class SlotConsumer {
   /** How far the records of each range are out, as {@link PartitionCursor#reached} has it. */
   Map<TopicPartition, OffsetAndMetadata> reached() {
     Map<TopicPartition, OffsetAndMetadata> reached = new HashMap<>();
-    for (SlotRange range : batch) {
+    for (SlotRange range : request.ranges()) {
       TopicPartition partition = range.topicPartition();
       reached.put(partition, cursors.get(partition).reached(range.end()));
     }
@@ -447,7 +427,7 @@ final class SlotConsumer {
         finish(cursor);
       }
     }
-    RESTING.put(name, this);
+    RESTING.put(request.consumer(), this);
   }
 
   /** Without a word to the brokers: one that hangs would be waited for. */

@@ -70,14 +70,15 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
         start.isEmpty()
             ? null
             : SlotConsumer.open(
-                sourceRun + "-" + slot.work().slot(),
-                client,
-                group,
-                failOnDataLoss,
-                pollTimeoutMs,
-                start,
-                slot.work().ranges(),
-                task.attemptNumber() > 0 || task.stageAttemptNumber() > 0);
+                new ReadRequest(
+                    sourceRun + "-" + slot.work().slot(),
+                    client,
+                    group,
+                    failOnDataLoss,
+                    pollTimeoutMs,
+                    start,
+                    slot.work().ranges(),
+                    task.attemptNumber() > 0 || task.stageAttemptNumber() > 0));
     RecordRow row = RecordRow.create(includeHeaders);
     return SparkVersion.hasRealTime()
         ? new RealTimeSlotReader(consumer, transaction, slot.work(), row, counts, slot.rests())
