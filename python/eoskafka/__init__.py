@@ -27,7 +27,7 @@ from eoskafka.errors import (
 )
 from eoskafka.failures import error_of
 from eoskafka.options import Sink, Source
-from eoskafka.session import configure, jar_path
+from eoskafka.session import check, configure, jar_path
 from eoskafka.sparks import real_time_trigger
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "TransactionError",
     "UnreachableError",
     "__version__",
+    "check",
     "configure",
     "error_of",
     "jar_path",

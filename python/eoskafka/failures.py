@@ -8,6 +8,7 @@ that `except eoskafka.FencedError` catches it; it stays what it was for every ot
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
 from typing import Any
 
@@ -37,33 +38,45 @@ def error_of(failure: BaseException | None) -> errors.EosKafkaError | None:
 def install() -> None:
     """Let pyspark raise the connector's errors as errors of this package too.
 
-    `eoskafka.configure` and `import eoskafka`, where pyspark is imported already, do it by
-    themselves. Twice changes nothing.
+    `eoskafka.configure`, `eoskafka.check`, and `import eoskafka` where pyspark is imported already,
+    do it by themselves. Twice changes nothing.
     """
     from pyspark.errors.exceptions import captured
 
-    original = captured.convert_exception
+    # As delta-spark does it: pyspark has no other place for exceptions of data sources.
+    _wrap(captured, captured.CapturedException, captured.UnknownException)
+    # Of Spark Connect, where it is used: it needs packages that a classic session does not.
+    if (client := sys.modules.get("pyspark.sql.connect.client.core")) is not None:
+        _wrap(client)
+
+
+def _wrap(module: Any, known: type[Any] | None = None, unknown: type[Any] | None = None) -> None:
+    """Replace a module's `convert_exception`.
+
+    Args:
+        module: that has it.
+        known: the class of an exception that pyspark would leave to py4j...
+        unknown: ...if it is of this class.
+    """
+    original = module.convert_exception
     if getattr(original, "is_eoskafkas", False):
         return
 
-    # As delta-spark does it: pyspark has no other place for exceptions of data sources.
-    def convert(raised: object) -> BaseException:
-        converted: BaseException = original(raised)
+    def convert(*raised: Any, **how: Any) -> BaseException:
+        converted: BaseException = original(*raised, **how)
         error = error_of(converted)
         # Whoever wraps this function, as delta-spark does, hides that it is there already.
         if error is not None and not isinstance(converted, errors.EosKafkaError):
-            # One that pyspark does not know it would leave to py4j.
-            is_unknown = isinstance(converted, captured.UnknownException)
-            both: Any = (
-                type(error),
-                captured.CapturedException if is_unknown else type(converted),
-            )
+            kind: Any = type(converted)
+            if unknown is not None and isinstance(converted, unknown):
+                kind = known
+            both: Any = (type(error), kind)
             converted.__class__ = _both(*both)
             converted.condition = error.condition  # type: ignore[attr-defined]
         return converted
 
     convert.is_eoskafkas = True  # type: ignore[attr-defined]
-    captured.convert_exception = convert  # type: ignore[assignment]
+    module.convert_exception = convert
 
 
 @cache

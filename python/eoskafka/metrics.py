@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections import Counter as Numbers
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from eoskafka import _connect
 from eoskafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ _OF_SINK = {
 
 
 _LAST_REPORTS_MS = 5_000
+_LOOK_S = 0.1
 _HEADINGS = ("state", "batch", "rows/s", "behind", "commit", "txns", "aborted", "fenced")
 
 
@@ -299,13 +302,22 @@ def live(spark: SparkSession, console: Console | None = None) -> Iterator[Board]
             try:
                 yield board
             finally:
-                _hear_the_rest(spark)
+                _hear_the_rest(spark, board)
     finally:
         spark.streams.removeListener(board)
 
 
-def _hear_the_rest(spark: SparkSession) -> None:
+def _hear_the_rest(spark: SparkSession, board: Board) -> None:
     """Reports come later than what they tell of: the last of them are to be shown too."""
+    if _connect.is_session(spark):
+        # The report that a query has ended is its last one.
+        deadline = time.monotonic() + _LAST_REPORTS_MS / 1_000
+        running = {query.name or str(query.id) for query in spark.streams.active}
+        while time.monotonic() < deadline and any(
+            query.is_active and query.name not in running for query in board.queries()
+        ):
+            time.sleep(_LOOK_S)
+        return
     bus = spark.sparkContext._jsc.sc().listenerBus()
     # Fails only if the bus is stopped, which has told everything.
     with suppress(Exception):

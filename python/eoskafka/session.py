@@ -6,7 +6,7 @@ their driver. `spark.jars` is enough for the driver too, as long as the JVM is s
 builder: pyspark hands the builder's options to spark-submit, which puts the jars into the driver's
 class loader. In a JVM that runs already (spark-submit, or a second session of one Python process)
 it is too late for that, and this module says so, where Spark would fail with a
-ClassNotFoundException.
+ClassNotFoundException. With Spark Connect that JVM is the server's: see `_connect`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eoskafka import _jar, _launcher, failures, sparks
+from eoskafka import _connect, _jar, _launcher, failures, sparks
 from eoskafka._version import __version__
 from eoskafka.delta import (
     CATALOG,
@@ -35,7 +35,7 @@ from eoskafka.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PLUGIN_CLASS = "io.eoskafka.EosKafkaPlugin"
+PLUGIN_CLASS = _connect.PLUGIN_CLASS
 
 # Its jar under any version, or with none in its name.
 _CONNECTOR = re.compile(r"eoskafka(-\d[^-]*)?(-thin)?\.jar")
@@ -77,8 +77,12 @@ def configure(
     `spark.jars` and `spark.plugins` are appended to, never overwritten, and so is
     `spark.redaction.regex`, to keep Kafka's secrets out of plans. Calling it twice changes nothing.
 
+    With Spark Connect the server must have the connector, and a client cannot add it. Then nothing
+    is added but the settings of real-time mode, and a session that is there is checked as `check`
+    does it.
+
     Args:
-        builder: of a session in this process. With Spark Connect the server has the connector.
+        builder: of a session in this process, or of a client of Spark Connect.
         delta: add Delta Lake as well: its extension, its catalog, and its jar by
             `spark.jars.packages` (from Maven Central) unless `spark.jars` or the JVM has it.
         real_time: allow `trigger(realTime=...)` with this connector, which is not on Spark's own
@@ -87,13 +91,15 @@ def configure(
 
     Raises:
         JarError: as `jar_path`.
-        ConfigurationError: a session or a JVM runs already and lacks the connector; the session is
-            one of Spark Connect; delta-spark is not installed or has no jar for this Spark; the
-            session has another catalog; this Spark has no real-time mode.
+        ConfigurationError: a session, a JVM or a server of Spark Connect runs already and lacks the
+            connector; delta-spark is not installed or has no jar for this Spark; the session has
+            another catalog; this Spark has no real-time mode; Delta is to be added through Connect.
     """
     failures.install()
     options: dict[str, str] = getattr(builder, "_options", {})
-    _refuse_connect(options)
+    if _connect.server_url(options) is not None:
+        _configure_client(builder, delta, real_time)
+        return builder
     jar = _listed_jar()
     wanted = {JARS: jar, "spark.plugins": PLUGIN_CLASS}
     if delta:
@@ -135,6 +141,47 @@ def configure(
     for key, value in settings.items():
         builder.config(key, value)
     return builder
+
+
+def check(spark: SparkSession) -> None:
+    """Check that a session has the connector's jar, of this package's version, and its plugin.
+
+    Of a session of Spark Connect it asks the server. Nothing is changed.
+
+    Args:
+        spark: a session that runs.
+
+    Raises:
+        ConfigurationError: something is missing. The message says how to set it.
+    """
+    failures.install()
+    if _connect.is_session(spark):
+        _connect.check(spark)
+        return
+    running = _running_settings()
+    assert running is not None, "a classic session has a context"
+    _refuse_if_missing({JARS: _listed_jar(), "spark.plugins": PLUGIN_CLASS}, running)
+
+
+def _configure_client(builder: SparkSession.Builder, delta: bool, real_time: bool) -> None:
+    """What a client of Spark Connect can set itself; the rest is asked of its server."""
+    import pyspark.sql.connect.session  # noqa: F401
+
+    failures.install()
+    if delta:
+        raise ConfigurationError(
+            "Delta Lake cannot be added through Spark Connect: its extension and its catalog are "
+            f"settings of the server. Start the server with --packages {package()} "
+            f"--conf {EXTENSIONS}={EXTENSION_CLASS} --conf {CATALOG}={CATALOG_CLASS}, and leave "
+            "delta=True out"
+        )
+    if real_time:
+        builder.config(REAL_TIME_CHECK, "false")
+        # The server may be of another version than the client, and ignores what it does not know.
+        builder.config(sparks.ASYNC_PROGRESS, "false")
+    session = _connect.active_session()
+    if session is not None:
+        _connect.check(session)
 
 
 def _allow_real_time(builder: SparkSession.Builder) -> None:
@@ -194,19 +241,6 @@ def _refuse_hidden(settings: dict[str, str]) -> None:
         raise ConfigurationError(
             f"PYSPARK_SUBMIT_ARGS sets {', '.join(sorted(hidden))}, which comes before what is set "
             f"here. Set in it {how}; or set them on the builder instead"
-        )
-
-
-def _refuse_connect(options: dict[str, str]) -> None:
-    given = {**_launcher.argument_settings(), **options}
-    mode = given.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or ""
-    remote = given.get("spark.remote") or os.environ.get("SPARK_REMOTE") or ""
-    if remote or mode.lower() == "connect":
-        raise ConfigurationError(
-            f"this is a session of Spark Connect ({remote or mode}): its JVM is the server's, and "
-            "that is what needs the connector. Start the server with "
-            f"--jars {_jar.jar_file()} --conf spark.plugins={PLUGIN_CLASS}, and leave "
-            "eoskafka.configure out here"
         )
 
 

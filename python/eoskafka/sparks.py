@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eoskafka.errors import ConfigurationError
 
@@ -77,21 +77,44 @@ def real_time_trigger(writer: DataStreamWriter, interval: str) -> DataStreamWrit
         interval: how long a batch lasts, such as `"5 minutes"`.
 
     Raises:
-        ConfigurationError: this Spark has no real-time mode (3.5, 4.0), or its session tracks the
-            progress of such queries asynchronously (4.3).
+        ConfigurationError: this Spark has no real-time mode (3.5, 4.0, and through Spark Connect
+            4.1), or its session tracks the progress of such queries asynchronously (4.3).
     """
     import pyspark
 
+    if not hasattr(writer, "_jwrite"):
+        return _through_connect(writer, interval)
     version = pyspark.__version__
     require_real_time(version)
-    if tracks_asynchronously(version) and writer._spark.conf.get(ASYNC_PROGRESS) != "false":
-        raise ConfigurationError(
-            f"Spark {version} tracks the progress of real-time queries asynchronously, which "
-            f"eoskafka does not support. Set {ASYNC_PROGRESS}=false in the session, as "
-            "eoskafka.configure(builder, real_time=True) does"
-        )
+    _require_no_async_progress(version, writer._spark)
     jvm = writer._spark._sc._jvm
     assert jvm is not None
     trigger = getattr(jvm, "org.apache.spark.sql.streaming.Trigger").RealTime(interval)
     writer._jwrite = writer._jwrite.trigger(trigger)
     return writer
+
+
+def _through_connect(writer: Any, interval: str) -> DataStreamWriter:
+    """Through Spark Connect the trigger is a field of the request, which 4.1 does not have."""
+    import pyspark
+
+    session = writer._session
+    for what, version in (("client", pyspark.__version__), ("server", session.version)):
+        require_real_time(version)
+        if line(version) < (4, 2):
+            raise ConfigurationError(
+                f"the {what} of Spark Connect is Spark {version}, and a client can ask for "
+                "real-time mode from Spark 4.2 on. Use a classic session, or a processing-time "
+                "trigger with the option commitIntervalMs for early output"
+            )
+    _require_no_async_progress(session.version, session)
+    return writer.trigger(realTime=interval)  # type: ignore[no-any-return]
+
+
+def _require_no_async_progress(version: str, session: Any) -> None:
+    if tracks_asynchronously(version) and session.conf.get(ASYNC_PROGRESS) != "false":
+        raise ConfigurationError(
+            f"Spark {version} tracks the progress of real-time queries asynchronously, which "
+            f"eoskafka does not support. Set {ASYNC_PROGRESS}=false in the session, as "
+            "eoskafka.configure(builder, real_time=True) does"
+        )

@@ -1,59 +1,156 @@
-"""Through a real server of Spark Connect."""
+"""Through a real server of Spark Connect, which all tests share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from eoskafka.audit import read_committed
+from eoskafka.session import jar_path
 from harness import Flow
-from harness.connect import client, connect_server
-from kafka.admin import NewTopic
+from harness.connect import Client, ConnectServer
+from harness.versions import HAS_REAL_TIME_THROUGH_CONNECT
+from kafka import TopicPartition
 
 RECORDS = 60
+PER_BATCH = 20
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with connect_server(tmp_path_factory.mktemp("connect")) as url:
-        yield url
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    with ConnectServer(tmp_path_factory.mktemp("connect")) as server:
+        yield server
 
 
-def spec(flow: Flow) -> dict[str, object]:
+@pytest.fixture(scope="module")
+def shared_client(server: ConnectServer) -> Iterator[Client]:
+    with Client(server.url, server.folder / "client.log") as client:
+        yield client
+
+
+@pytest.fixture
+def client(shared_client: Client, server: ConnectServer, keep_logs: list[Path]) -> Client:
+    """One session for the tests that do not end it."""
+    keep_logs += [server.log, server.folder / "client.log"]
+    return shared_client
+
+
+def spec(flow: Flow, **more: Any) -> dict[str, Any]:
+    """Of a query, by the names of `Source` and `Sink`."""
     return {
         "source": {
-            "kafka.bootstrap.servers": flow.servers,
+            "bootstrap_servers": flow.servers,
             "subscribe": flow.input,
-            "kafka.group.id": flow.group,
-            "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": "20",
+            "group_id": flow.group,
+            "starting_offsets": "earliest",
+            "max_offsets_per_trigger": PER_BATCH,
         },
-        "sink": {"kafka.bootstrap.servers": flow.servers, "topic": flow.output},
+        "sink": sink(flow),
         "checkpoint": str(flow.checkpoint),
+        **more,
     }
 
 
-@pytest.mark.parametrize(
-    "how", ["foreach-batch", pytest.param("foreach-batch-sql", marks=pytest.mark.slow)]
-)
-def test_a_write_of_foreach_batch_is_refused(url: str, flow: Flow, how: str) -> None:
+def sink(flow: Flow) -> dict[str, Any]:
+    """Its sink alone."""
+    return {
+        "bootstrap_servers": flow.servers,
+        "topic": flow.output,
+        "transactional_id_prefix": f"eoskafka-{flow.name}",
+    }
+
+
+def ask(client: Client, what: str, **of: Any) -> dict[str, Any]:
+    """What a client says when it had no error."""
+    answer = client.ask(what, **of)
+    assert answer["error"] == ""
+    return answer
+
+
+def test_a_client_is_told_that_its_server_has_the_connector(client: Client) -> None:
+    ask(client, "check")
+
+
+@pytest.mark.slow
+def test_a_jar_that_a_client_adds_is_refused_by_name(flow: Flow, tmp_path: Path) -> None:
+    bare = {"spark.jars": "", "spark.plugins": ""}
+    with (
+        ConnectServer(tmp_path, bare) as server,
+        Client(server.url, tmp_path / "client.log") as client,
+    ):
+        answer = client.ask("check")
+        assert "has neither the connector's jar nor its plugin" in answer["error"]
+        answer = client.ask("add-jar", jar=str(jar_path()))
+        assert "was started without the connector's plugin" in answer["error"]
+        flow.produce(RECORDS)
+        answer = client.ask("copy", **spec(flow))
+        assert answer["condition"] == "EOSKAFKA_JAR_IN_SESSION"
+        assert "ConfigurationError" in answer["classes"]
+    assert flow.outputs() == []
+
+
+def test_a_query_and_all_that_shows_its_progress(client: Client, flow: Flow) -> None:
     flow.produce(RECORDS)
-    error = client(url, how, **spec(flow))["error"]
-    assert "[EOSKAFKA_WRITE_THROUGH_CONNECT]" in error, error
+    answer = ask(client, "shown", **spec(flow))
+    flow.assert_exactly_once()
+    assert answer["board"] == [
+        {
+            "batches": RECORDS // PER_BATCH,
+            "rows": RECORDS,
+            "transactions_committed": 2 * RECORDS // PER_BATCH,
+            "transactions_aborted": 0,
+            "fenced_attempts": 0,
+        }
+    ]
+    (line,) = answer["prometheus"]
+    assert line.endswith(f" {RECORDS}.0")
+    assert "rows/s" in answer["live"]
+    assert answer["plots"] == 3
+
+
+def test_a_query_that_fails_raises_the_class_of_its_condition(client: Client, flow: Flow) -> None:
+    flow.produce(RECORDS)
+    ask(client, "copy", **spec(flow))
+    flow.produce(RECORDS)
+    with flow.admin() as admin:
+        admin.delete_records({TopicPartition(flow.input, 0): RECORDS - 1})
+    answer = client.ask("copy", **spec(flow))
+    assert {"DataLossError", "StreamingQueryException"} <= {*answer["classes"]}
+    assert answer["condition"] == "EOSKAFKA_DATA_LOSS"
+
+
+def test_a_batch_is_written_and_read(client: Client, flow: Flow) -> None:
+    back = {"bootstrap_servers": flow.servers, "subscribe": flow.output}
+    answer = ask(client, "batch", rows=5, sink=sink(flow), back=back)
+    assert answer["values"] == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.skipif(
+    not HAS_REAL_TIME_THROUGH_CONNECT, reason="a client cannot ask for it before Spark 4.2"
+)
+def test_real_time_mode(client: Client, flow: Flow) -> None:
+    flow.produce(RECORDS)
+    how = spec(flow)
+    del how["source"]["max_offsets_per_trigger"]
+    assert ask(client, "real-time", **how)["batches"]
+    flow.assert_exactly_once()
+
+
+@pytest.mark.parametrize("how", ["frame", pytest.param("sql", marks=pytest.mark.slow)])
+def test_a_write_of_foreach_batch_is_refused(client: Client, flow: Flow, how: str) -> None:
+    flow.produce(RECORDS)
+    answer = client.ask("foreach-batch", how=how, **spec(flow))
+    assert answer["condition"] == "EOSKAFKA_WRITE_THROUGH_CONNECT"
     assert flow.outputs() == []
     flow.assert_nothing_is_open()
 
 
-def test_a_batch_job_beside_a_query_is_accepted(url: str, flow: Flow) -> None:
+def test_a_batch_job_beside_a_query_is_accepted(client: Client, flow: Flow, tmp_path: Path) -> None:
     flow.produce(RECORDS)
-    side = f"{flow.name}-side"
-    with flow.admin() as admin:
-        admin.create_topics([NewTopic(side, 2, 1)])
-        admin.wait_for_topics([side])
-    job = {"kafka.bootstrap.servers": flow.servers, "topic": side}
-    assert client(url, "stream-and-job", job=job, rows=20, **spec(flow))["error"] == ""
-    assert sorted(r.value or b"" for r in flow.outputs()) == sorted(
-        r.value or b"" for r in flow.inputs()
-    )
-    written = [r.value for r in read_committed(flow.servers, side)]
-    assert sorted(int(value or b"") for value in written) == [*range(20)]
+    ask(client, "go-on", **spec(flow))
+    other = Flow(flow.servers, tmp_path / "other")
+    ask(client, "job", rows=20, sink=sink(other))
+    ask(client, "stop")
+    flow.assert_exactly_once()
+    assert len(other.outputs()) == 20

@@ -9,11 +9,12 @@ from zipfile import ZipFile
 
 import eoskafka
 import pytest
-from eoskafka import ConfigurationError, _launcher, session
+from eoskafka import ConfigurationError, _connect, _launcher, session
 from eoskafka.delta import package
 from eoskafka.session import REAL_TIME_CHECK
 from eoskafka.sparks import ASYNC_PROGRESS
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 PLUGIN = "io.eoskafka.EosKafkaPlugin"
@@ -173,10 +174,77 @@ def test_delta_does_not_take_another_catalogs_place() -> None:
         eoskafka.configure(builder, delta=True)
 
 
-def test_spark_connect_is_told_that_its_server_needs_the_connector() -> None:
-    builder = SparkSession.builder.config("spark.remote", "sc://host:15002")
-    with pytest.raises(ConfigurationError, match=r"Start the server with --jars .*\.jar"):
+def test_a_builder_of_spark_connect_is_left_as_it_is() -> None:
+    builder = SparkSession.Builder().config("spark.remote", "sc://host:15002")
+    assert eoskafka.configure(builder) is builder
+    assert builder._options == {"spark.remote": "sc://host:15002"}
+    options = eoskafka.configure(builder, real_time=True)._options
+    assert options[REAL_TIME_CHECK] == options[ASYNC_PROGRESS] == "false"
+
+
+def test_spark_connect_has_delta_from_its_server() -> None:
+    builder = SparkSession.Builder().config("spark.remote", "sc://host:15002")
+    with pytest.raises(ConfigurationError, match=r"Start the server with --packages io\.delta:"):
+        eoskafka.configure(builder, delta=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("spark.remote", "local"), ("spark.api.mode", "connect")]
+)
+def test_a_server_that_pyspark_starts_itself_is_refused(key: str, value: str) -> None:
+    builder = SparkSession.Builder().config(key, value)
+    with pytest.raises(ConfigurationError, match="would start a server of Spark Connect in this"):
         eoskafka.configure(builder)
+
+
+class Server:
+    """A session of Spark Connect: what its server says."""
+
+    __module__ = "pyspark.sql.connect.session"
+
+    def __init__(self, conf: dict[str, str], error: str = "[DATA_SOURCE_NOT_FOUND] no") -> None:
+        self.conf = conf
+        self._error = error
+
+    @property
+    def read(self) -> Server:
+        return self
+
+    def format(self, _: str) -> Server:
+        return self
+
+    def load(self) -> Server:
+        return self
+
+    @property
+    def schema(self) -> None:
+        raise PySparkException(self._error)
+
+
+def test_a_server_with_the_plugin_of_this_version_is_accepted() -> None:
+    eoskafka.check(Server({_connect.VERSION: eoskafka.__version__}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (Server({_connect.VERSION: "0.0.9"}), r"of version 0\.0\.9, and this package is"),
+        (Server({}), "neither the connector's jar nor its plugin"),
+        (Server({"spark.plugins": "org.P"}), rf"spark\.plugins=org\.P,{PLUGIN}"),
+        (Server({}, "[EOSKAFKA_JAR_IN_SESSION] no"), "without the connector's plugin"),
+    ],
+)
+def test_a_server_without_the_connector_is_told_how_to_set_it(server: Server, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        eoskafka.check(server)  # type: ignore[arg-type]
+
+
+def test_a_running_session_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_session_with(monkeypatch, {"spark.jars": JAR, "spark.plugins": PLUGIN})
+    eoskafka.check(SparkSession.__new__(SparkSession))
+    run_session_with(monkeypatch, {"spark.jars": JAR})
+    with pytest.raises(ConfigurationError, match=r"lacks the connector in spark\.plugins"):
+        eoskafka.check(SparkSession.__new__(SparkSession))
 
 
 @pytest.mark.parametrize(

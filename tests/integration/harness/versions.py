@@ -16,6 +16,8 @@ SPARK = line(pyspark.__version__)
 HAS_BUILT_IN = SPARK in BUILT_IN_RELEASES
 # Spark 3.5 and 4.0 have no real-time mode.
 HAS_REAL_TIME = SPARK >= (4, 1)
+# Before Spark 4.2 a client of Spark Connect cannot ask for it.
+HAS_REAL_TIME_THROUGH_CONNECT = SPARK >= (4, 2)
 # On Spark 3.5 another thread than the task's reads the input of a Python function, and such a plan
 # is in epoch scope.
 HAS_PYTHON_IN_TASK_SCOPE = SPARK >= (4, 0)

@@ -3,6 +3,7 @@ package io.eoskafka;
 import io.eoskafka.decision.EpochSessions;
 import io.eoskafka.source.RestingConsumers;
 import io.eoskafka.spark.RunningQuery;
+import io.eoskafka.spark.SparkCheck;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.TaskTransaction;
 import java.time.Duration;
@@ -30,6 +31,9 @@ public final class EosKafkaPlugin implements SparkPlugin {
   /** Less than the 30 s that Kubernetes gives a process between SIGTERM and SIGKILL. */
   private static final Duration END_WITHIN = Duration.ofSeconds(15);
 
+  /** A setting of the application by which a client of Spark Connect knows jar and plugin. */
+  private static final String VERSION = "spark.eoskafka.version";
+
   private static final AtomicBoolean IS_HOOKED = new AtomicBoolean();
 
   @Override
@@ -38,6 +42,7 @@ public final class EosKafkaPlugin implements SparkPlugin {
       @Override
       public Map<String, String> init(SparkContext spark, PluginContext context) {
         FenceLeases.install();
+        context.conf().set(VERSION, SparkCheck.version());
         if (IS_HOOKED.compareAndSet(false, true)) {
           ShutdownHookManager.get()
               .addShutdownHook(

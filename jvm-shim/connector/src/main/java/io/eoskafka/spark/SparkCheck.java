@@ -41,8 +41,14 @@ public final class SparkCheck {
 
   private SparkCheck() {}
 
+  /** The version of this jar. */
+  public static String version() {
+    return BUILD.getProperty("version");
+  }
+
   /**
-   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK}, {@code EOSKAFKA_UNTESTED_SPARK}
+   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK}, {@code EOSKAFKA_UNTESTED_SPARK}, {@code
+   *     EOSKAFKA_JAR_IN_SESSION}
    */
   public static void check() {
     SparkVersion spark = SparkVersion.running();
@@ -53,6 +59,9 @@ public final class SparkCheck {
             });
     if (!hasAll) {
       requireAll(spark);
+      if (ConnectServer.hasAddedThisJar()) {
+        throw EosKafkaException.of("EOSKAFKA_JAR_IN_SESSION", Map.of());
+      }
       hasAll = true;
     }
   }
