@@ -39,10 +39,6 @@ import org.slf4j.LoggerFactory;
  */
 final class SlotConsumer {
   private static final Logger LOG = LoggerFactory.getLogger(SlotConsumer.class);
-  private static final Duration POLL = Duration.ofMillis(500);
-
-  /** When nothing comes for so long, its topic may be gone: the client would ask on. */
-  private static final long LOOK_NANOS = Duration.ofMillis(500).toNanos();
 
   private static final IdlePool<SlotConsumer> RESTING =
       new IdlePool<>(resting -> resting.closeNow());
@@ -60,12 +56,7 @@ final class SlotConsumer {
   /** Of this batch: partitions whose topics were deleted. */
   private final Set<TopicPartition> gone = new HashSet<>();
 
-  /** How long it is that something came, without the time that rows have taken. */
-  private long waitedNanos;
-
-  /** How long until the next look for what is gone. */
-  private long lookAfterNanos;
-
+  private final PollTimer timer = new PollTimer();
   private boolean released;
 
   /** Of this batch. */
@@ -125,7 +116,7 @@ final class SlotConsumer {
     losses = 0;
     gone.clear();
     request = next;
-    waitsAnew();
+    timer.restart();
     Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
     if (assignment.addAll(request.starts().keySet())) {
       consumer.assign(assignment);
@@ -203,19 +194,17 @@ final class SlotConsumer {
       if (transaction != null) {
         transaction.checkTime();
       }
-      Duration wait = POLL;
+      long left = Long.MAX_VALUE;
       if (untilNanos != TaskTransaction.NEVER) {
-        long left = untilNanos - System.nanoTime();
+        left = untilNanos - System.nanoTime();
         if (left <= 0) {
           return false;
         }
-        // A poll of less than a millisecond does not wait at all.
-        wait = left < POLL.toNanos() ? Duration.ofMillis(left / 1_000_000 + 1) : POLL;
       }
       long began = System.nanoTime();
       ConsumerRecords<byte[], byte[]> polled;
       try {
-        polled = consumer.poll(wait);
+        polled = consumer.poll(PollTimer.nextPoll(left));
       } catch (OffsetOutOfRangeException e) {
         skipLostData(e);
         continue;
@@ -227,29 +216,21 @@ final class SlotConsumer {
       Map<String, Uuid> ids = fetched.ids();
       polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p), ids));
       if (!polled.nextOffsets().isEmpty()) {
-        waitsAnew();
+        timer.restart();
         continue;
       }
-      waitedNanos += System.nanoTime() - began;
-      long leftMs =
-          request.isOpen() ? Long.MAX_VALUE : request.pollTimeoutMs() - waitedNanos / 1_000_000;
+      timer.waited(System.nanoTime() - began);
+      long leftMs = request.isOpen() ? Long.MAX_VALUE : timer.leftMs(request.pollTimeoutMs());
       if (leftMs <= 0) {
         throw timedOut();
       }
-      if (waitedNanos > lookAfterNanos) {
+      if (timer.isLookDue()) {
         long looked = System.nanoTime();
         goneAsFarAsKnown(leftMs).forEach(this::skipGone);
-        waitedNanos += System.nanoTime() - looked;
-        // Half of the time at least is for the records.
-        lookAfterNanos = 2 * waitedNanos;
+        timer.looked(System.nanoTime() - looked);
       }
     }
     return true;
-  }
-
-  private void waitsAnew() {
-    waitedNanos = 0;
-    lookAfterNanos = LOOK_NANOS;
   }
 
   /** None where brokers do not answer: what is waited for may come when they do. */
