@@ -61,6 +61,36 @@ record DataLossPolicy(boolean failOnDataLoss) {
   }
 
   /**
+   * Records that a reader was to read next are gone.
+   *
+   * @param end of the range
+   * @param refusal what the consumer has said
+   * @throws EosKafkaException {@code EOSKAFKA_DATA_LOSS_WHILE_READING}
+   */
+  void skipWhileReading(
+      TopicPartition partition, long from, long end, long logStart, RuntimeException refusal) {
+    Map<String, Object> values =
+        Map.of("partition", partition, "from", from, "to", end, "logStart", logStart);
+    if (failOnDataLoss) {
+      throw EosKafkaException.of("EOSKAFKA_DATA_LOSS_WHILE_READING", values, refusal);
+    }
+    LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
+  }
+
+  /**
+   * Where reading continues after that.
+   *
+   * @param logEnd what counts as the end of the log: of a range with a planned end that end
+   * @param isTruncated whether the log has other records now at the offsets that were read
+   */
+  static long afterLoss(long from, long end, long logStart, long logEnd, boolean isTruncated) {
+    if (logStart > from) {
+      return Math.min(logStart, end);
+    }
+    return isTruncated && from < end ? from : logEnd;
+  }
+
+  /**
    * A partition does not exist any more.
    *
    * @param next the offset at which the query would continue, or null if it is not known

@@ -21,7 +21,7 @@ record ReadRequest(
     String consumer,
     ClientSettings client,
     String group,
-    boolean failOnDataLoss,
+    DataLossPolicy dataLoss,
     long pollTimeoutMs,
     Map<TopicPartition, OffsetAndMetadata> starts,
     List<SlotRange> ranges,

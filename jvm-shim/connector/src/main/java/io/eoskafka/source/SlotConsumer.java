@@ -249,17 +249,13 @@ final class SlotConsumer {
     if (!cursor.isReading()) {
       return;
     }
-    Map<String, Object> values = Map.of("partition", partition, "offset", cursor.position());
-    if (request.failOnDataLoss()) {
-      throw EosKafkaException.of("EOSKAFKA_PARTITION_GONE", values);
-    }
     finishAsGone(cursor);
   }
 
   private void finishAsGone(PartitionCursor cursor) {
+    request.dataLoss().skipPartition(cursor.partition(), cursor.position());
     cursor.giveUp(request.isOpen());
     finish(cursor);
-    LOG.warn("{} is gone, and failOnDataLoss is false", cursor.partition());
     losses++;
     gone.add(cursor.partition());
   }
@@ -278,7 +274,7 @@ final class SlotConsumer {
       if (!cursor.isReplaced(ids)) {
         continue;
       }
-      if (request.failOnDataLoss() || cursor.hasGiven()) {
+      if (request.dataLoss().failOnDataLoss() || cursor.hasGiven()) {
         throw EosKafkaException.of(
             "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition()));
       }
@@ -310,26 +306,16 @@ final class SlotConsumer {
         (partition, position) -> {
           PartitionCursor cursor = cursors.get(partition);
           long logStart = first.get(partition);
-          Map<String, Object> values =
-              Map.of(
-                  "partition", partition,
-                  "from", position,
-                  "to", cursor.end(),
-                  "logStart", logStart);
-          if (request.failOnDataLoss()) {
-            throw EosKafkaException.of("EOSKAFKA_DATA_LOSS_WHILE_READING", values, lost);
-          }
-          LOG.warn("Records are gone and skipped, since failOnDataLoss is false: {}", values);
+          request.dataLoss().skipWhileReading(partition, position, cursor.end(), logStart, lost);
           losses++;
-          long next =
+          long logEnd =
               request.isOpen()
                   ? consumer.endOffsets(Set.of(partition)).get(partition)
                   : cursor.end();
-          if (logStart > position) {
-            next = Math.min(logStart, cursor.end());
-          } else if (lost instanceof LogTruncationException && position < cursor.end()) {
-            next = position; // without its leader epoch: what is there now is read
-          }
+          boolean isTruncated = lost instanceof LogTruncationException;
+          long next =
+              DataLossPolicy.afterLoss(position, cursor.end(), logStart, logEnd, isTruncated);
+          // Without its leader epoch: what is there now is read.
           cursor.restartAt(next);
           consumer.seek(partition, next);
           finishIfDrained(cursor);

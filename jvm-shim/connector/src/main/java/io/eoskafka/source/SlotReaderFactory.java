@@ -74,7 +74,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                     sourceRun + "-" + slot.work().slot(),
                     client,
                     group,
-                    failOnDataLoss,
+                    new DataLossPolicy(failOnDataLoss),
                     pollTimeoutMs,
                     start,
                     slot.work().ranges(),
