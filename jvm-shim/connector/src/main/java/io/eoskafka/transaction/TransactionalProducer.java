@@ -11,14 +11,12 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -26,15 +24,9 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.errors.InvalidPidMappingException;
-import org.apache.kafka.common.errors.InvalidProducerEpochException;
-import org.apache.kafka.common.errors.InvalidTxnStateException;
-import org.apache.kafka.common.errors.ProducerFencedException;
-import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
-import org.apache.kafka.common.protocol.Errors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -56,20 +48,7 @@ public final class TransactionalProducer {
   private final ClientSettings settings;
   private final int transactionTimeoutMs;
   private final KafkaProducer<byte[], byte[]> producer;
-
-  /** The first record that has failed. A flush does not tell, and neither does the coordinator. */
-  private volatile Exception failed;
-
-  /** Its topic. */
-  private volatile String failedTopic = "";
-
-  private final Callback noteFailure =
-      (metadata, e) -> {
-        if (e != null && failed == null) {
-          failedTopic = metadata.topic();
-          failed = e;
-        }
-      };
+  private final ProducerErrors errors;
 
   /** What the open transaction may touch, or null for anything. */
   private Registration registration;
@@ -79,7 +58,6 @@ public final class TransactionalProducer {
 
   private boolean open;
   private boolean ending;
-  private boolean fenced;
   private long beganNanos;
   private int sinceTimeCheck;
 
@@ -88,6 +66,7 @@ public final class TransactionalProducer {
     this.transactionalId = transactionalId;
     this.settings = settings;
     this.transactionTimeoutMs = transactionTimeoutMs;
+    this.errors = new ProducerErrors(transactionalId, transactionTimeoutMs);
     this.producer = new KafkaProducer<>(settings.producer(transactionalId, transactionTimeoutMs));
   }
 
@@ -101,7 +80,7 @@ public final class TransactionalProducer {
       return opened;
     } catch (RuntimeException e) {
       opened.close();
-      throw opened.explain(e);
+      throw opened.errors.explain(e);
     }
   }
 
@@ -114,7 +93,7 @@ public final class TransactionalProducer {
     try {
       producer.beginTransaction();
     } catch (RuntimeException e) {
-      throw explain(e);
+      throw errors.explain(e);
     }
     open = true;
     sinceTimeCheck = 0;
@@ -154,7 +133,7 @@ public final class TransactionalProducer {
         coordinators.register(known, registration);
       }
     } catch (RuntimeException e) {
-      throw explain(e);
+      throw errors.explain(e);
     }
   }
 
@@ -168,7 +147,7 @@ public final class TransactionalProducer {
       try {
         known = OpenTransactions.describe(admin, transactionalId);
       } catch (RuntimeException e) {
-        throw explain(e);
+        throw errors.explain(e);
       }
     }
     return known;
@@ -222,9 +201,9 @@ public final class TransactionalProducer {
     }
     Future<RecordMetadata> sent;
     try {
-      sent = producer.send(record, noteFailure);
+      sent = producer.send(record, errors);
     } catch (RuntimeException e) {
-      throw explain(e);
+      throw errors.explain(e);
     }
     if (sent.isDone()) {
       arrived(sent);
@@ -236,9 +215,9 @@ public final class TransactionalProducer {
     try {
       return sent.get();
     } catch (ExecutionException e) {
-      throw explain(new KafkaException(e.getCause()));
+      throw errors.explain(new KafkaException(e.getCause()));
     } catch (InterruptedException e) {
-      throw explain(new InterruptException(e));
+      throw errors.explain(new InterruptException(e));
     }
   }
 
@@ -263,11 +242,9 @@ public final class TransactionalProducer {
     try {
       producer.flush();
     } catch (RuntimeException e) {
-      throw explain(e);
+      throw errors.explain(e);
     }
-    if (failed != null) {
-      throw explain(new KafkaException(failed));
-    }
+    errors.requireNoFailedRecord();
     checkTime();
   }
 
@@ -310,7 +287,7 @@ public final class TransactionalProducer {
     } catch (TopicAuthorizationException e) {
       throw Denied.or(e, "Read");
     } catch (RuntimeException e) {
-      throw explain(e);
+      throw errors.explain(e);
     }
   }
 
@@ -339,9 +316,9 @@ public final class TransactionalProducer {
       ending = true;
       producer.commitTransaction();
     } catch (TimeoutException e) {
-      throw unknown(e);
+      throw errors.commitUnknown(e);
     } catch (RuntimeException e) {
-      throw explain(e);
+      throw errors.explain(e);
     }
     open = false;
     ending = false;
@@ -360,7 +337,7 @@ public final class TransactionalProducer {
       return GroupMember.parts(offsets).stream()
           .allMatch(part -> coordinators.addOffsets(known, part, fence));
     } catch (RuntimeException e) {
-      throw explain(e);
+      throw errors.explain(e);
     }
   }
 
@@ -373,10 +350,10 @@ public final class TransactionalProducer {
     leaveOpenAndClose();
     try {
       if (!ends.commit(List.of(known), settings.maxBlock()).isEmpty()) {
-        throw fenced(null);
+        throw errors.fenced(null);
       }
     } catch (TimeoutException e) {
-      throw unknown(e);
+      throw errors.commitUnknown(e);
     }
     open = false;
   }
@@ -416,68 +393,10 @@ public final class TransactionalProducer {
 
   /** Whether somebody else has initialised its id, or its transaction has timed out. */
   public boolean wasFenced() {
-    return fenced;
+    return errors.wasFenced();
   }
 
   public void close() {
     producer.close(Duration.ZERO);
-  }
-
-  private EosKafkaException unknown(TimeoutException e) {
-    return EosKafkaException.of(
-        "EOSKAFKA_COMMIT_UNKNOWN",
-        Map.of("transactionalId", transactionalId, "cause", EosKafkaException.plain(e)),
-        e);
-  }
-
-  private EosKafkaException fenced(RuntimeException cause) {
-    fenced = true;
-    return EosKafkaException.of(
-        "EOSKAFKA_ATTEMPT_FENCED",
-        Map.of("transactionalId", transactionalId, "timeout", transactionTimeoutMs),
-        cause);
-  }
-
-  private RuntimeException explain(RuntimeException e) {
-    if (e instanceof InterruptException interrupt) {
-      return KafkaCalls.asJava(interrupt);
-    }
-    if (e instanceof EosKafkaException) {
-      return e;
-    }
-    for (Throwable cause = e; cause != null; cause = cause.getCause()) {
-      if (cause instanceof ProducerFencedException
-          || cause instanceof InvalidProducerEpochException
-          || cause instanceof InvalidPidMappingException
-          // What a broker with transaction version 2 says of a transaction that it timed out.
-          || cause instanceof InvalidTxnStateException) {
-        return fenced(e);
-      }
-      if (cause instanceof UnknownTopicOrPartitionException && !failedTopic.isEmpty()) {
-        return EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", failedTopic), e);
-      }
-      // The producer has a text alone of this error.
-      if (String.valueOf(cause.getMessage())
-          .contains(Errors.INVALID_TRANSACTION_TIMEOUT.message())) {
-        return EosKafkaException.of(
-            "EOSKAFKA_TRANSACTION_TIMEOUT_TOO_LONG",
-            Map.of("timeout", transactionTimeoutMs, "maximum", "lower"),
-            e);
-      }
-      if (cause instanceof RecordTooLargeException) {
-        return EosKafkaException.of(
-            "EOSKAFKA_RECORD_TOO_LARGE",
-            Map.of("topic", failedTopic, "cause", cause.getMessage()),
-            e);
-      }
-    }
-    Optional<EosKafkaException> denied = Denied.in(e, "Write");
-    if (denied.isPresent()) {
-      return denied.get();
-    }
-    return EosKafkaException.of(
-        "EOSKAFKA_WRITE_FAILED",
-        Map.of("transactionalId", transactionalId, "cause", EosKafkaException.plain(e)),
-        e);
   }
 }
