@@ -15,7 +15,6 @@ import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -78,39 +77,11 @@ public final class TaskTransaction {
   private record SlotProducer(
       TransactionalProducer producer, Map<TopicPartition, Long> committed) {}
 
-  /** A slot that a reader has entered. */
-  private static final class Entered {
-    final SlotWork work;
-
-    /**
-     * How far its records are out, by topic-partition, with the leader epochs there: at the last
-     * commit, and then at the end of reading. Set by the thread that reads, which may be a Python
-     * runner's, seen by the one that writes.
-     */
-    volatile Map<TopicPartition, OffsetAndMetadata> ends = Map.of();
-
-    /** Whether nothing more will be read; written after {@link #ends} and {@link #gone}. */
-    volatile boolean hasEnded;
-
-    /** Whether it has stopped before its planned end. */
-    boolean endedEarly;
-
-    /** Partitions that were deleted since they were planned. */
-    final Set<TopicPartition> gone = new HashSet<>();
-
-    /** How long it took until the offsets at its start were stable. */
-    long stableWaitMs;
-
-    Entered(SlotWork work) {
-      this.work = work;
-    }
-  }
-
   private final TaskScope scope;
   private final String transactionalId;
   private final Thread thread = Thread.currentThread();
   private final long beganNanos = System.nanoTime();
-  private final List<Entered> slots = new ArrayList<>();
+  private final List<SlotInput> slots = new ArrayList<>();
   private final Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
 
   /** What this attempt has committed. */
@@ -213,8 +184,8 @@ public final class TaskTransaction {
   /** How long a reader that has entered had to wait for stable offsets, in milliseconds. */
   public long stableWaitMs(SlotWork work) {
     return slots.stream()
-        .filter(entered -> entered.work == work)
-        .mapToLong(entered -> entered.stableWaitMs)
+        .filter(input -> input.work() == work)
+        .mapToLong(SlotInput::stableWaitMs)
         .sum();
   }
 
@@ -228,21 +199,20 @@ public final class TaskTransaction {
     if (slots.isEmpty()) {
       takeResting(work);
     }
-    Entered entered = new Entered(work);
-    slots.add(entered);
+    SlotInput input = new SlotInput(work);
+    slots.add(input);
     if (abandoned) {
-      inputEnded(work, Map.of(), Set.of(), false);
+      input.endUnread();
       return;
     }
     if (producer != null && follows(goingOnFrom, work)) {
       work.ranges()
           .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
     } else {
-      findStart(entered);
+      findStart(input);
     }
     if (abandoned || isCommitted(work)) {
-      // Nothing will be read.
-      inputEnded(work, Map.of(), Set.of(), false);
+      input.endUnread();
     } else {
       hasWork = true;
     }
@@ -270,20 +240,20 @@ public final class TaskTransaction {
         .allMatch(r -> Long.valueOf(r.groupStart()).equals(committed.get(r.topicPartition())));
   }
 
-  private void findStart(Entered entered) {
-    SlotWork work = entered.work;
+  private void findStart(SlotInput input) {
+    SlotWork work = input.work();
     GroupOffsets offsets =
         new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
     try {
-      takeStart(entered, offsets.committed(partitions), false);
+      takeStart(input, offsets.committed(partitions), false);
     } catch (TimeoutException e) {
       ExecutorClients.forget(scope.source());
       ExecutorClients.forget(scope.sink());
       throw e;
     }
-    if (isCommitted(work) && entered.gone.isEmpty()) {
+    if (isCommitted(work) && !input.hasGone()) {
       return;
     }
     if (scope.identity().isShared() && !FenceLeases.isOwned(scope, slotNumbers())) {
@@ -310,11 +280,11 @@ public final class TaskTransaction {
     }
     long began = System.nanoTime();
     try {
-      takeStart(entered, offsets.stable(partitions, STABLE_TIMEOUT), true);
+      takeStart(input, offsets.stable(partitions, STABLE_TIMEOUT), true);
     } catch (TimeoutException e) {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
-    entered.stableWaitMs = (System.nanoTime() - began) / 1_000_000;
+    input.setStableWaitMs((System.nanoTime() - began) / 1_000_000);
   }
 
   private Set<TopicPartition> gone(List<SlotRange> ranges) {
@@ -331,15 +301,15 @@ public final class TaskTransaction {
    * @param isStable otherwise the markers of the last batch's transaction may still be on their way
    */
   private void takeStart(
-      Entered entered, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
-    if (scope.skipsDeleted() && fetched.size() < entered.work.ranges().size()) {
+      SlotInput input, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
+    if (scope.skipsDeleted() && fetched.size() < input.work().ranges().size()) {
       // A topic's offsets are deleted with it.
-      entered.gone.addAll(gone(entered.work.ranges()));
+      input.addGone(gone(input.work().ranges()));
     }
-    for (SlotRange range : entered.work.ranges()) {
+    for (SlotRange range : input.work().ranges()) {
       TopicPartition partition = range.topicPartition();
       OffsetAndMetadata offset = fetched.get(partition);
-      if (offset == null && entered.gone.contains(partition)) {
+      if (offset == null && input.isGone(partition)) {
         start.put(
             partition, new OffsetAndMetadata(range.isOpen() ? range.groupStart() : range.end()));
         continue;
@@ -386,15 +356,11 @@ public final class TaskTransaction {
       Map<TopicPartition, OffsetAndMetadata> ends,
       Set<TopicPartition> gone,
       boolean early) {
-    Entered entered = entered(work);
-    entered.gone.addAll(gone);
-    entered.ends = ends;
-    entered.endedEarly = early;
-    entered.hasEnded = true;
+    input(work).end(ends, gone, early);
   }
 
-  private Entered entered(SlotWork work) {
-    return slots.stream().filter(entered -> entered.work == work).findFirst().orElseThrow();
+  private SlotInput input(SlotWork work) {
+    return slots.stream().filter(input -> input.work() == work).findFirst().orElseThrow();
   }
 
   /** When the reader is to commit what is out, by {@code System.nanoTime()}, or {@link #NEVER}. */
@@ -423,9 +389,7 @@ public final class TaskTransaction {
           "EOSKAFKA_SCOPE_BROKEN",
           Map.of("detail", "a task reads on another thread than it writes on"));
     }
-    Entered entered = entered(work);
-    entered.gone.addAll(gone);
-    entered.ends = ends;
+    input(work).handedOut(ends, gone);
     long began = System.nanoTime();
     long before = counts.committed();
     abandoned = !commitOut();
@@ -506,7 +470,7 @@ public final class TaskTransaction {
    * makes these records, and what was planned with them comes with the next batch.
    */
   public TaskReport commit() {
-    if (slots.stream().anyMatch(entered -> !entered.hasEnded)) {
+    if (slots.stream().anyMatch(input -> !input.hasEnded())) {
       throw EosKafkaException.of(
           "EOSKAFKA_INPUT_NOT_DRAINED", Map.of("transactionalId", transactionalId));
     }
@@ -556,35 +520,35 @@ public final class TaskTransaction {
   }
 
   private List<Integer> slotNumbers() {
-    return slots.stream().map(entered -> entered.work.slot()).toList();
+    return slots.stream().map(input -> input.work().slot()).toList();
   }
 
   private List<SlotCommit> report(boolean isCommitted) {
     SparkEnv env = SparkEnv.get();
     List<SlotCommit> commits = new ArrayList<>();
-    for (Entered entered : slots) {
+    for (SlotInput input : slots) {
       Map<TopicPartition, Long> reached = new HashMap<>();
-      for (SlotRange range : isCommitted ? entered.work.ranges() : List.<SlotRange>of()) {
-        reached.put(range.topicPartition(), reached(entered, range));
+      for (SlotRange range : isCommitted ? input.work().ranges() : List.<SlotRange>of()) {
+        reached.put(range.topicPartition(), reached(input, range));
       }
       commits.add(
           new SlotCommit(
               scope.identity().producers(),
-              entered.work.slot(),
+              input.work().slot(),
               JVM,
               env.executorId(),
               env.blockManager().blockManagerId().host(),
               reached,
-              entered.endedEarly,
-              entered.stableWaitMs));
+              input.endedEarly(),
+              input.stableWaitMs()));
     }
     return commits;
   }
 
   /** The first offset of a range that has not taken effect. */
-  private long reached(Entered entered, SlotRange range) {
+  private long reached(SlotInput input, SlotRange range) {
     long began = start.get(range.topicPartition()).offset();
-    OffsetAndMetadata end = entered.ends.get(range.topicPartition());
+    OffsetAndMetadata end = input.end(range.topicPartition());
     if (end != null) {
       return range.isOpen() ? end.offset() : Math.max(end.offset(), began);
     }
@@ -660,14 +624,14 @@ public final class TaskTransaction {
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
     Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-    for (Entered entered : slots) {
-      for (SlotRange range : entered.work.ranges()) {
+    for (SlotInput input : slots) {
+      for (SlotRange range : input.work().ranges()) {
         TopicPartition partition = range.topicPartition();
-        OffsetAndMetadata end = entered.ends.get(partition);
+        OffsetAndMetadata end = input.end(partition);
         long from = committed.getOrDefault(partition, start.get(partition).offset());
         boolean isNews =
             end != null && (range.isOpen() ? from != end.offset() : from < end.offset());
-        if (isNews && !entered.gone.contains(partition)) {
+        if (isNews && !input.isGone(partition)) {
           offsets.put(
               partition,
               new OffsetAndMetadata(end.offset(), end.leaderEpoch(), stamp(range).encode()));
@@ -677,7 +641,7 @@ public final class TaskTransaction {
     if (scope.skipsDeleted() && !offsets.isEmpty()) {
       // The producer would send the offset of a partition that does not exist until its timeout.
       List<SlotRange> all =
-          slots.stream().flatMap(entered -> entered.work.ranges().stream()).toList();
+          slots.stream().flatMap(input -> input.work().ranges().stream()).toList();
       offsets.keySet().removeAll(gone(all));
     }
     return offsets;
