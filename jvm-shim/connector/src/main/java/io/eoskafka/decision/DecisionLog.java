@@ -1,9 +1,8 @@
 package io.eoskafka.decision;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.transaction.Transactions;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -27,11 +26,11 @@ final class DecisionLog implements AutoCloseable {
   /** Other queries' decisions may be open in the same partition, each for its timeout at most. */
   private static final Duration READ_TIMEOUT = Duration.ofSeconds(60);
 
-  private final DecisionTopic topic;
+  private final DecisionRecords topic;
   private final String queryId;
   private final String decisionId;
-  private final Supplier<TransactionalProducer> producers;
-  private TransactionalProducer producer;
+  private final Supplier<? extends Transactions> producers;
+  private Transactions producer;
   private final int partition;
   private final boolean isNew;
   private final long run;
@@ -41,11 +40,11 @@ final class DecisionLog implements AutoCloseable {
   private boolean unclear;
 
   private DecisionLog(
-      DecisionTopic topic,
+      DecisionRecords topic,
       String queryId,
       String decisionId,
-      Supplier<TransactionalProducer> producers,
-      TransactionalProducer producer,
+      Supplier<? extends Transactions> producers,
+      Transactions producer,
       int partition,
       boolean isNew,
       long run,
@@ -65,7 +64,7 @@ final class DecisionLog implements AutoCloseable {
    * Fences the query's former driver and reads what it has decided. {@link #claimRun} has to follow
    * before this run writes anything.
    *
-   * @param timeoutMs of a decision's transaction
+   * @param producers initialise the decision id, which fences a former driver
    * @param partition of the topic, where its decisions are
    * @param known whether the query has been here before: then there must be an entry
    * @param highestListed the highest run of writers of this query that the brokers know, or -1;
@@ -75,17 +74,14 @@ final class DecisionLog implements AutoCloseable {
    *     another driver starts at the same time
    */
   static DecisionLog open(
-      DecisionTopic topic,
-      ClientSettings client,
+      DecisionRecords topic,
+      Supplier<? extends Transactions> producers,
       String queryId,
       String decisionId,
-      int timeoutMs,
       int partition,
       boolean known,
       LongSupplier highestListed) {
-    Supplier<TransactionalProducer> producers =
-        () -> TransactionalProducer.init(decisionId, client.uncompressed(), timeoutMs);
-    TransactionalProducer producer = producers.get();
+    Transactions producer = producers.get();
     try {
       DecisionEntries found = new DecisionEntries(topic.name(), queryId);
       topic.readToEnd(partition, READ_TIMEOUT, found::take);
@@ -202,7 +198,7 @@ final class DecisionLog implements AutoCloseable {
    *     time it finds left is more than the decision can still take
    * @param offsets adds the sources' offsets to the transaction
    */
-  void decide(Decision decision, Runnable check, Consumer<TransactionalProducer> offsets) {
+  void decide(Decision decision, Runnable check, Consumer<Transactions> offsets) {
     if (ended) {
       throw new IllegalStateException("this run has failed to decide an epoch before");
     }

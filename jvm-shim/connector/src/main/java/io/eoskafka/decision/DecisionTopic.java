@@ -47,7 +47,7 @@ import org.apache.kafka.common.protocol.ApiKeys;
  * marker:q:epoch:id   empty; id is the transaction's. Removed with the next decision
  * </pre>
  */
-final class DecisionTopic {
+final class DecisionTopic implements DecisionRecords {
   /** Of the records' form. */
   static final int VERSION = 1;
 
@@ -85,12 +85,13 @@ final class DecisionTopic {
     this.name = name;
   }
 
-  String name() {
+  @Override
+  public String name() {
     return name;
   }
 
-  /** How many of its partitions are in use. */
-  int partitions() {
+  @Override
+  public int partitions() {
     return partitions;
   }
 
@@ -235,8 +236,8 @@ final class DecisionTopic {
     return 2 * Math.floorMod(queryId.hashCode(), partitions / 2);
   }
 
-  /** Where markers may be. */
-  List<Integer> markerPartitions() {
+  @Override
+  public List<Integer> markerPartitions() {
     List<Integer> odd = new ArrayList<>();
     for (int partition = 1; partition < partitions; partition += 2) {
       odd.add(partition);
@@ -251,7 +252,9 @@ final class DecisionTopic {
    * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_UNREADABLE}, also if a transaction stays
    *     open for longer than {@code timeout}
    */
-  void readToEnd(int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
+  @Override
+  public void readToEnd(
+      int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
     TopicPartition of = new TopicPartition(name, partition);
     try {
       long start = offset(of, OffsetSpec.earliest());
@@ -273,7 +276,8 @@ final class DecisionTopic {
    * @return the numbers of their writers
    * @throws EosKafkaException {@code EOSKAFKA_EPOCH_UNSETTLED}
    */
-  Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout) {
+  @Override
+  public Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout) {
     Map<TopicPartition, Map<Long, Integer>> writers = new HashMap<>();
     Map<TopicPartition, Long> from = new HashMap<>();
     Map<TopicPartition, Long> until = new HashMap<>();
@@ -308,7 +312,8 @@ final class DecisionTopic {
     return lost;
   }
 
-  EosKafkaException unsettled(TimeoutException e) {
+  @Override
+  public EosKafkaException unsettled(TimeoutException e) {
     return EosKafkaException.of(
         "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", name, "problem", e.getMessage()), e);
   }

@@ -11,9 +11,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
-import org.apache.kafka.clients.admin.DescribeTransactionsResult;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionState;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -227,16 +227,14 @@ public final class EpochBatch {
 
   /** Each prepared transaction must be open, and the one that was reported. */
   private void requireOpen(List<PreparedTransaction> prepared) {
-    DescribeTransactionsResult described =
+    Map<String, KafkaFuture<TransactionDescription>> described =
         session
-            .admin()
-            .describeTransactions(
-                prepared.stream().map(PreparedTransaction::transactionalId).toList());
+            .coordinators()
+            .describe(prepared.stream().map(PreparedTransaction::transactionalId).toList());
     for (PreparedTransaction transaction : prepared) {
       String now;
       try {
-        TransactionDescription found =
-            KafkaCalls.get(described.description(transaction.transactionalId()));
+        TransactionDescription found = KafkaCalls.get(described.get(transaction.transactionalId()));
         if (found.state() == TransactionState.ONGOING
             && found.producerId() == transaction.producerId()
             && found.producerEpoch() == transaction.producerEpoch()) {

@@ -3,15 +3,8 @@ package io.eoskafka.decision;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
-import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.spark.RunningQuery;
-import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
-import io.eoskafka.transaction.TransactionEnds;
-import io.eoskafka.transaction.TransactionalId;
-import io.eoskafka.wire.BrokerVersions;
-import io.eoskafka.wire.KafkaCalls;
-import io.eoskafka.wire.OutputTopics;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -19,8 +12,8 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.stream.Collectors;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
@@ -41,16 +34,15 @@ public final class EpochSession {
 
   private final EpochOwner owner;
   private final SinkOptions options;
-  private final Admin admin;
   private final SinkIdentity identity;
 
   /** Whether the checkpoint has this identity already. */
   private final boolean isKept;
 
-  private final DecisionTopic topic;
-  private final OpenTransactions transactions;
+  private final DecisionRecords topic;
+  private final EpochCoordinators transactions;
   private final DecisionLog log;
-  private final OutputTopics outputs;
+  private final Function<SinkOptions, ClientSettings> outputs;
   private final EpochTimes times;
   private final int transactionTimeoutMs;
   private long generation;
@@ -68,56 +60,17 @@ public final class EpochSession {
   /** The writers of the former decision whose transactions were aborted. */
   private Set<Integer> lost = Set.of();
 
-  private EpochSession(EpochOwner owner, SinkOptions options, Admin admin) {
+  EpochSession(EpochOwner owner, SinkOptions options, EpochConnection connection) {
     this.owner = owner;
     this.options = options;
-    this.admin = admin;
-    ClientSettings client = options.client();
-    transactions = new OpenTransactions(admin, client, options.transactionalIdPrefix());
-    String cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
-    Optional<SinkIdentity> kept = owner.kept();
-    if (kept.isPresent()) {
-      requireKept("the sink's cluster", kept.get().cluster(), cluster);
-      requireKept("decisionTopic", kept.get().topic(), options.decisionTopic());
-    }
-    BrokerSettings broker = BrokerSettings.read(admin, client);
-    topic = new DecisionTopic(admin, client, broker, options.decisionTopic());
-    topic.require(kept.map(SinkIdentity::partitions).orElse(0), owner.mayBegin());
-    identity =
-        new SinkIdentity(
-            kept.map(SinkIdentity::id).orElse(owner.id()),
-            cluster,
-            options.decisionTopic(),
-            topic.partitions(),
-            options.transactionalIdPrefix(),
-            owner.writeId());
-    isKept = kept.equals(Optional.of(identity));
-    outputs = new OutputTopics(admin);
-    times =
-        EpochTimes.choose(
-            options.transactionTimeout(),
-            options.recoveryReserve(),
-            broker.maxTransactionTimeoutMs(),
-            broker.timeoutCheckMs());
+    identity = connection.identity();
+    isKept = connection.isKept();
+    topic = connection.topic();
+    transactions = connection.coordinators();
+    log = connection.log();
+    outputs = connection.outputs();
+    times = connection.times();
     transactionTimeoutMs = times.transactionTimeoutMs();
-    log =
-        DecisionLog.open(
-            topic,
-            client,
-            identity.id(),
-            TransactionalId.ofDecisions(owner.prefix(options), identity.id()),
-            times.decisionTimeoutMs(),
-            owner.isJob() ? 0 : topic.decisionPartition(identity.id()),
-            kept.isPresent(),
-            () -> transactions.highestRun(identity.id()));
-  }
-
-  private void requireKept(String what, String kept, String now) {
-    if (!kept.equals(now)) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_DECISIONS_ELSEWHERE",
-          Map.of("what", what, "kept", kept, "given", now, "owner", owner.name()));
-    }
   }
 
   /** Whether another write with these options can be this session's. */
@@ -127,17 +80,22 @@ public final class EpochSession {
 
   /** A session of an owner outside of a query's run; the caller closes it. */
   public static EpochSession open(EpochOwner owner, SinkOptions options) {
-    EpochSession opened = connect(owner, options);
+    EpochSession opened = new EpochSession(owner, options, EpochConnection.open(owner, options));
+    opened.start();
+    return opened;
+  }
+
+  /** Claims the run's number and settles what former runs have left; closes if that fails. */
+  void start() {
     try {
-      opened.log.claimRun();
-      if (!opened.isKept) {
+      log.claimRun();
+      if (!isKept) {
         // After the topic's first entry, which this file promises.
-        owner.keep(opened.identity);
+        owner.keep(identity);
       }
-      opened.resolve();
-      return opened;
+      resolve();
     } catch (RuntimeException e) {
-      opened.disconnect();
+      disconnect();
       throw e;
     }
   }
@@ -149,7 +107,7 @@ public final class EpochSession {
    * @return the last decision, if there is one
    */
   static Optional<Decision> settle(EpochOwner owner, SinkOptions options) {
-    EpochSession session = connect(owner, options);
+    EpochSession session = new EpochSession(owner, options, EpochConnection.open(owner, options));
     try {
       session.resolve();
       if (session.isFormerLogged) {
@@ -161,23 +119,9 @@ public final class EpochSession {
     }
   }
 
-  /** Fences the owner's former driver and reads its last decision. */
-  private static EpochSession connect(EpochOwner owner, SinkOptions options) {
-    RunningQuery.requireJvmGoesOn();
-    FaultPoint.BEFORE_RUN.reach();
-    Admin admin = Admin.create(options.client().admin("eoskafka-driver-epochs"));
-    try {
-      BrokerVersions.require(admin, options.client());
-      return new EpochSession(owner, options, admin);
-    } catch (RuntimeException e) {
-      admin.close(Duration.ZERO);
-      throw e;
-    }
-  }
-
   private void disconnect() {
     log.close();
-    admin.close(Duration.ZERO);
+    transactions.close();
   }
 
   /**
@@ -187,10 +131,7 @@ public final class EpochSession {
   public void close() {
     if (forbidDecisions()) {
       try {
-        ClientSettings soon = options.client().closing();
-        try (Admin closing = Admin.create(soon.admin("eoskafka-driver-epochs"))) {
-          endWriters(new OpenTransactions(closing, soon, options.transactionalIdPrefix()), true);
-        }
+        transactions.whileClosing(soon -> endWriters(soon, true));
       } catch (RuntimeException e) {
         LOG.warn("Transactions of lost attempts stay open until the next start", e);
       }
@@ -290,9 +231,7 @@ public final class EpochSession {
     }
     Set<PreparedTransaction> unknown;
     try {
-      unknown =
-          new TransactionEnds(admin, options.client())
-              .commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
+      unknown = transactions.commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
     } catch (TimeoutException e) {
       throw topic.unsettled(e);
     }
@@ -347,7 +286,7 @@ public final class EpochSession {
             log.run(),
             generation,
             epoch,
-            outputs.settings(sink),
+            outputs.apply(sink),
             transactionTimeoutMs,
             topic.name(),
             topic.markerPartitions(),
@@ -468,7 +407,7 @@ public final class EpochSession {
     endWriters(transactions, attemptsLeft);
   }
 
-  private void endWriters(OpenTransactions by, boolean attemptsLeft) {
+  private void endWriters(EpochCoordinators by, boolean attemptsLeft) {
     if (attemptsLeft) {
       generation++;
     }
@@ -495,8 +434,8 @@ public final class EpochSession {
     return log;
   }
 
-  Admin admin() {
-    return admin;
+  EpochCoordinators coordinators() {
+    return transactions;
   }
 
   EpochTimes times() {

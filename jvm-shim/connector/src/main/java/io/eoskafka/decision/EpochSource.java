@@ -1,6 +1,6 @@
 package io.eoskafka.decision;
 
-import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.transaction.Transactions;
 
 /** A source of ours, as an epoch's decision sees it. */
 public interface EpochSource {
@@ -14,7 +14,7 @@ public interface EpochSource {
    * Adds its offsets, stamped and fenced, to the decision's transaction, if both are on one
    * cluster.
    */
-  void addOffsets(TransactionalProducer decision, long epoch);
+  void addOffsets(Transactions decision, long epoch);
 
   /** The epoch is decided, and all of it committed. */
   void epochCommitted(long epoch);

@@ -13,7 +13,7 @@ import io.eoskafka.task.SlotCommit;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.task.TaskTransaction;
-import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.transaction.Transactions;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OutputTopics;
 import java.time.Duration;
@@ -395,7 +395,7 @@ public class EosKafkaMicroBatchStream
   }
 
   @Override
-  public void addOffsets(TransactionalProducer decision, long epoch) {
+  public void addOffsets(Transactions decision, long epoch) {
     progress.addEpoch(decision, input().ends(), epoch);
   }
 

@@ -14,7 +14,7 @@ import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.transaction.OpenTransactions;
-import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.transaction.Transactions;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -191,7 +191,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
    * cluster: there the decision itself has the offsets, and {@link #epochCommitted} tells the
    * group.
    */
-  void addEpoch(TransactionalProducer decision, Map<TopicPartition, Long> ends, long epoch) {
+  void addEpoch(Transactions decision, Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && sinkIsHere()) {
       decision.sendOffsets(
           context.committer().stampedForEpoch(withoutGone(ends), epoch),

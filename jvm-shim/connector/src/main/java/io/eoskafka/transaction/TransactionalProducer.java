@@ -35,7 +35,7 @@ import org.slf4j.LoggerFactory;
  * caller may only {@link #abortAndClose}: a producer whose transaction did not end clearly is never
  * used again.
  */
-public final class TransactionalProducer {
+public final class TransactionalProducer implements Transactions {
   private static final Logger LOG = LoggerFactory.getLogger(TransactionalProducer.class);
 
   /** How many records may pass between two looks at the clock. */

@@ -1,0 +1,81 @@
+package io.eoskafka.decision;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.transaction.OpenTransactions;
+import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionEnds;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.function.LongPredicate;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeTransactionsResult;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.common.KafkaFuture;
+
+/** The transaction coordinators of a sink's cluster, asked by an admin client. */
+final class AdminCoordinators implements EpochCoordinators {
+  private static final String CLIENT_ID = "eoskafka-driver-epochs";
+
+  private final Admin admin;
+  private final ClientSettings client;
+  private final String transactionalIdPrefix;
+  private final OpenTransactions transactions;
+
+  /**
+   * @param admin of the cluster, with the same settings; it is this one's to close
+   * @param transactionalIdPrefix of ids that this user has rights on
+   */
+  AdminCoordinators(Admin admin, ClientSettings client, String transactionalIdPrefix) {
+    this.admin = admin;
+    this.client = client;
+    this.transactionalIdPrefix = transactionalIdPrefix;
+    transactions = new OpenTransactions(admin, client, transactionalIdPrefix);
+  }
+
+  /** An admin client for the coordinators of a cluster. */
+  static Admin admin(ClientSettings client) {
+    return Admin.create(client.admin(CLIENT_ID));
+  }
+
+  @Override
+  public void endWriters(String ownerId, LongPredicate runs, boolean onlyOpen, Set<String> except) {
+    transactions.endWriters(ownerId, runs, onlyOpen, except);
+  }
+
+  @Override
+  public long highestRun(String ownerId) {
+    return transactions.highestRun(ownerId);
+  }
+
+  @Override
+  public Set<PreparedTransaction> commit(
+      Collection<PreparedTransaction> prepared, Duration timeout) {
+    return new TransactionEnds(admin, client).commit(prepared, timeout);
+  }
+
+  @Override
+  public Map<String, KafkaFuture<TransactionDescription>> describe(List<String> transactionalIds) {
+    DescribeTransactionsResult described = admin.describeTransactions(transactionalIds);
+    Map<String, KafkaFuture<TransactionDescription>> found = new HashMap<>();
+    transactionalIds.forEach(id -> found.put(id, described.description(id)));
+    return found;
+  }
+
+  @Override
+  public void whileClosing(Consumer<EpochCoordinators> work) {
+    ClientSettings soon = client.closing();
+    try (Admin closing = admin(soon)) {
+      work.accept(new AdminCoordinators(closing, soon, transactionalIdPrefix));
+    }
+  }
+
+  @Override
+  public void close() {
+    admin.close(Duration.ZERO);
+  }
+}

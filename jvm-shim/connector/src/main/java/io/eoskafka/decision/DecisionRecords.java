@@ -1,0 +1,31 @@
+package io.eoskafka.decision;
+
+import io.eoskafka.config.EosKafkaException;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.errors.TimeoutException;
+
+/** What the decision topic has, for {@code read_committed} readers. */
+interface DecisionRecords {
+  /** The topic's name. */
+  String name();
+
+  /** How many of its partitions are in use. */
+  int partitions();
+
+  /** Where presence records may be. */
+  List<Integer> markerPartitions();
+
+  /** See {@link DecisionTopic#readToEnd}. */
+  void readToEnd(int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each);
+
+  /** See {@link DecisionTopic#lost}. */
+  Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout);
+
+  /** What to throw if the outcome of a decided transaction is still unknown. */
+  EosKafkaException unsettled(TimeoutException e);
+}

@@ -1,0 +1,44 @@
+package io.eoskafka.transaction;
+
+import io.eoskafka.group.GroupMembers;
+import io.eoskafka.identity.Fence;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * The transactions of one transactional id, one at a time. After any exception the caller may only
+ * {@link #abortAndClose}; {@link TransactionalProducer} says more of each method.
+ */
+public interface Transactions {
+  /** Begins a transaction. */
+  void begin();
+
+  /** Sends a record; the next {@link #flush} reports one that fails later. */
+  void send(ProducerRecord<byte[], byte[]> record);
+
+  /** Waits until every record has arrived. */
+  void flush();
+
+  /**
+   * Adds offsets to the open transaction; the group coordinator checks the fence.
+   *
+   * @param members to tell who owns the group when it refuses them
+   */
+  void sendOffsets(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupMembers members);
+
+  /** Commits, after all records have arrived. */
+  void commit();
+
+  /**
+   * Ends the transaction so that nobody waits for it, and closes.
+   *
+   * @return whether one was given up
+   */
+  boolean abortAndClose();
+
+  /** Closes without waiting. */
+  void close();
+}
