@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
@@ -154,21 +155,25 @@ def test_a_transaction_past_its_timeout_fails_its_attempt_alone(
     flow.assert_exactly_once()
 
 
+SPECULATING = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.0",
+    # Longer than a slot takes that nobody stops.
+    "spark.speculation.minTaskRuntime": "3s",
+}
+# What a query under speculation is in if it says so.
+TASK = {"transactionScope": "task"}
+
+
 @pytest.fixture(scope="module")
 def shared_speculating_application(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Application]:
     """Two executors on two hosts, and a second attempt for whatever takes long."""
-    settings = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.multiplier": "1.0",
-        # Longer than a slot takes that nobody stops.
-        "spark.speculation.minTaskRuntime": "3s",
-    }
     folder = tmp_path_factory.mktemp("speculating")
-    with Application(folder, "two-hosts", settings) as application:
+    with Application(folder, "two-hosts", SPECULATING) as application:
         yield application
 
 
@@ -189,14 +194,14 @@ def test_an_attempt_paused_and_overtaken_by_another_changes_nothing_when_it_goes
     application = speculating_application
     flow.produce(RECORDS)
     application.faults.arm(point, "stop")
-    query = flow.start(application)
+    query = flow.start(application, sink=TASK)
     executor = application.faults.wait_taken(point)
     # The batch can only end by a second attempt, on the other executor.
     query.wait_done()
     flow.assert_exactly_once()
     application.resume(executor)
     flow.produce(RECORDS)
-    flow.start(application, maxOffsetsPerTrigger=PER_BATCH).wait_done()
+    flow.start(application, maxOffsetsPerTrigger=PER_BATCH, sink=TASK).wait_done()
     flow.assert_exactly_once()
 
 
@@ -208,7 +213,7 @@ def test_an_attempt_overtaken_by_another_cannot_commit_though_nobody_calls_it_of
     application = speculating_application
     flow.produce(RECORDS)
     application.faults.arm("before-flush", "stop")
-    query = flow.start(application)
+    query = flow.start(application, sink=TASK)
     first = application.faults.wait_taken("before-flush")
     copy = hold_the_copy(application, flow)
     assert copy != first
@@ -230,7 +235,7 @@ def test_an_attempt_that_commits_while_its_copy_begins_is_not_repeated_by_the_co
     application = speculating_application
     flow.produce(RECORDS)
     application.faults.arm("after-offsets", "stop")
-    query = flow.start(application)
+    query = flow.start(application, sink=TASK)
     first = application.faults.wait_taken("after-offsets")
     copy = hold_the_copy(application, flow)
     assert copy != first
@@ -266,7 +271,7 @@ def test_an_attempt_fenced_by_another_fails_alone(
     application = speculating_application
     flow.produce(RECORDS)
     application.faults.arm("before-flush", "stop")
-    query = flow.start(application, ownership=ownership)
+    query = flow.start(application, ownership=ownership, sink=TASK)
     first = application.faults.wait_taken("before-flush")
     wait_for_the_other_slot(flow)
     application.faults.arm("after-init", "stop")
@@ -285,7 +290,42 @@ def test_a_slow_attempt_and_its_speculative_copy_write_once(
     speculating_application: Application, flow: Flow
 ) -> None:
     flow.produce(RECORDS)
-    flow.start(speculating_application, transform="slow_first_attempt").wait_done()
+    application = speculating_application
+    flow.start(application, transform="slow_first_attempt", sink=TASK).wait_done()
+    flow.assert_exactly_once()
+
+
+def test_speculation_fences_no_task_of_a_query_that_need_not_be_in_task_scope(
+    speculating_application: Application, flow: Flow
+) -> None:
+    # Each attempt takes five seconds, and gets a copy after three.
+    application = speculating_application
+    flow.produce(RECORDS)
+    flow.start(application, transform="slow_slot").wait_done()
+    assert "EOSKAFKA_ATTEMPT_FENCED" not in application.text()
+    assert flow.decision_id()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ["auto", "task"])
+def test_a_slot_that_takes_longer_than_the_others_under_speculation(
+    start_application: StartApplication, flow: Flow, scope: str
+) -> None:
+    # As many hosts as a task may fail, and one: a host gets one attempt of a task.
+    application = start_application("five-hosts", SPECULATING)
+    application.wait_executors(5)
+    flow.produce(RECORDS)
+    flow.start(application).wait_done()
+    for _ in range(3):
+        flow.produce(RECORDS)
+        how: dict[str, Any] = {"transform": "slow_slot", "sink": {"transactionScope": scope}}
+        error = flow.start(application, **how).wait_end().error
+        assert (error is not None) == (scope == "task"), error
+        assert ("[EOSKAFKA_ATTEMPT_FENCED]" in application.text()) == (scope == "task")
+    assert ("spark.speculation=true and task scope" in application.text()) == (scope == "task")
+    if scope == "task":
+        flow.start(start_application("local[2]")).wait_done()
     flow.assert_exactly_once()
 
 

@@ -81,8 +81,8 @@ class Application:
 
     Args:
         folder: for its logs and everything that Spark writes.
-        master: `local[n]`, `local-cluster[n,1,1024]`, or `two-hosts`: two executors on what Spark
-            takes for two hosts, as speculation needs.
+        master: `local[n]`, `local-cluster[n,1,1024]`, or `two-hosts` or `five-hosts`: an executor
+            on each of what Spark takes for so many hosts, as speculation needs.
         settings: further Spark settings.
         python: the interpreter of the environment whose Spark it runs on, or None for this one's.
     """

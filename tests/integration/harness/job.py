@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,12 @@ from harness.functions import FUNCTIONS
 from harness.transforms import TRANSFORMS
 from harness.versions import HAS_REAL_TIME
 
-# As a master: two workers with two names of this machine. Spark starts no speculative attempt on
-# the host of the first attempt, and in local-cluster mode all executors are on one host.
-TWO_HOSTS = "two-hosts"
+# As a master: workers with so many names of this machine. Spark starts no speculative attempt on
+# the host of another attempt, and in local-cluster mode all executors are on one host.
+HOSTS = {
+    "two-hosts": ("127.0.0.1", "localhost"),
+    "five-hosts": ("127.0.0.1", "localhost", "127.0.0.2", "127.0.0.3", "127.0.0.4"),
+}
 
 
 def main() -> None:
@@ -76,13 +80,13 @@ def _session(spec: dict[str, Any]) -> SparkSession:
         # Those alone, for a test of a session that was not configured by us.
         builder = builder.config("spark.plugins", spec["settings"]["spark.plugins"])
     master = spec["master"]
-    if master == TWO_HOSTS:
-        master = _start_workers(builder, spec["work"])
+    if master in HOSTS:
+        master = _start_workers(builder, HOSTS[master], spec["work"])
     return builder.master(master).getOrCreate()
 
 
-def _start_workers(builder: SparkSession.Builder, work: str) -> str:
-    """A master and two workers in the driver's JVM, as local-cluster mode has them; its URL."""
+def _start_workers(builder: SparkSession.Builder, hosts: Sequence[str], work: str) -> str:
+    """A master and workers in the driver's JVM, as local-cluster mode has them; its URL."""
     conf = SparkConf(loadDefaults=False)
     for key, value in builder._options.items():
         conf.set(key, value)
@@ -100,7 +104,7 @@ def _start_workers(builder: SparkSession.Builder, work: str) -> str:
     )
     urls = gateway.new_array(jvm.java.lang.String, 1)
     urls[0] = url
-    for host in ("127.0.0.1", "localhost"):
+    for host in hosts:
         deploy.worker.Worker.startRpcEnvAndEndpoint(
             host, 0, 0, 1, 1024, urls, f"{work}/{host}", none, settings, none
         )

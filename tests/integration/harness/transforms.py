@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import col, concat, lit, rand
+from pyspark.sql.functions import col, concat, expr, lit, rand
 from pyspark.sql.functions import max as max_
 
 # Of pandas data frames, which have no types here.
@@ -117,6 +117,12 @@ def slow_first_attempt(rows: DataFrame) -> DataFrame:
     return rows.select("key", "value").mapInPandas(each, _ROWS)
 
 
+def slow_slot(rows: DataFrame) -> DataFrame:
+    """As `exclaim`; each record of the first partition takes time, whatever attempt reads it."""
+    pause = "CASE WHEN partition = 0 THEN reflect('java.lang.Thread', 'sleep', 5L) END"
+    return exclaim(rows.withColumn("pause", expr(pause)).where("pause IS NULL OR pause != ''"))
+
+
 TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
     function.__name__: function
     for function in (
@@ -134,5 +140,6 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         repartitioned_in_pandas,
         leave_early,
         slow_first_attempt,
+        slow_slot,
     )
 }

@@ -11,6 +11,7 @@ import io.eoskafka.decision.WriterReport;
 import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.source.RealTime;
 import io.eoskafka.source.SlotReaderFactory;
+import io.eoskafka.source.Speculation;
 import io.eoskafka.spark.BatchPlan;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.SlotCommit;
@@ -63,9 +64,8 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     Optional<String> reason =
         plan.notTaskScope()
             .or(() -> unread)
-            .or(
-                () ->
-                    sources.stream().flatMap(source -> source.notForTasks().stream()).findFirst());
+            .or(() -> sources.stream().flatMap(source -> source.notForTasks().stream()).findFirst())
+            .or(() -> Speculation.reason(query, options.transactionScope(), sources));
     // An epoch that was decided is run again as what it was.
     boolean decided =
         EpochSessions.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();

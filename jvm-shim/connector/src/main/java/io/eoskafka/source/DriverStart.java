@@ -121,6 +121,9 @@ final class DriverStart {
     }
     tracker.requireChosen(sparkStart, files);
     requireWholePartitions(query);
+    if (groupIsTheTruth) {
+      Speculation.warn(query, options, query.sinkOptions());
+    }
     if (options.isShared()) {
       SharedGroupRules.require(query, committed, sinkCluster.equals(Stamp.SAME_CLUSTER));
       if (lastForeignBatch >= 0 || existing.isEmpty() && files.sparkHasBatches()) {

@@ -323,6 +323,11 @@ public class EosKafkaMicroBatchStream
     return !options.isShared() && options.split().isNone();
   }
 
+  /** Whether other drivers may be members of its group. */
+  boolean isShared() {
+    return options.isShared();
+  }
+
   /**
    * Called by the sink where a batch is not one for task scope.
    *

@@ -140,6 +140,12 @@ public final class RunningQuery {
     return now > 0 ? now : spark.defaultParallelism();
   }
 
+  /** Whether Spark may start a copy of a task that runs, which it never does in local mode. */
+  public static boolean isSpeculating() {
+    SparkContext spark = SparkContext.getOrCreate();
+    return !spark.isLocal() && spark.getConf().getBoolean("spark.speculation", false);
+  }
+
   /** The number of the batch that it ran when it was looked up. */
   public long batch() {
     return batch;
