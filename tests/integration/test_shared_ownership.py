@@ -304,6 +304,24 @@ def test_a_driver_that_is_paused_for_longer_than_its_session_goes_on_with_what_i
 
 
 @SLOW
+def test_a_driver_that_was_paused_before_its_first_commit_moves_no_offset_back(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    # With the consumer protocol: another driver comes and goes, and the group is empty.
+    how = {**SHARED, "kafka.group.protocol": "consumer"}
+    paused = start_application("local[2]")
+    flow.produce(RECORDS)
+    paused.faults.arm("before-starts", "stop-slow")
+    query = flow.start(paused, driver="a", **how, interval="100 milliseconds")
+    paused.faults.wait_taken("before-starts")
+    flow.start(application, driver="b", **how).wait_done()
+    until(lambda: not flow.members(), "an empty group", 60)
+    paused.resume()
+    flow.produce(RECORDS)
+    end(flow, query)
+
+
+@SLOW
 def test_a_driver_between_two_batches_ends_what_a_killed_one_has_left_open(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:

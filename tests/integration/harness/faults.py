@@ -21,13 +21,14 @@ Point = Literal[
     "before-last-run",
     "before-join",
     "after-join",
+    "before-starts",
     "before-run",
     "before-decision",
     "after-decision",
     "half-rolled-forward",
     "before-log",
 ]
-Action = Literal["kill", "stop", "fail", "slow"]
+Action = Literal["kill", "stop", "fail", "slow", "stop-slow"]
 
 _TAKEN = ".taken-by-"
 

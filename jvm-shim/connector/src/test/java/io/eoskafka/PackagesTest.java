@@ -29,7 +29,7 @@ class PackagesTest {
           Map.entry("identity", Set.of()),
           Map.entry("wire", Set.of("config")),
           Map.entry("spark", Set.of("config")),
-          Map.entry("group", Set.of("config", "identity", "wire")),
+          Map.entry("group", Set.of("config", "faults", "identity", "wire")),
           Map.entry("transaction", Set.of("config", "group", "identity", "wire")),
           Map.entry("task", Set.of("config", "faults", "group", "identity", "transaction", "wire")),
           Map.entry(

@@ -10,8 +10,8 @@ import java.nio.file.StandardCopyOption;
  * Named moments at which tests end or fail a process. Off unless the JVM was started with {@code
  * -Dio.eoskafka.faults=<folder>}; then a file of the point's name in that folder is taken by the
  * first to get there, and its text says what happens: {@code kill} (SIGKILL to itself), {@code
- * stop} (SIGSTOP to itself), {@code fail} (an exception) or {@code slow} (three seconds, whatever
- * interrupts).
+ * stop} (SIGSTOP to itself), {@code fail} (an exception), {@code slow} (three seconds, whatever
+ * interrupts), or {@code stop-slow} (the one, and then the other).
  */
 public enum FaultPoint {
   BEFORE_INIT("before-init"),
@@ -35,6 +35,11 @@ public enum FaultPoint {
 
   /** On the driver: it has been given partitions, and has not found out where they start. */
   AFTER_JOIN("after-join"),
+
+  /**
+   * On the driver of a shared group: it knows where partitions start, and is about to commit it.
+   */
+  BEFORE_STARTS("before-starts"),
 
   /** On the driver: Spark has chosen its batch, and no run number is claimed. */
   BEFORE_RUN("before-run"),
@@ -89,6 +94,10 @@ public enum FaultPoint {
       case "kill" -> signal("-KILL", pid);
       case "stop" -> signal("-STOP", pid);
       case "slow" -> waste();
+      case "stop-slow" -> {
+        signal("-STOP", pid);
+        waste();
+      }
       case "fail" -> throw new IllegalStateException("fault " + file);
       default -> throw new IllegalStateException("fault " + file + " has no action " + action);
     }

@@ -1,6 +1,7 @@
 package io.eoskafka.group;
 
 import io.eoskafka.config.ClientSettings;
+import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.wire.Denied;
@@ -76,6 +77,9 @@ public final class SharedMembership implements Membership {
   /** With the classic protocol. */
   private final boolean isStatic;
 
+  /** With the other one, or null. */
+  private final FencedCommit fencedCommit;
+
   private final Consumer<List<String>> fenceProducers;
   private final GroupMembers members;
   private final Map<String, Object> config;
@@ -118,6 +122,7 @@ public final class SharedMembership implements Membership {
     if (isStatic) {
       config.put(ASSIGNORS, List.of(DriverAssignors.Shared.class));
     }
+    fencedCommit = isStatic ? null : new FencedCommit(admin, client);
     consumer = new KafkaConsumer<>(config);
     thread = daemon(this::run, "eoskafka-member-" + identity.group());
     afterRebalance =
@@ -220,6 +225,7 @@ public final class SharedMembership implements Membership {
             if (!leases.areInTerms(offsets.keySet(), since)) {
               throw new MovedException(null);
             }
+            FaultPoint.BEFORE_STARTS.reach();
             for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
               commitSync(part);
             }
@@ -282,6 +288,10 @@ public final class SharedMembership implements Membership {
   }
 
   private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    if (fencedCommit != null) {
+      fencedCommit.commit(offsets, currentFence().orElseThrow(() -> new MovedException(null)));
+      return;
+    }
     while (true) {
       try {
         consumer.commitSync(offsets, GroupMember.COMMIT_TRY);
@@ -344,6 +354,7 @@ public final class SharedMembership implements Membership {
       throw e;
     } finally {
       MemberConsumer.leave(consumer);
+      closeCommit();
     }
   }
 
@@ -361,6 +372,12 @@ public final class SharedMembership implements Membership {
             now.groupInstanceId().orElse(null)));
   }
 
+  private void closeCommit() {
+    if (fencedCommit != null) {
+      fencedCommit.close();
+    }
+  }
+
   private void fail(RuntimeException e) {
     LOG.error("The driver's membership in group {} has ended", identity.group(), e);
     leases.fail(e);
@@ -372,6 +389,7 @@ public final class SharedMembership implements Membership {
     afterRebalance.close();
     if (thread.getState() == Thread.State.NEW) {
       consumer.close(CloseOptions.timeout(Duration.ZERO));
+      closeCommit();
       return;
     }
     consumer.wakeup();

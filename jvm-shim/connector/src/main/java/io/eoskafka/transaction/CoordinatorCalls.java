@@ -13,7 +13,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import org.apache.kafka.clients.NetworkClientUtils;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Node;
@@ -30,7 +29,6 @@ import org.apache.kafka.common.requests.AddPartitionsToTxnResponse;
 import org.apache.kafka.common.requests.TxnOffsetCommitRequest;
 import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
 import org.apache.kafka.common.utils.ExponentialBackoff;
-import org.apache.kafka.common.utils.Time;
 
 /** What an executor asks coordinators about an open transaction beside its producer. */
 public final class CoordinatorCalls implements AutoCloseable {
@@ -234,16 +232,7 @@ public final class CoordinatorCalls implements AutoCloseable {
               return opened;
             });
     synchronized (of) {
-      if (!NetworkClientUtils.awaitReady(
-          of.client(), node, Time.SYSTEM, BrokerRequests.TIMEOUT_MS)) {
-        throw new IOException("no connection to " + node);
-      }
-      return NetworkClientUtils.sendAndReceive(
-              of.client(),
-              of.client()
-                  .newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true),
-              Time.SYSTEM)
-          .responseBody();
+      return of.ask(node, request);
     }
   }
 

@@ -1,6 +1,7 @@
 package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
+import java.io.IOException;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
@@ -9,10 +10,13 @@ import org.apache.kafka.clients.ClientUtils;
 import org.apache.kafka.clients.DefaultHostResolver;
 import org.apache.kafka.clients.ManualMetadataUpdater;
 import org.apache.kafka.clients.NetworkClient;
+import org.apache.kafka.clients.NetworkClientUtils;
 import org.apache.kafka.clients.NodeApiVersions;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 
@@ -59,6 +63,23 @@ public final class BrokerRequests implements AutoCloseable {
 
   public NetworkClient client() {
     return client;
+  }
+
+  /**
+   * Sends one request and waits for its answer.
+   *
+   * @param node one of {@link #setNodes}
+   * @throws IOException no connection comes about, or it breaks
+   */
+  public AbstractResponse ask(Node node, AbstractRequest.Builder<?> request) throws IOException {
+    if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, TIMEOUT_MS)) {
+      throw new IOException("no connection to " + node);
+    }
+    return NetworkClientUtils.sendAndReceive(
+            client,
+            client.newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true),
+            Time.SYSTEM)
+        .responseBody();
   }
 
   /** What a broker that is connected has said it can do; empty before. */

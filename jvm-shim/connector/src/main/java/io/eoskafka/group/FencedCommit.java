@@ -1,0 +1,133 @@
+package io.eoskafka.group;
+
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.identity.Fence;
+import io.eoskafka.wire.BrokerRequests;
+import io.eoskafka.wire.KafkaCalls;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.message.OffsetCommitRequestData;
+import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestPartition;
+import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestTopic;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.OffsetCommitRequest;
+import org.apache.kafka.common.requests.OffsetCommitResponse;
+
+/**
+ * Commits offsets outside a transaction with a member's epoch, which the group coordinator checks.
+ *
+ * <p>The consumer of the protocol {@code consumer} (KIP-848) does not always send one. Once the
+ * broker has fenced it, and until it is polled, it commits without an epoch. The broker takes this
+ * for the commit of a client that is no member, which it accepts if the group is empty: then other
+ * drivers may have come and gone, and their offsets would move back.
+ */
+final class FencedCommit implements AutoCloseable {
+  private static final Set<Errors> FENCED =
+      Set.of(
+          Errors.ILLEGAL_GENERATION,
+          Errors.STALE_MEMBER_EPOCH,
+          Errors.FENCED_MEMBER_EPOCH,
+          Errors.UNKNOWN_MEMBER_ID);
+
+  private static final long RETRY_MS = 100;
+
+  private final Admin admin;
+  private final BrokerRequests requests;
+
+  FencedCommit(Admin admin, ClientSettings settings) {
+    this.admin = admin;
+    this.requests = new BrokerRequests(settings, "eoskafka-fenced-commit");
+  }
+
+  /**
+   * Commits, within {@link GroupMember#COMMIT_TRY}.
+   *
+   * @param offsets at most as many as fit one request
+   * @throws CommitFailedException if the group refuses the fence
+   * @throws TimeoutException if no coordinator takes them in time, or a topic does not exist
+   * @throws org.apache.kafka.common.errors.ApiException any other refusal
+   */
+  void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
+    OffsetCommitRequestData data =
+        new OffsetCommitRequestData()
+            .setGroupId(fence.group())
+            .setMemberId(fence.memberId())
+            .setGenerationIdOrMemberEpoch(fence.generation())
+            .setGroupInstanceId(fence.instanceId())
+            .setTopics(topics(offsets));
+    long deadline = System.nanoTime() + GroupMember.COMMIT_TRY.toNanos();
+    while (true) {
+      Errors error = ask(data);
+      if (error == Errors.NONE) {
+        return;
+      }
+      if (FENCED.contains(error)) {
+        throw new CommitFailedException("The coordinator answers " + error + " to " + fence);
+      }
+      if (!(error.exception() instanceof RetriableException)) {
+        throw error.exception();
+      }
+      if (System.nanoTime() > deadline) {
+        throw new TimeoutException("The coordinator of " + fence.group() + " answers " + error);
+      }
+      KafkaCalls.sleep(RETRY_MS);
+    }
+  }
+
+  private static List<OffsetCommitRequestTopic> topics(
+      Map<TopicPartition, OffsetAndMetadata> offsets) {
+    Map<String, OffsetCommitRequestTopic> topics = new HashMap<>();
+    offsets.forEach(
+        (partition, offset) ->
+            topics
+                .computeIfAbsent(
+                    partition.topic(), name -> new OffsetCommitRequestTopic().setName(name))
+                .partitions()
+                .add(
+                    new OffsetCommitRequestPartition()
+                        .setPartitionIndex(partition.partition())
+                        .setCommittedOffset(offset.offset())
+                        .setCommittedLeaderEpoch(offset.leaderEpoch().orElse(-1))
+                        .setCommittedMetadata(offset.metadata())));
+    return new ArrayList<>(topics.values());
+  }
+
+  private Errors ask(OffsetCommitRequestData data) {
+    try {
+      Node coordinator = coordinator(data.groupId());
+      requests.setNodes(List.of(coordinator));
+      OffsetCommitResponse response =
+          (OffsetCommitResponse)
+              requests.ask(coordinator, OffsetCommitRequest.Builder.forTopicNames(data));
+      return response.data().topics().stream()
+          .flatMap(topic -> topic.partitions().stream())
+          .map(partition -> Errors.forCode(partition.errorCode()))
+          .filter(error -> error != Errors.NONE)
+          .findFirst()
+          .orElse(Errors.NONE);
+    } catch (IOException e) {
+      return Errors.NETWORK_EXCEPTION;
+    }
+  }
+
+  private Node coordinator(String group) {
+    return KafkaCalls.get(admin.describeConsumerGroups(List.of(group)).describedGroups().get(group))
+        .coordinator();
+  }
+
+  @Override
+  public void close() {
+    requests.close();
+  }
+}
