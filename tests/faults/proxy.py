@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ class Api(enum.IntEnum):
 
     PRODUCE = 0
     FETCH = 1
+    METADATA = 3
     OFFSET_FETCH = 9
     JOIN_GROUP = 11
     HEARTBEAT = 12
@@ -70,6 +72,7 @@ class Proxy:
 
     Args:
         target: the broker's port for these clients, on 127.0.0.1.
+        make_socket: makes a socket to the broker, if that is in another network namespace.
 
     Its methods may be called from any thread.
 
@@ -79,8 +82,11 @@ class Proxy:
             because the former transaction was not over.
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(
+        self, target: int, make_socket: Callable[[], socket.socket] = socket.socket
+    ) -> None:
         self.target = target
+        self._make_socket = make_socket
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -90,6 +96,7 @@ class Proxy:
         self._delay_s = 0.0
         self._is_cut = False
         self._highest: dict[int, int] = {}
+        self._refusals: list[tuple[bytes, Api | None]] = []
         self.requests: Counter[int] = Counter()
         self.refused: Counter[int] = Counter()
 
@@ -119,12 +126,21 @@ class Proxy:
         """Hold every reply back for so long from now on; 0 ends it."""
         self._loop.call_soon_threadsafe(setattr, self, "_delay_s", seconds)
 
+    def refuse(self, client_id: str, api: Api | None = None) -> None:
+        """Close the connection of a client whose id begins so, at its next request, until `mend`.
+
+        Args:
+            client_id: the beginning of the client's id.
+            api: only at a request of this kind.
+        """
+        self._loop.call_soon_threadsafe(self._refusals.append, (client_id.encode(), api))
+
     def cut(self) -> None:
         """Close every connection, and refuse new ones until `mend`."""
         self._call(self._cut())
 
     def mend(self) -> None:
-        """Let clients connect again; forget drops, limits and delays."""
+        """Let clients connect again; forget drops, limits, delays and refusals."""
         self._call(self._mend())
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -148,6 +164,7 @@ class Proxy:
         self._is_cut = False
         self._delay_s = 0.0
         self._highest.clear()
+        self._refusals.clear()
         self._drops.clear()
 
     def _close_all(self) -> None:
@@ -159,7 +176,7 @@ class Proxy:
             to_client.transport.abort()
             return
         try:
-            broker, to_broker = await asyncio.open_connection(_HOST, self.target, limit=_LIMIT)
+            broker, to_broker = await self._connect()
         except OSError:  # the broker is down, and so are we
             to_client.transport.abort()
             return
@@ -180,6 +197,16 @@ class Proxy:
                 writer.transport.abort()
             self._open -= both
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        made = self._make_socket()
+        made.setblocking(False)
+        try:
+            await self._loop.sock_connect(made, (_HOST, self.target))
+        except BaseException:
+            made.close()
+            raise
+        return await asyncio.open_connection(sock=made, limit=_LIMIT)
+
     async def _requests(
         self,
         client: asyncio.StreamReader,
@@ -188,6 +215,11 @@ class Proxy:
     ) -> None:
         while frame := await _read(client):
             api, version, correlation = _REQUEST.unpack_from(frame)
+            if any(
+                _client_id(frame).startswith(client) and kind in (None, api)
+                for client, kind in self._refusals
+            ):
+                return
             asked[correlation] = api, version
             self.requests[api] += 1
             await _write(broker, frame)
@@ -220,6 +252,12 @@ class Proxy:
                     drop.happened.set()
                 return True
         return False
+
+
+def _client_id(request: bytes) -> bytes:
+    (length,) = _ERROR.unpack_from(request, _REQUEST.size)
+    start = _REQUEST.size + _ERROR.size
+    return request[start : start + max(length, 0)]
 
 
 def _is_concurrent(api: int | None, reply: bytes) -> bool:

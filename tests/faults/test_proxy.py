@@ -141,3 +141,18 @@ def test_a_broker_that_is_down_is_down_behind_its_proxy(proxy: Proxy, echo: Echo
     echo.close()
     with client(proxy) as connection:
         assert ask(connection, Api.FETCH, 1) == b""
+
+
+def test_a_refused_client_gets_no_answer_and_others_do(proxy: Proxy, echo: Echo) -> None:
+    def named(name: str) -> bytes:
+        return struct.pack(">h", len(name)) + name.encode()
+
+    proxy.refuse("admin", Api.FETCH)
+    with client(proxy) as connection:
+        assert ask(connection, Api.FETCH, 1, named("other")) == reply(1, named("other"))
+        assert ask(connection, Api.PRODUCE, 2, named("admin-1")) == reply(2, named("admin-1"))
+        assert ask(connection, Api.FETCH, 3, named("admin-1")) == b""
+    assert echo.requests == 2
+    proxy.mend()
+    with client(proxy) as connection:
+        assert ask(connection, Api.FETCH, 4, named("admin-1")) == reply(4, named("admin-1"))

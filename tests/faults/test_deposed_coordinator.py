@@ -1,0 +1,125 @@
+"""A former coordinator of the group that is cut off from its peers and still answers clients.
+
+The controller names another coordinator after four seconds. The former one does not hear of it. It
+still names itself, and answers a fetch of offsets from its memory, because a read needs no other
+broker. It cannot commit anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import Application, Flow, until
+from kafka import TopicPartition
+
+from faults.split import BROKERS, SplitCluster, is_possible
+
+RECORDS = 200
+PER_BATCH = 100
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_possible(), reason="needs root and iproute2, for namespaces"),
+]
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SplitCluster]:
+    with SplitCluster(tmp_path_factory.mktemp("split")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """Two executors: a retry runs on the other one, which has never read a start."""
+    folder = tmp_path_factory.mktemp("application")
+    with Application(folder, "local-cluster[2,1,1024]") as application:
+        yield application
+
+
+@pytest.fixture
+def flow(split: SplitCluster, tmp_path: Path, keep_logs: list[Path]) -> Iterator[Flow]:
+    """One partition, so that one task reads all of a batch."""
+    keep_logs += split.logs()
+    yield Flow(split.servers(), tmp_path / "checkpoint", partitions=1, replicas=3)
+    for proxy in split.proxies.values():
+        proxy.mend()
+
+
+def depose(split: SplitCluster, flow: Flow) -> int:
+    """Cut the coordinator of the group off, while no transaction of the query is open.
+
+    Returns:
+        the deposed broker, which still answers as before.
+    """
+    deposed = split.coordinator()
+    partition = TopicPartition(flow.input, 0)
+    known = split.fetched(deposed, flow.group, partition)
+    split.cut(deposed)
+    until(lambda: deposed in split.fenced(deposed), f"the fencing of broker {deposed}", 30)
+    until(
+        lambda: split.coordinator(deposed) not in (deposed, -1), "the election of a coordinator", 30
+    )
+    elected = split.coordinator(deposed)
+    until(
+        lambda: split.fetched(elected, flow.group, partition) == known,
+        f"the offsets of the group on broker {elected}",
+        30,
+    )
+    assert split.swallowed(deposed) > 0
+    assert split.says_of_itself(deposed, flow.group) == deposed
+    assert split.fetched(deposed, flow.group, partition) == known
+    return deposed
+
+
+@pytest.mark.xfail(strict=True, reason="a task believes the coordinator that has answered it")
+def test_an_attempt_that_a_deposed_coordinator_has_answered_writes_nothing_twice(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    partition = TopicPartition(flow.input, 0)
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        query = flow.start(
+            application,
+            interval="0 seconds",
+            maxOffsetsPerTrigger=PER_BATCH,
+            kafka_session_timeout_ms=120_000,
+        )
+        flow.wait_committed()
+        flow.assert_nothing_is_open()
+        split.lead_elsewhere(split.coordinator(), flow.input, flow.output, "__transaction_state")
+        deposed = depose(split, flow)
+
+        # The first attempt commits, and nobody hears of it.
+        application.faults.arm("after-commit", "kill")
+        # An executor's admin client keeps to the broker that it has asked before, and a producer
+        # has found the coordinator elsewhere.
+        for node in BROKERS:
+            split.proxies[node].refuse(
+                f"eoskafka-{flow.name}" if node == deposed else "eoskafka-executor"
+            )
+        flow.servers = split.servers(deposed)
+        flow.produce(PER_BATCH)
+        application.faults.wait_taken("after-commit")
+        elected = split.coordinator(deposed)
+        until(
+            lambda: split.fetched(elected, flow.group, partition) == RECORDS,
+            "the second batch's offset",
+            30,
+        )
+        assert split.fetched(deposed, flow.group, partition) == PER_BATCH
+
+        until(lambda: len(application.executors()) == 2, "another executor", 60)
+        before = application.ended_attempts()
+        until(lambda: application.ended_attempts() > before, "the end of the retry", 60)
+        for proxy in split.proxies.values():
+            proxy.mend()
+        until(lambda: query.status().batches == 2, "the second batch", 60, application.tail)
+        query.stop()
+        split.join(deposed)
+        until(lambda: not split.fenced(), f"the return of broker {deposed}", 30)
+    flow.servers = split.servers()
+    flow.assert_exactly_once()
