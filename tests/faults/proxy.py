@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import re
 import socket
 import struct
 import threading
@@ -96,7 +97,7 @@ class Proxy:
         self._delay_s = 0.0
         self._is_cut = False
         self._highest: dict[int, int] = {}
-        self._refusals: list[tuple[bytes, Api | None]] = []
+        self._refusals: list[tuple[re.Pattern[bytes], Api | None]] = []
         self.requests: Counter[int] = Counter()
         self.refused: Counter[int] = Counter()
 
@@ -127,13 +128,14 @@ class Proxy:
         self._loop.call_soon_threadsafe(setattr, self, "_delay_s", seconds)
 
     def refuse(self, client_id: str, api: Api | None = None) -> None:
-        """Close the connection of a client whose id begins so, at its next request, until `mend`.
+        """Close the connections of some clients at their next request, until `mend`.
 
         Args:
-            client_id: the beginning of the client's id.
+            client_id: a regular expression; the ids of the clients begin with a match.
             api: only at a request of this kind.
         """
-        self._loop.call_soon_threadsafe(self._refusals.append, (client_id.encode(), api))
+        refusal = re.compile(client_id.encode()), api
+        self._loop.call_soon_threadsafe(self._refusals.append, refusal)
 
     def cut(self) -> None:
         """Close every connection, and refuse new ones until `mend`."""
@@ -216,7 +218,7 @@ class Proxy:
         while frame := await _read(client):
             api, version, correlation = _REQUEST.unpack_from(frame)
             if any(
-                _client_id(frame).startswith(client) and kind in (None, api)
+                kind in (None, api) and client.match(_client_id(frame))
                 for client, kind in self._refusals
             ):
                 return

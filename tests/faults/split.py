@@ -26,7 +26,7 @@ from pathlib import Path
 from eoskafka.cluster.broker import kafka_command, run_kafka_tool
 from eoskafka.cluster.jars import kafka_jars
 from eoskafka.cluster.settings import broker_properties, write_log4j, write_properties
-from eoskafka.groups import nodes, partition_of
+from eoskafka.groups import nodes
 from harness.waiting import until
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -37,7 +37,8 @@ from faults.proxy import Proxy
 BROKERS = (1, 2, 3)
 _CONTROLLER = 100
 _PEER_PORT, _CLIENT_PORT, _CONTROLLER_PORT = 9092, 9093, 9094
-_GROUPS = "__consumer_offsets"
+GROUPS = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
 _START_S = 90.0
 _STOP_S = 20.0
 _CLONE_NEWNET = 0x40000000
@@ -94,9 +95,21 @@ class SplitCluster:
         _ip("-n", self._switch, "link", "set", f"port{node}", "nomaster")
         self._arrived[node] = self._received(node)
 
+    def wait_deposed(self, node: int, topic: str) -> int:
+        """Wait until a broker that was cut has been fenced, and partition 0 has another leader.
+
+        Returns:
+            the new leader.
+        """
+        until(lambda: node in self.fenced(node), f"the fencing of broker {node}", 30)
+        until(lambda: self.leaders(topic, node)[0] not in (node, -1), f"a leader of {topic}-0", 30)
+        assert self.swallowed(node) > 0
+        return self.leaders(topic, node)[0]
+
     def join(self, node: int) -> None:
-        """Put a broker back on the switch."""
+        """Put a broker back on the switch, and wait until the controller has it back."""
         _ip("-n", self._switch, "link", "set", f"port{node}", "master", "switch")
+        until(lambda: not self.fenced(), f"the return of broker {node}", 60)
 
     def swallowed(self, node: int) -> int:
         """How many packets of a broker have come to its port since it was cut, and went nowhere."""
@@ -110,31 +123,26 @@ class SplitCluster:
 
     def coordinator(self, *but: int) -> int:
         """The broker that coordinates all groups, as all brokers but these know it."""
-        return self.leaders(_GROUPS, *but)[0]
+        return self.leaders(GROUPS, *but)[0]
 
-    def transaction_coordinator(self, transactional_id: str) -> int:
-        """The broker that coordinates this id's transactions."""
-        leaders = self.leaders("__transaction_state")
-        return leaders[partition_of(transactional_id, len(leaders))]
-
-    def lead_elsewhere(self, node: int, *topics: str) -> None:
-        """Give all partitions of these topics leaders that are not this broker."""
-        others = [other for other in BROKERS if other != node]
-
-        def is_done() -> bool:
-            return all(node not in self.leaders(topic).values() for topic in topics)
-
+    def lead(self, node: int, *topics: str) -> None:
+        """Make a broker the leader of all partitions of these topics."""
+        order = [node, *(other for other in BROKERS if other != node)]
         for topic in topics:
             partitions = [TopicPartition(topic, number) for number in self.leaders(topic)]
             with self._admin() as admin:
-                admin.alter_partition_reassignments({p: [*others, node] for p in partitions})
+                admin.alter_partition_reassignments(dict.fromkeys(partitions, order))
                 until(
                     lambda found=partitions: not admin.list_partition_reassignments(found),  # type: ignore[misc]
                     f"the replicas of {topic}",
                     30,
                 )
                 admin.elect_leaders(0, [topic])
-        until(is_done, f"leaders that are not broker {node}", 30)
+        until(
+            lambda: all(set(self.leaders(topic).values()) == {node} for topic in topics),
+            f"broker {node} as a leader",
+            30,
+        )
 
     def fenced(self, *but: int) -> set[int]:
         """The brokers that the controller has fenced, as all brokers but these know it."""

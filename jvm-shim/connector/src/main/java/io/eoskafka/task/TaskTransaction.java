@@ -23,6 +23,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -84,6 +85,8 @@ public final class TaskTransaction {
   private final List<SlotInput> slots = new ArrayList<>();
   private final Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
 
+  private final StartConfirmation confirmation;
+
   /** What this attempt has committed. */
   private final Map<TopicPartition, Long> committed = new HashMap<>();
 
@@ -105,6 +108,7 @@ public final class TaskTransaction {
 
   private TaskTransaction(TaskScope scope, SlotWork first) {
     this.scope = scope;
+    this.confirmation = new StartConfirmation(scope.identity().group());
     this.transactionalId =
         TransactionalId.ofSlot(
             scope.transactionalIdPrefix(),
@@ -337,6 +341,9 @@ public final class TaskTransaction {
                 offset == null ? "none" : offset.metadata()));
       }
       start.put(partition, offset);
+      if (isStable) {
+        confirmation.fetched(partition, offset.offset());
+      }
     }
   }
 
@@ -581,8 +588,25 @@ public final class TaskTransaction {
       throw e;
     }
     FaultPoint.AFTER_OFFSETS.reach();
+    confirmStarts(offsets, producer.offsetsCoordinator());
     producer.commit();
     return true;
+  }
+
+  /** Asks the coordinator that has accepted these offsets about the starts that were fetched. */
+  private void confirmStarts(Map<TopicPartition, OffsetAndMetadata> offsets, Node accepted) {
+    try {
+      confirmation.require(
+          offsets.keySet(),
+          accepted.toString(),
+          (partitions, requireStable) ->
+              ExecutorClients.coordinators(scope.sink())
+                  .fetch(accepted, scope.identity().group(), partitions, requireStable));
+    } catch (EosKafkaException e) {
+      // The next attempt looks for the coordinator anew.
+      ExecutorClients.forget(scope.source());
+      throw e;
+    }
   }
 
   /**
@@ -605,6 +629,9 @@ public final class TaskTransaction {
       } else if (producer.addOffsetsElsewhere(
           offsets, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
         FaultPoint.AFTER_OFFSETS.reach();
+        confirmStarts(
+            offsets,
+            ExecutorClients.coordinators(scope.sink()).lastCoordinator(scope.identity().group()));
         producer.commitElsewhere(
             new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
         return true;

@@ -6,6 +6,8 @@ import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.BrokerRequests;
 import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -19,6 +21,12 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.message.AddOffsetsToTxnRequestData;
+import org.apache.kafka.common.message.OffsetFetchRequestData;
+import org.apache.kafka.common.message.OffsetFetchRequestData.OffsetFetchRequestGroup;
+import org.apache.kafka.common.message.OffsetFetchRequestData.OffsetFetchRequestTopics;
+import org.apache.kafka.common.message.OffsetFetchResponseData.OffsetFetchResponseGroup;
+import org.apache.kafka.common.message.OffsetFetchResponseData.OffsetFetchResponsePartitions;
+import org.apache.kafka.common.message.OffsetFetchResponseData.OffsetFetchResponseTopics;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
@@ -26,6 +34,8 @@ import org.apache.kafka.common.requests.AddOffsetsToTxnRequest;
 import org.apache.kafka.common.requests.AddOffsetsToTxnResponse;
 import org.apache.kafka.common.requests.AddPartitionsToTxnRequest;
 import org.apache.kafka.common.requests.AddPartitionsToTxnResponse;
+import org.apache.kafka.common.requests.OffsetFetchRequest;
+import org.apache.kafka.common.requests.OffsetFetchResponse;
 import org.apache.kafka.common.requests.TxnOffsetCommitRequest;
 import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
 import org.apache.kafka.common.utils.ExponentialBackoff;
@@ -34,6 +44,9 @@ import org.apache.kafka.common.utils.ExponentialBackoff;
 public final class CoordinatorCalls implements AutoCloseable {
   /** Markers take a few milliseconds, or as long as a broker is away. */
   private static final ExponentialBackoff RETRY_MS = new ExponentialBackoff(2, 2, 100, 0.2);
+
+  /** For a broker that has just accepted offsets. */
+  private static final Duration FETCH = Duration.ofSeconds(5);
 
   private static final Set<Errors> ASK_AGAIN =
       Set.of(
@@ -163,6 +176,95 @@ public final class CoordinatorCalls implements AutoCloseable {
       throw error.exception();
     }
     return error == Errors.NONE;
+  }
+
+  /**
+   * What a broker says of a partition's offset.
+   *
+   * @param error {@code UNSTABLE_OFFSET_COMMIT} if offsets are pending and the fetch requires
+   *     stability
+   * @param offset the committed one, or -1
+   */
+  public record FetchedOffset(Errors error, long offset) {
+    @Override
+    public String toString() {
+      return error == Errors.NONE ? Long.toString(offset) : error.toString();
+    }
+  }
+
+  /**
+   * Asks one broker, and no other, for the offsets of a group.
+   *
+   * @return an entry for each partition; with {@code NETWORK_EXCEPTION} if the broker does not
+   *     answer within five seconds
+   */
+  public Map<TopicPartition, FetchedOffset> fetch(
+      Node node, String group, Collection<TopicPartition> partitions, boolean requireStable) {
+    long deadline = System.nanoTime() + FETCH.toNanos();
+    for (int attempt = 0; ; attempt++) {
+      try {
+        return fetched(
+            send(node, fetchRequest(group, partitions, requireStable)), group, partitions);
+      } catch (IOException e) {
+        if (System.nanoTime() > deadline) {
+          return all(partitions, Errors.NETWORK_EXCEPTION);
+        }
+        KafkaCalls.sleep(RETRY_MS.backoff(attempt));
+      }
+    }
+  }
+
+  private static AbstractRequest.Builder<?> fetchRequest(
+      String group, Collection<TopicPartition> partitions, boolean requireStable) {
+    Map<String, OffsetFetchRequestTopics> topics = new HashMap<>();
+    for (TopicPartition partition : partitions) {
+      topics
+          .computeIfAbsent(
+              partition.topic(),
+              name ->
+                  new OffsetFetchRequestTopics()
+                      .setName(name)
+                      .setPartitionIndexes(new ArrayList<>()))
+          .partitionIndexes()
+          .add(partition.partition());
+    }
+    OffsetFetchRequestData data =
+        new OffsetFetchRequestData()
+            .setRequireStable(requireStable)
+            .setGroups(
+                List.of(
+                    new OffsetFetchRequestGroup()
+                        .setGroupId(group)
+                        .setTopics(List.copyOf(topics.values()))));
+    return OffsetFetchRequest.Builder.forTopicNames(data, true);
+  }
+
+  private static Map<TopicPartition, FetchedOffset> fetched(
+      AbstractResponse response, String group, Collection<TopicPartition> partitions) {
+    OffsetFetchResponseGroup found = ((OffsetFetchResponse) response).group(group);
+    Errors refusal = Errors.forCode(found.errorCode());
+    Map<TopicPartition, FetchedOffset> offsets =
+        all(partitions, refusal == Errors.NONE ? Errors.UNKNOWN_TOPIC_OR_PARTITION : refusal);
+    for (OffsetFetchResponseTopics topic : found.topics()) {
+      for (OffsetFetchResponsePartitions one : topic.partitions()) {
+        offsets.put(
+            new TopicPartition(topic.name(), one.partitionIndex()),
+            new FetchedOffset(Errors.forCode(one.errorCode()), one.committedOffset()));
+      }
+    }
+    return offsets;
+  }
+
+  private static Map<TopicPartition, FetchedOffset> all(
+      Collection<TopicPartition> partitions, Errors error) {
+    Map<TopicPartition, FetchedOffset> offsets = new HashMap<>();
+    partitions.forEach(partition -> offsets.put(partition, new FetchedOffset(error, -1)));
+    return offsets;
+  }
+
+  /** The broker that was last asked as the coordinator of a group, or null. */
+  public Node lastCoordinator(String group) {
+    return coordinators.get(group);
   }
 
   private long deadline() {

@@ -7,6 +7,7 @@ import io.eoskafka.group.GroupMembers;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.OffsetsCoordinator;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -21,6 +22,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InterruptException;
@@ -289,6 +291,11 @@ public final class TransactionalProducer implements Transactions {
     } catch (RuntimeException e) {
       throw errors.explain(e);
     }
+  }
+
+  /** The coordinator that has accepted the last offsets that were sent here. */
+  public Node offsetsCoordinator() {
+    return OffsetsCoordinator.of(producer);
   }
 
   /** An error that names who owns the group. */

@@ -1,0 +1,85 @@
+package io.eoskafka.task;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.transaction.CoordinatorCalls.FetchedOffset;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.protocol.Errors;
+
+/**
+ * Compares the starts that an attempt has fetched with what the coordinator says that has accepted
+ * the attempt's offsets.
+ *
+ * <p>A broker needs no other broker to answer a fetch of offsets. One that is cut off from its
+ * peers and from the controller, but not from its clients, does not learn that the group has
+ * another coordinator, and answers from its memory: with an offset that another attempt has moved
+ * since. To accept offsets it needs its peers, so only the elected coordinator does. It is asked
+ * after it has accepted the offsets of a transaction, and before the transaction ends:
+ *
+ * <ul>
+ *   <li>A fetch that requires stability must be refused, because the offsets are pending. A broker
+ *       that answers it does not have them.
+ *   <li>A plain fetch must still show the start. If the offset has moved, another attempt has
+ *       written these records.
+ * </ul>
+ *
+ * <p>What the attempt's own producer has committed last is known without a fetch: another attempt
+ * could have moved it only after fencing the producer.
+ */
+final class StartConfirmation {
+  /** The coordinator that has accepted the offsets; an entry for each partition. */
+  @FunctionalInterface
+  interface Coordinator {
+    Map<TopicPartition, FetchedOffset> fetch(Set<TopicPartition> partitions, boolean requireStable);
+  }
+
+  private final String group;
+  private final Map<TopicPartition, Long> unconfirmed = new HashMap<>();
+
+  StartConfirmation(String group) {
+    this.group = group;
+  }
+
+  /** Takes a start that a fetch has shown. */
+  void fetched(TopicPartition partition, long start) {
+    unconfirmed.put(partition, start);
+  }
+
+  /**
+   * Asks about each start that was fetched and not asked about before.
+   *
+   * @param pending the partitions whose offsets are in the open transaction
+   * @param broker its name, for the error
+   * @throws EosKafkaException {@code EOSKAFKA_START_NOT_CONFIRMED}
+   */
+  void require(Collection<TopicPartition> pending, String broker, Coordinator accepted) {
+    Set<TopicPartition> asked = new HashSet<>(pending);
+    asked.retainAll(unconfirmed.keySet());
+    if (asked.isEmpty()) {
+      return;
+    }
+    Map<TopicPartition, FetchedOffset> stable = accepted.fetch(asked, true);
+    Map<TopicPartition, FetchedOffset> plain = accepted.fetch(asked, false);
+    for (TopicPartition partition : asked) {
+      long start = unconfirmed.get(partition);
+      boolean isPending = stable.get(partition).error() == Errors.UNSTABLE_OFFSET_COMMIT;
+      FetchedOffset found = plain.get(partition);
+      if (!isPending || found.error() != Errors.NONE || found.offset() != start) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_START_NOT_CONFIRMED",
+            Map.of(
+                "group", group,
+                "partition", partition,
+                "start", start,
+                "broker", broker,
+                "stable", stable.get(partition),
+                "found", found));
+      }
+    }
+    unconfirmed.keySet().removeAll(asked);
+  }
+}
