@@ -82,6 +82,7 @@ FOREACH = ("RUNS=2", "TIMEOUTS=0")
 LATE_FOREACH = ("RUNS=2", "TIMEOUTS=1")
 SMALL_SHARED = ("GENERATIONS=2", "ATTEMPTS=2")
 STRANGER_TASK = ("STRANGER=1", "FIRST=1", "SECOND=1", "TIMEOUTS=0", "CRASHES=0")
+DEPOSED_TASK = ("DEPOSED=1", "FIRST=1", "SECOND=1", "TIMEOUTS=0")
 STRANGER_SHARED = ("STRANGER=1", "GENERATIONS=1", "ATTEMPTS=1", "EXPULSIONS=0")
 BACK_AND_FORTH = ("GENERATIONS=5", "ATTEMPTS=1", "EXPULSIONS=0")
 
@@ -94,6 +95,9 @@ WHOLE = [
     Search("task_scope", ("PARTS=1", "FIRST=2", "SECOND=2"), is_long=True),
     Search("task_scope", ("PARTS=1", "FIRST=1", "SECOND=3"), is_long=True),
     Search("task_scope", STRANGER_TASK),
+    Search("task_scope", DEPOSED_TASK),
+    Search("task_scope", ("DEPOSED=1", "PARTS=1", "FIRST=1", "SECOND=1")),
+    Search("task_scope", ("DEPOSED=1", "FIRST=1", "SECOND=2"), is_long=True),
     Search("epoch_scope", ("FIRST=2", "SECOND=3")),
     Search("epoch_scope", ("FIRST=2", "SECOND=2", "TIMEOUTS=2")),
     Search("foreach_batch", FOREACH),
@@ -126,6 +130,9 @@ STRANGER_RULES = {
     "NO_STAMP_IN_TASK": "10: so does a task",
     "ADOPT_ANY": "10: adopt takes no unstamped offset of a query that has run",
     "ADOPT_THE_LOGGED_END": "10: not even one that is the end of a batch that was done",
+}
+DEPOSED_RULES = {
+    "BELIEVE_ANY_FETCH": "3: the coordinator that has accepted the offsets confirms the start",
 }
 EPOCH_RULES = {
     "NO_DECISION_FENCE": "6.4: a driver initialises the decision id",
@@ -186,6 +193,7 @@ SEARCHES = [
         for out, rule in PARTS_RULES.items()
     ),
     *(Search("task_scope", STRANGER_TASK, out, rule) for out, rule in STRANGER_RULES.items()),
+    *(Search("task_scope", DEPOSED_TASK, out, rule) for out, rule in DEPOSED_RULES.items()),
     *(Search("epoch_scope", SMALL_EPOCH, out, rule) for out, rule in EPOCH_RULES.items()),
     *(Search("foreach_batch", FOREACH, out, rule) for out, rule in FOREACH_RULES.items()),
     *(Search("foreach_batch", LATE_FOREACH, out, rule) for out, rule in LATE_FOREACH_RULES.items()),

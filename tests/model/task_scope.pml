@@ -19,6 +19,10 @@
  * may have both records, and its task may end early, so that the group is behind Spark's log. Once
  * nobody is in the group, an operator may give it stamped offsets again (`eoskafka offsets adopt`).
  *
+ * With DEPOSED the group's coordinator may be cut off from the other brokers, once, and another one
+ * takes its place. The deposed one goes on to answer from what it had then: fetches of offsets, and
+ * polls of a driver. It can accept nothing.
+ *
  * Steps and code: see README.md. A macro NO_... and the like takes a rule out; run.py knows which
  * ones and what must then be found.
  */
@@ -61,6 +65,14 @@ byte fenceOf[DRIVERS];       /* the number of a driver's last join */
 bool wasOut[DRIVERS];        /* it has not been a member all the time since */
 bool unstamped;              /* the committed offset is the application's */
 bool overtaken[IDS];         /* an offset in the transaction is older than the committed one */
+#endif
+
+#ifdef DEPOSED
+bool isDeposed;
+byte formerOffset;           /* what the deposed coordinator has in its memory */
+byte formerMember = NONE;
+bool formerPending;          /* a transaction was open over the offset, for ever there */
+#define SHOWS_FORMER (isDeposed && !formerPending)
 #endif
 
 /* --- transaction coordinator and output, by transactional id -------------------------------- */
@@ -158,6 +170,11 @@ end:
        timeouts++; valid[0] = NONE; forget(0) }
   :: atomic { ongoing[1] && !prepared[1] && timeouts < TIMEOUTS ->
        timeouts++; valid[1] = NONE; forget(1) }
+#ifdef DEPOSED
+  :: atomic { !isDeposed ->
+       isDeposed = true; formerOffset = offset; formerMember = member;
+       formerPending = (pending[0] != NONE || pending[1] != NONE) }
+#endif
 #ifdef STRANGER
   :: atomic { member != NONE && member != APPLICATION && expulsions < EXPULSIONS ->
        expulsions++;
@@ -245,6 +262,9 @@ end:
 
 proctype Core(byte me) {
   byte at;
+#ifdef DEPOSED
+  bool isFetched;      /* the start is what a fetch has shown */
+#endif
 #if defined(PARTS) || defined(STRANGER)
   byte to;             /* the end of the transaction at work */
 #endif
@@ -273,7 +293,12 @@ idle:
 #if defined(STRANGER) && !defined(NO_STAMP_IN_TASK)
     if :: unstamped -> goto done :: else fi;
 #endif
+#ifdef DEPOSED
+    if :: at = offset :: isDeposed -> at = formerOffset fi;
+    isFetched = true;
+#else
     at = offset;
+#endif
 #ifndef NO_SKIP
     if :: at >= jobUntil[me] -> goto report :: else fi
 #endif
@@ -284,6 +309,12 @@ idle:
 #endif
 
 #ifndef NO_STABLE_FETCH
+#ifdef DEPOSED
+  if
+  :: atomic { SHOWS_FORMER -> at = formerOffset; goto write }
+  :: skip
+  fi;
+#endif
   atomic {
     /* Nobody may have to wait out a transaction that a former driver's attempt left open. */
     assert(!(pending[OTHER] != NONE && ongoing[OTHER] && !prepared[OTHER] &&
@@ -324,6 +355,13 @@ write:
     holder[MINE] = jobDriver[me]
 #endif
   };
+
+#if defined(DEPOSED) && !defined(BELIEVE_ANY_FETCH)
+  atomic {                                              /* who has accepted the offsets is asked */
+    if :: isFetched && offset != at -> goto failed :: else fi;
+    isFetched = false
+  };
+#endif
 
   atomic {                                              /* EndTxn */
     if
@@ -400,6 +438,9 @@ closed:
 done:
   atomic {
     at = 0;
+#ifdef DEPOSED
+    isFetched = false;
+#endif
     if :: valid[MINE] == me -> valid[MINE] = NONE :: else fi;
     jobDriver[me] = NONE; jobId[me] = 0; jobPlanned[me] = 0; jobUntil[me] = 0;
     jobGoesOn[me] = false;
@@ -475,6 +516,9 @@ settle:
     position = offset
 #else
     if
+#ifdef DEPOSED
+    :: SHOWS_FORMER -> position = formerOffset
+#endif
 #if defined(STRANGER) && !defined(BELIEVED)
     :: pending[0] == NONE && pending[1] == NONE && unstamped -> goto fenced
     :: pending[0] == NONE && pending[1] == NONE && !unstamped -> position = offset
@@ -503,7 +547,13 @@ settle:
        :: else -> goto fenced
        fi;
 #else
-       if :: member != me -> goto fenced :: else fi;    /* the poll between batches */
+       if                                               /* the poll between batches */
+       :: member == me -> skip
+#ifdef DEPOSED
+       :: isDeposed && formerMember == me -> skip
+#endif
+       :: member != me -> goto fenced
+       fi;
 #endif
        if
        :: loggedEnd > position -> until = loggedEnd     /* Spark plans its logged batch again */
