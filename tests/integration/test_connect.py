@@ -10,11 +10,14 @@ import pytest
 from eoskafka.session import jar_path
 from harness import Flow
 from harness.connect import Client, ConnectServer
+from harness.faults import Point
 from harness.versions import HAS_REAL_TIME_THROUGH_CONNECT
 from kafka import TopicPartition
 
 RECORDS = 60
 PER_BATCH = 20
+# From Spark 4.3 on a function has a session of its own, which says so.
+REFUSED = ("EOSKAFKA_WRITE_THROUGH_CONNECT", "EOSKAFKA_WRITE_OFF_THREAD")
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +129,7 @@ def test_a_batch_is_written_and_read(client: Client, flow: Flow) -> None:
     assert answer["values"] == ["0", "1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not HAS_REAL_TIME_THROUGH_CONNECT, reason="a client cannot ask for it before Spark 4.2"
 )
@@ -137,20 +141,103 @@ def test_real_time_mode(client: Client, flow: Flow) -> None:
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("how", ["frame", pytest.param("sql", marks=pytest.mark.slow)])
-def test_a_write_of_foreach_batch_is_refused(client: Client, flow: Flow, how: str) -> None:
+# ---- foreachBatch: its function runs in a process of the server's, as another client
+
+WRITE_ID = "out"
+
+
+def rerun_last(flow: Flow) -> None:
+    """Have Spark run the last batch again, as after a crash that came before Spark logged it."""
+    commits = flow.checkpoint / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    for name in (str(last), f".{last}.crc"):
+        (commits / name).unlink()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "frame",
+        pytest.param("sql", marks=pytest.mark.slow),
+        pytest.param("thread", marks=pytest.mark.slow),
+    ],
+)
+def test_a_write_of_foreach_batch_takes_effect_once(client: Client, flow: Flow, how: str) -> None:
+    flow.produce(RECORDS)
+    ask(client, "foreach-batch", how=how, **spec(flow))
+    flow.assert_exactly_once()
+    rerun_last(flow)
+    ask(client, "foreach-batch", how=how, **spec(flow))
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+def test_two_clients_write_under_one_name_in_queries_of_their_own(
+    client: Client, server: ConnectServer, flow: Flow, tmp_path: Path
+) -> None:
+    flows = [flow, Flow(flow.servers, tmp_path / "other")]
+    with Client(server.url, server.folder / "client.log") as second:
+        for each, of in zip((client, second), flows, strict=True):
+            of.produce(RECORDS)
+            named = spec(of)
+            named["sink"]["write_id"] = WRITE_ID
+            each.begin("foreach-batch", how="frame", **named)
+        for each, of in zip((client, second), flows, strict=True):
+            assert each.answer()["error"] == ""
+            of.assert_exactly_once()
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["collected", *(pytest.param(h, marks=pytest.mark.slow) for h in ("checkpointed", "root"))],
+)
+def test_rows_that_do_not_show_their_batch_are_refused(
+    client: Client, flow: Flow, how: str
+) -> None:
     flow.produce(RECORDS)
     answer = client.ask("foreach-batch", how=how, **spec(flow))
-    assert answer["condition"] == "EOSKAFKA_WRITE_THROUGH_CONNECT"
+    assert answer["condition"] in REFUSED, answer["error"]
+    assert "PlanError" in answer["classes"]
     assert flow.outputs() == []
     flow.assert_nothing_is_open()
 
 
-def test_a_batch_job_beside_a_query_is_accepted(client: Client, flow: Flow, tmp_path: Path) -> None:
+def test_a_session_with_a_function_has_no_jobs_and_another_session_has(
+    client: Client, flow: Flow
+) -> None:
+    """A function may go on in its process when its query has ended, so its view counts too."""
     flow.produce(RECORDS)
-    ask(client, "go-on", **spec(flow))
-    other = Flow(flow.servers, tmp_path / "other")
-    ask(client, "job", rows=20, sink=sink(other))
-    ask(client, "stop")
+    answer = client.ask("foreach-batch", how="late", **spec(flow))
+    assert answer["condition"] == "EOSKAFKA_WRITE_THROUGH_CONNECT"
+    answer = client.ask("job", rows=3, sink=sink(flow))
+    assert answer["condition"] == "EOSKAFKA_WRITE_THROUGH_CONNECT"
+    assert flow.outputs() == []
+    ask(client, "job", apart=True, rows=3, sink=sink(flow))
+    assert len(flow.outputs()) == 3
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "half-rolled-forward",
+        *(
+            pytest.param(point, marks=pytest.mark.slow)
+            for point in ("before-decision", "after-decision", "before-log")
+        ),
+    ],
+)
+def test_a_server_killed_in_a_write_of_foreach_batch_loses_and_duplicates_nothing(
+    server: ConnectServer, flow: Flow, keep_logs: list[Path], point: Point
+) -> None:
+    """The last test of the file: it ends the session that the others share."""
+    keep_logs.append(server.log)
+    flow.produce(RECORDS)
+    server.faults.arm(point, "kill")
+    with Client(server.url, server.folder / "client.log") as first:
+        first.begin("foreach-batch", how="frame", **spec(flow))
+        server.faults.wait_taken(point)
+        server.wait_killed()
+    server.restart()
+    with Client(server.url, server.folder / "client.log") as second:
+        ask(second, "foreach-batch", how="frame", **spec(flow))
     flow.assert_exactly_once()
-    assert len(other.outputs()) == 20

@@ -171,11 +171,22 @@ def foreach_batch(spark: SparkSession, spec: Spec) -> Spec:
     if spec.get("interval"):
         query = writer.trigger(processingTime=spec["interval"]).start()
         return {"run": str(query.runId)}
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    patiently(lambda: writer.trigger(availableNow=True).start().awaitTermination())
     if how == "late":
         save(spark.table("global_temp.batch"))
     return {}
+
+
+def patiently(run: Callable[[], object]) -> None:
+    """Run a query, again if the function's process has not started within Spark's ten seconds."""
+    for _ in range(5):
+        try:
+            run()
+        except PySparkException as failure:
+            if "failed to connect back" in str(failure):
+                continue
+            raise
+        return
 
 
 def job(spark: SparkSession, spec: Spec) -> None:

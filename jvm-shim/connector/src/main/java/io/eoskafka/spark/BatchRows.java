@@ -18,7 +18,6 @@ import org.apache.spark.sql.execution.LogicalRDD;
 final class BatchRows {
   private static final String FOREACH_BATCH =
       "org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink";
-  private static final String CONNECT = "org.apache.spark.sql.connect.";
 
   private BatchRows() {}
 
@@ -30,12 +29,12 @@ final class BatchRows {
     return stack(query.queryExecutionThread()).anyMatch(name -> name.equals(FOREACH_BATCH));
   }
 
-  /** Whether the caller runs for a client of Spark Connect. */
-  static boolean isThroughConnect() {
-    return stack(Thread.currentThread()).anyMatch(name -> name.startsWith(CONNECT));
+  /** Whether a query hands its batches to a function. */
+  static boolean isForFunction(StreamRun query) {
+    return query.sink().getClass().getName().equals(FOREACH_BATCH);
   }
 
-  private static Stream<String> stack(Thread thread) {
+  static Stream<String> stack(Thread thread) {
     return Stream.of(thread.getStackTrace()).map(StackTraceElement::getClassName);
   }
 

@@ -1,16 +1,57 @@
 package io.eoskafka.spark;
 
+import io.eoskafka.config.EosKafkaException;
 import java.lang.reflect.Method;
 import java.net.URL;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import scala.Option;
 
 /**
- * What the connector asks of a server of Spark Connect. Its classes are called by their names,
- * because a session without Connect need not have them.
+ * What a server of Spark Connect says of its clients' queries. A function of {@code foreachBatch}
+ * runs in a process of its own there, which is one more client: the server runs its writes on
+ * threads, and before Spark 4.3 in a session, that a batch job of the query's owner has too.
+ *
+ * <p>Its classes are called by their names, because a session without Connect need not have them.
  */
 final class ConnectServer {
+  private static final String PACKAGE = "org.apache.spark.sql.connect.";
+  private static final String SERVICE = PACKAGE + "service.SparkConnectService$";
+
   private ConnectServer() {}
+
+  /** Whether the caller runs for a client of Spark Connect. */
+  static boolean isCaller() {
+    return BatchRows.stack(Thread.currentThread()).anyMatch(name -> name.startsWith(PACKAGE));
+  }
+
+  /**
+   * The queries that the server knows: those that run, and those that have ended within the last
+   * hour. A function may go on for a while in its process when its query has ended.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK} if a platform's own server has no list
+   */
+  static List<StreamRun> queries() {
+    try {
+      Class<?> service = Class.forName(SERVICE);
+      Object cache = call(service.getField("MODULE$").get(null), "streamingSessionManager");
+      Method all = cache.getClass().getDeclaredMethod("queryCache");
+      all.setAccessible(true);
+      List<StreamRun> queries = new ArrayList<>();
+      for (Object value : ((Map<?, ?>) all.invoke(cache)).values()) {
+        Object wrapper = call(value, "query");
+        queries.add(MovedClass.STREAM_EXECUTION.view(call(wrapper, "streamingQuery")));
+      }
+      return queries;
+    } catch (ReflectiveOperationException e) {
+      throw SparkCheck.wrong(
+          SparkVersion.running(),
+          "its server of Spark Connect does not list its queries, without which a batch write is not"
+              + " known to be none of a foreachBatch function");
+    }
+  }
 
   /**
    * Whether a client has added this jar to its session, and only there. Then the server loads the
@@ -44,5 +85,10 @@ final class ConnectServer {
     Method found = target.getClass().getMethod(method);
     found.setAccessible(true);
     return found.invoke(target);
+  }
+
+  /** Whether a session is that of a query, or the one that it was started in. */
+  static boolean isOf(SparkSession session, StreamRun query) {
+    return query.sparkSession() == session || StreamRun.sessionOf(query) == session;
   }
 }

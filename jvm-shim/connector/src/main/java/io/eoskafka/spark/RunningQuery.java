@@ -17,6 +17,7 @@ import java.util.UUID;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
@@ -97,7 +98,8 @@ public final class RunningQuery {
    *
    * @throws EosKafkaException {@code EOSKAFKA_WRITE_OFF_THREAD} if the rows are not those of the
    *     running batch, but their session is the query's own, or this thread was created by the
-   *     query's; {@code EOSKAFKA_WRITE_THROUGH_CONNECT}
+   *     query's; {@code EOSKAFKA_WRITE_THROUGH_CONNECT} if a client of Spark Connect asks in the
+   *     session of a query with a function, and the rows are not those of the running batch
    */
   public static Optional<RunningQuery> ofWrite(Dataset<Row> rows) {
     SparkSession session = rows.sparkSession();
@@ -114,9 +116,6 @@ public final class RunningQuery {
       if (BatchRows.isInFunction(query)
           && BatchRows.areIn(rows, query)
           && running.batch == currentBatch(query)) {
-        if (BatchRows.isThroughConnect()) {
-          throw notOfBatch("EOSKAFKA_WRITE_THROUGH_CONNECT", query);
-        }
         return Optional.of(running);
       }
     }
@@ -126,7 +125,22 @@ public final class RunningQuery {
         throw notOfBatch("EOSKAFKA_WRITE_OFF_THREAD", query);
       }
     }
+    if (ConnectServer.isCaller()) {
+      requireNotOfFunction(session, queries);
+    }
     return Optional.empty();
+  }
+
+  /** Through Connect neither thread nor session shows whether a query's function has asked. */
+  private static void requireNotOfFunction(SparkSession session, List<StreamRun> running) {
+    // The server lists a query only when it has already started.
+    Stream.concat(running.stream(), ConnectServer.queries().stream())
+        .filter(query -> BatchRows.isForFunction(query) && ConnectServer.isOf(session, query))
+        .findFirst()
+        .ifPresent(
+            query -> {
+              throw notOfBatch("EOSKAFKA_WRITE_THROUGH_CONNECT", query);
+            });
   }
 
   private static EosKafkaException notOfBatch(String condition, StreamRun query) {

@@ -116,7 +116,7 @@ public final class SparkCheck {
     }
   }
 
-  private static EosKafkaException wrong(SparkVersion spark, String reason) {
+  static EosKafkaException wrong(SparkVersion spark, String reason) {
     return EosKafkaException.of(
         "EOSKAFKA_WRONG_SPARK",
         Map.of(
