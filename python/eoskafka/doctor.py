@@ -22,8 +22,8 @@ from typing import Any
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import IncompatibleBrokerVersion
 
-from eoskafka import _jar, jar_path, properties, sparks
-from eoskafka.errors import JarError
+from eoskafka import _connect, _jar, jar_path, properties, sparks
+from eoskafka.errors import ConfigurationError, JarError
 from eoskafka.groups import Connection, nodes
 from eoskafka.upgrade import brokers
 
@@ -78,8 +78,66 @@ class Finding:
 
 
 def machine() -> list[Finding]:
-    """Python, Java, Spark and the jar here."""
+    """Python, Java, Spark and the jar here; of a client of Spark Connect only what it uses."""
+    client = _version_of("pyspark-client")
+    if client is not None and _version_of("pyspark") is None:
+        return [_python(), *_connect_client(client)]
     return [_python(), _java(), *_spark_and_jar(), _workers()]
+
+
+def server(url: str) -> Finding:
+    """Whether a server of Spark Connect has the connector.
+
+    Args:
+        url: such as `sc://host:15002`.
+    """
+    about = f"server {url}"
+    advice = "pip install 'eoskafka[connect]'"
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError as error:
+        return Finding(about, Level.UNKNOWN, f"not checked: {error}", advice)
+    try:
+        session = SparkSession.builder.remote(url).create()
+        # Its own go on for ten minutes.
+        session.client.set_retry_policies([])
+        _connect.check(session)
+        spark = session.version
+        session.stop()
+    except ConfigurationError as error:
+        return Finding(about, Level.PROBLEM, str(error))
+    except PySparkException as error:
+        text = str(error).strip().partition("\n")[0]
+        return Finding(
+            about, Level.PROBLEM, f"does not answer: {text}", "start it, or correct its address"
+        )
+    return Finding(about, Level.FINE, f"Spark {spark}, with the connector's jar and plugin")
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _connect_client(spark: str) -> Iterator[Finding]:
+    """Java, the jar and Scala are the server's."""
+    if not sparks.is_supported(spark):
+        yield Finding(
+            "Spark Connect",
+            Level.PROBLEM,
+            f"pyspark-client {spark}, and the connector runs on {sparks.supported()}",
+            f"pip install an eoskafka that knows {_minor(spark)}",
+        )
+        return
+    yield Finding(
+        "Spark Connect",
+        Level.FINE,
+        f"pyspark-client {spark}: Java, Spark's jars and the connector's jar are the server's",
+        "eoskafka doctor --remote sc://HOST:15002 asks a server for the connector",
+    )
 
 
 def _python() -> Finding:

@@ -119,3 +119,30 @@ def test_workers_with_another_python_are_noted(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("PYSPARK_PYTHON")
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/other-{name}")
     assert finding("Python workers").advice.startswith(f"export PYSPARK_PYTHON={sys.executable}")
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [("4.2.0", Level.FINE), ("4.4.0", Level.PROBLEM), ("3.4.4", Level.PROBLEM)],
+)
+def test_a_client_of_spark_connect_needs_no_java(
+    monkeypatch: pytest.MonkeyPatch, version: str, level: Level
+) -> None:
+    def installed(package: str) -> str:
+        if package != "pyspark-client":
+            raise metadata.PackageNotFoundError
+        return version
+
+    monkeypatch.setattr(metadata, "version", installed)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert [(each.about, each.level) for each in doctor.machine()] == [
+        ("Python", Level.FINE),
+        ("Spark Connect", level),
+    ]
+
+
+def test_a_server_of_spark_connect_that_does_not_answer_is_a_problem() -> None:
+    found = doctor.server("sc://127.0.0.1:1")
+    assert found.level is Level.PROBLEM
+    assert found.found.startswith("does not answer: ")

@@ -45,17 +45,27 @@ def doctor(
     decision_topic: Annotated[
         str, typer.Option(help="The query's decisionTopic.")
     ] = "__eoskafka_decisions",
+    remote: Annotated[
+        str,
+        typer.Option(
+            help="The address of a server of Spark Connect, such as sc://host:15002: the command "
+            "asks it whether it has the connector."
+        ),
+    ] = "",
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Examine this machine and a cluster, and say what to do about each problem.
 
-    On this machine, the command examines Python, Java, Spark and the connector's jar. On the
-    cluster, it examines the brokers, their limits and the user's rights. It changes nothing.
+    On this machine, the command examines Python, Java, Spark and the connector's jar; of a client
+    of Spark Connect (pyspark-client) only what the client uses. On the cluster, it examines the
+    brokers, their limits and the user's rights. It changes nothing.
     The exit code is 1 if there is a problem, and 3 if the brokers do not answer.
     """
     found = examination.machine()
+    if remote:
+        found.append(examination.server(remote))
     unreachable: UnreachableError | None = None
     if bootstrap_servers:
         try:
