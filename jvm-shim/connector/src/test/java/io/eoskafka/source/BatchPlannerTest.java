@@ -206,7 +206,8 @@ class BatchPlannerTest {
   void aPieceOfAPartitionHasASlotOfItsOwnAndNoPreferredExecutor() {
     committed(0, A, 0, false);
     starts.put(A, 0L);
-    PlannedBatch batch = plan(planner(Map.of("slots", "3", "minPartitions", "3")), Map.of(), Map.of(A, 9L));
+    PlannedBatch batch =
+        plan(planner(Map.of("slots", "3", "minPartitions", "3")), Map.of(), Map.of(A, 9L));
     assertThat(batch.isSplit()).isTrue();
     assertThat(ranges(batch))
         .containsExactly(
@@ -275,7 +276,8 @@ class BatchPlannerTest {
       @ForAll @IntRange(min = 1, max = 5) int slots,
       @ForAll @IntRange(min = 0, max = 8) int minPartitions,
       @ForAll @IntRange(min = 0, max = 20) int maxRecords) {
-    Map<String, String> given = new HashMap<>(Map.of("slots", Integer.toString(Math.max(slots, minPartitions))));
+    Map<String, String> given =
+        new HashMap<>(Map.of("slots", Integer.toString(Math.max(slots, minPartitions))));
     if (minPartitions > 0) {
       given.put("minPartitions", Integer.toString(minPartitions));
     }
