@@ -1,5 +1,8 @@
 package io.eoskafka;
 
+import static com.tngtech.archunit.base.DescribedPredicate.not;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.INTERFACES;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
@@ -15,6 +18,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.junit.jupiter.api.Test;
 
 /** What DESIGN.md says of packages. */
@@ -92,6 +96,19 @@ class PackagesTest {
           .dependOnClassesThat(resideInAPackage(internal))
           .check(CLASSES);
     }
+  }
+
+  @Test
+  void theSinkKnowsASourceByItsInterface() {
+    noClasses()
+        .that()
+        .resideInAPackage(ROOT + ".sink..")
+        .should()
+        .dependOnClassesThat(
+            not(INTERFACES)
+                .and(assignableTo(MicroBatchStream.class))
+                .as("classes of streaming sources"))
+        .check(CLASSES);
   }
 
   @Test

@@ -8,10 +8,10 @@ import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSessions;
 import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
-import io.eoskafka.source.EosKafkaMicroBatchStream;
 import io.eoskafka.source.RealTime;
 import io.eoskafka.source.SlotReaderFactory;
 import io.eoskafka.source.Speculation;
+import io.eoskafka.source.TransactionalSource;
 import io.eoskafka.spark.BatchPlan;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.SlotCommit;
@@ -41,8 +41,8 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   private final SinkOptions options;
   private final OutputColumns columns;
   private final SinkMetrics metrics;
-  private BatchPlan<EosKafkaMicroBatchStream> plan;
-  private List<EosKafkaMicroBatchStream> sources = List.of();
+  private BatchPlan<TransactionalSource> plan;
+  private List<TransactionalSource> sources = List.of();
 
   /** Null in task scope. */
   private EpochBatch epoch;
@@ -58,7 +58,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     RunningQuery query = RunningQuery.ofThisThread();
     plan =
         BatchPlan.ofRunningBatch(
-            EosKafkaMicroBatchStream.class, SparkContext.getOrCreate(), info.numPartitions());
+            TransactionalSource.class, SparkContext.getOrCreate(), info.numPartitions());
     sources = new ArrayList<>(plan.sources());
     Optional<String> unread = addUnread(query);
     Optional<String> reason =
@@ -71,7 +71,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
         EpochSessions.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();
     if (query.isRealTime()) {
       Optional<String> folded =
-          query.sources(EosKafkaMicroBatchStream.class).stream()
+          query.sources(TransactionalSource.class).stream()
               .filter(source -> !plan.sources().contains(source))
               .map(source -> "its plan reads nothing of " + source)
               .findFirst();
@@ -82,14 +82,14 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     }
     if (options.transactionScope() == TransactionScope.EPOCH || reason.isPresent() || decided) {
       String why = reason.orElse("transactionScope=epoch");
-      for (EosKafkaMicroBatchStream source : sources) {
+      for (TransactionalSource source : sources) {
         source.requireExclusive(why);
         source.requireNoTaskLeft(plan.epoch(), why);
       }
       return inEpochScope(query);
     }
     String token = UUID.randomUUID() + "/" + plan.epoch();
-    for (BatchPlan.ScanOfBatch<EosKafkaMicroBatchStream> scan : plan.scans()) {
+    for (BatchPlan.ScanOfBatch<TransactionalSource> scan : plan.scans()) {
       ((SlotReaderFactory) scan.readers())
           .runInTaskScope(
               scan.source()
@@ -133,7 +133,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
 
   private StreamingDataWriterFactory inEpochScope(RunningQuery query) {
     if (plan.isStateful()) {
-      sources.forEach(EosKafkaMicroBatchStream::requireSparksStart);
+      sources.forEach(TransactionalSource::requireSparksStart);
     }
     epoch = FormerWrites.of(query).begin(EpochOwner.ofSink(query), query, options, plan.epoch());
     return new EpochScopeWriterFactory(epoch.scope(), columns);
@@ -147,9 +147,9 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
    */
   private Optional<String> addUnread(RunningQuery query) {
     Optional<String> reason = Optional.empty();
-    for (RunningQuery.SourceBatch<EosKafkaMicroBatchStream> batch :
-        query.sourcesOfBatch(EosKafkaMicroBatchStream.class)) {
-      EosKafkaMicroBatchStream source = batch.stream();
+    for (RunningQuery.SourceBatch<TransactionalSource> batch :
+        query.sourcesOfBatch(TransactionalSource.class)) {
+      TransactionalSource source = batch.stream();
       if (batch.hasNews() && sources.stream().noneMatch(read -> read == source)) {
         // At a start Spark has the texts of its log in the place of offsets.
         source.planInputPartitions(
@@ -199,7 +199,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       commits.addAll(report.slots());
       counts = counts.plus(report.counts());
     }
-    for (EosKafkaMicroBatchStream source : sources) {
+    for (TransactionalSource source : sources) {
       source.taskScopeCommitted(epochId, commits);
     }
     metrics.batch("task", counts);

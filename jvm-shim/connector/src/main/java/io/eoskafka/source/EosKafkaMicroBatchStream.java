@@ -5,7 +5,6 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
-import io.eoskafka.decision.EpochSource;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.FenceLeases;
@@ -30,7 +29,6 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
@@ -45,7 +43,7 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
  * {@link RealTimeMicroBatchStream}.
  */
 public class EosKafkaMicroBatchStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, EpochSource {
+    implements TransactionalSource, SupportsTriggerAvailableNow, ReportsSourceMetrics {
 
   /** Between two looks for a batch's end, where it is too early to say. */
   private static final long RETRY_MS = 200;
@@ -277,14 +275,7 @@ public class EosKafkaMicroBatchStream
     return new SlotReaderFactory(run, progress.identity().group(), options, counts);
   }
 
-  /**
-   * Called by the sink once per batch, when the plan has shown that task scope holds.
-   *
-   * @param token unique per batch and run of the query
-   * @param epoch the micro-batch
-   * @param isSynchronous whether what a reader has handed out is written when it is asked for more
-   * @param mayEndEarly whether a task has one slot, which is the next one's that goes on with it
-   */
+  @Override
   public TaskScope taskScope(
       String token, long epoch, SinkOptions sink, boolean isSynchronous, boolean mayEndEarly) {
     if (!progress.groupIsTheTruth()) {
@@ -323,16 +314,12 @@ public class EosKafkaMicroBatchStream
     return !options.isShared() && options.split().isNone();
   }
 
-  /** Whether other drivers may be members of its group. */
-  boolean isShared() {
+  @Override
+  public boolean isShared() {
     return options.isShared();
   }
 
-  /**
-   * Called by the sink where a batch is not one for task scope.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_SHARED_BATCH_REFUSED}
-   */
+  @Override
   public void requireExclusive(String reason) {
     if (options.isShared()) {
       throw EosKafkaException.of(
@@ -341,16 +328,12 @@ public class EosKafkaMicroBatchStream
     }
   }
 
-  /**
-   * Called by the sink where a batch is in epoch scope.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_SCOPE_NEEDS_RESTART}
-   */
+  @Override
   public void requireNoTaskLeft(long epoch, String reason) {
     ledger.requireNothingLeft(epoch, reason);
   }
 
-  /** Why the planned batch's offsets cannot be in a task's transaction, or empty. */
+  @Override
   public Optional<String> notForTasks() {
     if (!progress.sinkIsHere()) {
       return Optional.of("its source is on another cluster than its sink");
@@ -361,10 +344,7 @@ public class EosKafkaMicroBatchStream
         : Optional.empty();
   }
 
-  /**
-   * Called by the sink when all tasks of a batch have ended: compares the offsets committed with
-   * those planned. A gap fails the batch, since Spark would log it as done.
-   */
+  @Override
   public void taskScopeCommitted(long epoch, List<SlotCommit> commits) {
     FaultPoint.BEFORE_LOG.reach();
     progress.requireOwnership();
@@ -380,11 +360,7 @@ public class EosKafkaMicroBatchStream
     }
   }
 
-  /**
-   * Called by the sink where a batch keeps state.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_STATE_BEHIND_GROUP}
-   */
+  @Override
   public void requireSparksStart() {
     planned.requireSparksStart(progress.identity().group());
   }

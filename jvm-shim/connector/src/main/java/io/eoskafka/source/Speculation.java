@@ -26,11 +26,11 @@ public final class Speculation {
 
   /** Why a batch is not in task scope if either scope would do, or empty. */
   public static Optional<String> reason(
-      RunningQuery query, TransactionScope scope, List<EosKafkaMicroBatchStream> sources) {
+      RunningQuery query, TransactionScope scope, List<TransactionalSource> sources) {
     boolean needsTaskScope =
         scope == TransactionScope.TASK
             || query.isRealTime()
-            || sources.stream().anyMatch(EosKafkaMicroBatchStream::isShared);
+            || sources.stream().anyMatch(TransactionalSource::isShared);
     return RunningQuery.isSpeculating() && !needsTaskScope
         ? Optional.of(
             "with spark.speculation=true a copy of a task would fence the task in task scope")
