@@ -226,27 +226,27 @@ final class OwnedPartitions {
     if (suspects.isEmpty()) {
       return;
     }
-    Map<TopicPartition, Long> news = new HashMap<>();
+    Map<TopicPartition, Long> toCommit = new HashMap<>();
     topics
         .highWatermarks(suspects)
         .forEach(
             (partition, logEnd) -> {
               long next = reached.get(partition);
               if (next > logEnd) {
-                news.put(
+                toCommit.put(
                     partition,
                     dataLoss.skip(partition, next, "the log now ends at " + logEnd, logEnd));
               }
             });
     try {
-      context.committer().commitStarts(news, ownership.terms());
+      context.committer().commitStarts(toCommit, ownership.terms());
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: partitions whose logs were cut have gone", identity().group());
       // One that stays is found anew: its start is not committed.
-      reached.keySet().removeAll(news.keySet());
+      reached.keySet().removeAll(toCommit.keySet());
       return;
     }
-    reached.putAll(news);
+    reached.putAll(toCommit);
   }
 
   /** Partitions that are needed and are not there any more. */
