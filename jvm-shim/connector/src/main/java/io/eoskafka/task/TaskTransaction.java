@@ -83,13 +83,8 @@ public final class TaskTransaction {
   private final Thread thread = Thread.currentThread();
   private final long beganNanos = System.nanoTime();
   private final List<SlotInput> slots = new ArrayList<>();
-  private final Map<TopicPartition, OffsetAndMetadata> start = new HashMap<>();
-
   private final StartConfirmation confirmation;
-
-  /** What this attempt has committed. */
-  private final Map<TopicPartition, Long> committed = new HashMap<>();
-
+  private final AttemptOffsets offsets = new AttemptOffsets();
   private TransactionCounts counts = TransactionCounts.NONE;
   private long commitDueNanos;
 
@@ -178,11 +173,7 @@ public final class TaskTransaction {
    * committed the slot's ranges: then nothing is read.
    */
   public Map<TopicPartition, OffsetAndMetadata> start(SlotWork work) {
-    Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
-    if (!abandoned && !isCommitted(work)) {
-      work.ranges().forEach(r -> starts.put(r.topicPartition(), start.get(r.topicPartition())));
-    }
-    return starts;
+    return abandoned || offsets.isCommitted(work) ? Map.of() : offsets.starts(work);
   }
 
   /** How long a reader that has entered had to wait for stable offsets, in milliseconds. */
@@ -210,12 +201,11 @@ public final class TaskTransaction {
       return;
     }
     if (producer != null && follows(goingOnFrom, work)) {
-      work.ranges()
-          .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
+      offsets.begin(planned(work));
     } else {
       findStart(input);
     }
-    if (abandoned || isCommitted(work)) {
+    if (abandoned || offsets.isCommitted(work)) {
       input.endUnread();
     } else {
       hasWork = true;
@@ -239,6 +229,13 @@ public final class TaskTransaction {
     }
   }
 
+  private static Map<TopicPartition, OffsetAndMetadata> planned(SlotWork work) {
+    Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
+    work.ranges()
+        .forEach(r -> starts.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
+    return starts;
+  }
+
   private static boolean follows(Map<TopicPartition, Long> committed, SlotWork work) {
     return work.ranges().stream()
         .allMatch(r -> Long.valueOf(r.groupStart()).equals(committed.get(r.topicPartition())));
@@ -246,18 +243,18 @@ public final class TaskTransaction {
 
   private void findStart(SlotInput input) {
     SlotWork work = input.work();
-    GroupOffsets offsets =
+    GroupOffsets group =
         new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
     try {
-      takeStart(input, offsets.committed(partitions), false);
+      takeStart(input, group.committed(partitions), false);
     } catch (TimeoutException e) {
       ExecutorClients.forget(scope.source());
       ExecutorClients.forget(scope.sink());
       throw e;
     }
-    if (isCommitted(work) && !input.hasGone()) {
+    if (offsets.isCommitted(work) && !input.hasGone()) {
       return;
     }
     if (scope.identity().isShared() && !FenceLeases.isOwned(scope, slotNumbers())) {
@@ -284,7 +281,7 @@ public final class TaskTransaction {
     }
     long began = System.nanoTime();
     try {
-      takeStart(input, offsets.stable(partitions, STABLE_TIMEOUT), true);
+      takeStart(input, group.stable(partitions, STABLE_TIMEOUT), true);
     } catch (TimeoutException e) {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
@@ -310,11 +307,12 @@ public final class TaskTransaction {
       // A topic's offsets are deleted with it.
       input.addGone(gone(input.work().ranges()));
     }
+    Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
     for (SlotRange range : input.work().ranges()) {
       TopicPartition partition = range.topicPartition();
       OffsetAndMetadata offset = fetched.get(partition);
       if (offset == null && input.isGone(partition)) {
-        start.put(
+        starts.put(
             partition, new OffsetAndMetadata(range.isOpen() ? range.groupStart() : range.end()));
         continue;
       }
@@ -340,15 +338,12 @@ public final class TaskTransaction {
                 "stamp",
                 offset == null ? "none" : offset.metadata()));
       }
-      start.put(partition, offset);
+      starts.put(partition, offset);
       if (isStable) {
         confirmation.fetched(partition, offset.offset());
       }
     }
-  }
-
-  private boolean isCommitted(SlotWork work) {
-    return work.ranges().stream().allMatch(r -> start.get(r.topicPartition()).offset() >= r.end());
+    offsets.begin(starts);
   }
 
   /**
@@ -505,12 +500,12 @@ public final class TaskTransaction {
   /** Whether what is out was committed; otherwise the driver has given no fence. */
   private boolean commitOut() {
     long began = System.nanoTime();
-    Map<TopicPartition, OffsetAndMetadata> offsets = offsetsToCommit();
-    if (offsets.isEmpty() && !producer.isOpen()) {
+    Map<TopicPartition, OffsetAndMetadata> toCommit = offsetsToCommit();
+    if (toCommit.isEmpty() && !producer.isOpen()) {
       return true;
     }
     try {
-      if (!end(offsets)) {
+      if (!end(toCommit)) {
         return false;
       }
     } catch (EosKafkaException e) {
@@ -519,7 +514,7 @@ public final class TaskTransaction {
       }
       return false;
     }
-    offsets.forEach((partition, offset) -> committed.put(partition, offset.offset()));
+    offsets.committed(toCommit);
     long tookMs = (System.nanoTime() - began) / 1_000_000;
     counts = counts.plus(new TransactionCounts(1, 0, 0, tookMs));
     FaultPoint.AFTER_COMMIT.reach();
@@ -536,7 +531,7 @@ public final class TaskTransaction {
     for (SlotInput input : slots) {
       Map<TopicPartition, Long> reached = new HashMap<>();
       for (SlotRange range : isCommitted ? input.work().ranges() : List.<SlotRange>of()) {
-        reached.put(range.topicPartition(), reached(input, range));
+        reached.put(range.topicPartition(), offsets.reached(input, range));
       }
       commits.add(
           new SlotCommit(
@@ -552,18 +547,8 @@ public final class TaskTransaction {
     return commits;
   }
 
-  /** The first offset of a range that has not taken effect. */
-  private long reached(SlotInput input, SlotRange range) {
-    long began = start.get(range.topicPartition()).offset();
-    OffsetAndMetadata end = input.end(range.topicPartition());
-    if (end != null) {
-      return range.isOpen() ? end.offset() : Math.max(end.offset(), began);
-    }
-    return range.isOpen() ? began : Math.max(range.end(), began);
-  }
-
   /** Whether it was committed; otherwise the driver has given no fence. */
-  private boolean end(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  private boolean end(Map<TopicPartition, OffsetAndMetadata> toCommit) {
     begin();
     FaultPoint.BEFORE_FLUSH.reach();
     producer.flush();
@@ -580,28 +565,28 @@ public final class TaskTransaction {
       producer.identify(ExecutorClients.admin(scope.sink()));
     }
     try {
-      producer.sendOffsets(offsets, fence.get(), members());
+      producer.sendOffsets(toCommit, fence.get(), members());
     } catch (EosKafkaException e) {
       if (scope.identity().isShared() && isMoving(e.getCause())) {
-        return endWithNextFence(offsets, fence.get());
+        return endWithNextFence(toCommit, fence.get());
       }
       throw e;
     }
     FaultPoint.AFTER_OFFSETS.reach();
-    confirmStarts(offsets, producer.offsetsCoordinator());
+    confirmStarts(toCommit, producer.offsetsCoordinator());
     producer.commit();
     return true;
   }
 
   /** Asks the coordinator that has accepted these offsets about the starts that were fetched. */
-  private void confirmStarts(Map<TopicPartition, OffsetAndMetadata> offsets, Node accepted) {
+  private void confirmStarts(Map<TopicPartition, OffsetAndMetadata> accepted, Node coordinator) {
     try {
       confirmation.require(
-          offsets.keySet(),
-          accepted.toString(),
+          accepted.keySet(),
+          coordinator.toString(),
           (partitions, requireStable) ->
               ExecutorClients.coordinators(scope.sink())
-                  .fetch(accepted, scope.identity().group(), partitions, requireStable));
+                  .fetch(coordinator, scope.identity().group(), partitions, requireStable));
     } catch (EosKafkaException e) {
       // The next attempt looks for the coordinator anew.
       ExecutorClients.forget(scope.source());
@@ -616,7 +601,7 @@ public final class TaskTransaction {
    *
    * @return false if the partitions have moved, or no other fence comes
    */
-  private boolean endWithNextFence(Map<TopicPartition, OffsetAndMetadata> offsets, Fence refused) {
+  private boolean endWithNextFence(Map<TopicPartition, OffsetAndMetadata> toCommit, Fence refused) {
     FaultPoint.AFTER_REFUSAL.reach();
     long deadline = System.nanoTime() + NEXT_FENCE.toNanos();
     while (System.nanoTime() < deadline) {
@@ -627,10 +612,10 @@ public final class TaskTransaction {
       if (fence.get().equals(refused)) {
         KafkaCalls.sleep(LEASE_RETRY_MS);
       } else if (producer.addOffsetsElsewhere(
-          offsets, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
+          toCommit, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
         FaultPoint.AFTER_OFFSETS.reach();
         confirmStarts(
-            offsets,
+            toCommit,
             ExecutorClients.coordinators(scope.sink()).lastCoordinator(scope.identity().group()));
         producer.commitElsewhere(
             new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
@@ -650,28 +635,15 @@ public final class TaskTransaction {
   }
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
-    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-    for (SlotInput input : slots) {
-      for (SlotRange range : input.work().ranges()) {
-        TopicPartition partition = range.topicPartition();
-        OffsetAndMetadata end = input.end(partition);
-        long from = committed.getOrDefault(partition, start.get(partition).offset());
-        boolean isNews =
-            end != null && (range.isOpen() ? from != end.offset() : from < end.offset());
-        if (isNews && !input.isGone(partition)) {
-          offsets.put(
-              partition,
-              new OffsetAndMetadata(end.offset(), end.leaderEpoch(), stamp(range).encode()));
-        }
-      }
-    }
-    if (scope.skipsDeleted() && !offsets.isEmpty()) {
+    Map<TopicPartition, OffsetAndMetadata> toCommit =
+        offsets.toCommit(slots, range -> stamp(range).encode());
+    if (scope.skipsDeleted() && !toCommit.isEmpty()) {
       // The producer would send the offset of a partition that does not exist until its timeout.
       List<SlotRange> all =
           slots.stream().flatMap(input -> input.work().ranges().stream()).toList();
-      offsets.keySet().removeAll(gone(all));
+      toCommit.keySet().removeAll(gone(all));
     }
-    return offsets;
+    return toCommit;
   }
 
   private Stamp stamp(SlotRange range) {
@@ -684,10 +656,7 @@ public final class TaskTransaction {
   }
 
   private void rest() {
-    Map<TopicPartition, Long> known = new HashMap<>(goingOnFrom);
-    start.forEach((partition, offset) -> known.put(partition, offset.offset()));
-    known.putAll(committed);
-    PRODUCERS.put(transactionalId, new SlotProducer(producer, known));
+    PRODUCERS.put(transactionalId, new SlotProducer(producer, offsets.known(goingOnFrom)));
   }
 
   /** Ends an attempt that was not committed; does nothing after a commit. */

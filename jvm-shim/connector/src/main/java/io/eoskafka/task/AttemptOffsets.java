@@ -1,0 +1,88 @@
+package io.eoskafka.task;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * The offsets of one attempt, by topic-partition: where it begins and what it has committed, and by
+ * these what it has to commit next and what it reports.
+ */
+final class AttemptOffsets {
+  private final Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
+  private final Map<TopicPartition, Long> committed = new HashMap<>();
+
+  /** Reading of these partitions starts here, and everything before is committed. */
+  void begin(Map<TopicPartition, OffsetAndMetadata> found) {
+    starts.putAll(found);
+  }
+
+  /** Where reading of a slot starts. */
+  Map<TopicPartition, OffsetAndMetadata> starts(SlotWork work) {
+    Map<TopicPartition, OffsetAndMetadata> ofWork = new HashMap<>();
+    work.ranges().forEach(r -> ofWork.put(r.topicPartition(), starts.get(r.topicPartition())));
+    return ofWork;
+  }
+
+  /** Whether an earlier attempt has committed a slot's ranges. */
+  boolean isCommitted(SlotWork work) {
+    return work.ranges().stream().allMatch(r -> starts.get(r.topicPartition()).offset() >= r.end());
+  }
+
+  /**
+   * How far the records of these slots are out, if that is further than what is committed; in an
+   * open range it may also be less, after a log was truncated. Nothing is committed of a partition
+   * that was deleted.
+   *
+   * @param stamp of a range's offset
+   */
+  Map<TopicPartition, OffsetAndMetadata> toCommit(
+      List<SlotInput> slots, Function<SlotRange, String> stamp) {
+    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+    for (SlotInput input : slots) {
+      for (SlotRange range : input.work().ranges()) {
+        TopicPartition partition = range.topicPartition();
+        OffsetAndMetadata end = input.end(partition);
+        long from = committed.getOrDefault(partition, starts.get(partition).offset());
+        boolean isNew =
+            end != null && (range.isOpen() ? from != end.offset() : from < end.offset());
+        if (isNew && !input.isGone(partition)) {
+          offsets.put(
+              partition,
+              new OffsetAndMetadata(end.offset(), end.leaderEpoch(), stamp.apply(range)));
+        }
+      }
+    }
+    return offsets;
+  }
+
+  /** A transaction with these offsets was committed. */
+  void committed(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    offsets.forEach((partition, offset) -> committed.put(partition, offset.offset()));
+  }
+
+  /** The first offset of a range that has not taken effect, when the attempt has committed. */
+  long reached(SlotInput input, SlotRange range) {
+    long began = starts.get(range.topicPartition()).offset();
+    OffsetAndMetadata end = input.end(range.topicPartition());
+    if (end != null) {
+      return range.isOpen() ? end.offset() : Math.max(end.offset(), began);
+    }
+    return range.isOpen() ? began : Math.max(range.end(), began);
+  }
+
+  /**
+   * What the group has of each partition as far as the attempt knows.
+   *
+   * @param before what its producer had committed before
+   */
+  Map<TopicPartition, Long> known(Map<TopicPartition, Long> before) {
+    Map<TopicPartition, Long> known = new HashMap<>(before);
+    starts.forEach((partition, offset) -> known.put(partition, offset.offset()));
+    known.putAll(committed);
+    return known;
+  }
+}
