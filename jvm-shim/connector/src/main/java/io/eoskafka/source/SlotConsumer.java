@@ -1,6 +1,7 @@
 package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.task.CommitSchedule;
 import io.eoskafka.task.GoneRanges;
 import io.eoskafka.task.IdlePool;
 import io.eoskafka.task.SlotRange;
@@ -195,7 +196,7 @@ final class SlotConsumer {
         transaction.checkTime();
       }
       long left = Long.MAX_VALUE;
-      if (untilNanos != TaskTransaction.NEVER) {
+      if (untilNanos != CommitSchedule.NEVER) {
         left = untilNanos - System.nanoTime();
         if (left <= 0) {
           return false;

@@ -1,5 +1,6 @@
 package io.eoskafka.source;
 
+import io.eoskafka.task.CommitSchedule;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.task.TaskTransaction;
 import java.util.HashMap;
@@ -69,7 +70,7 @@ class SlotReader implements PartitionReader<InternalRow> {
     }
     // Not before there is a record: a partition that gives none has a timeout of its own.
     boolean mayEnd = transaction != null && record != null;
-    long end = mayEnd ? transaction.endNanos() : TaskTransaction.NEVER;
+    long end = mayEnd ? transaction.endNanos() : CommitSchedule.NEVER;
     boolean looks = record != null && (isSlow || ++handedOut % RECORDS_PER_LOOK == 0);
     if (looks) {
       long now = System.nanoTime();
@@ -105,12 +106,12 @@ class SlotReader implements PartitionReader<InternalRow> {
    */
   private boolean advance(long untilNanos, boolean looks) {
     while (true) {
-      long due = transaction == null ? TaskTransaction.NEVER : transaction.commitDueNanos();
+      long due = transaction == null ? CommitSchedule.NEVER : transaction.commitDueNanos();
       if (looks && isPast(due)) {
         consumer.requireSameTopics();
         boolean isCommitted = transaction.commitSoFar(work, consumer.reached(), consumer.gone());
         // With nothing to commit it stays due: the next record does not wait for an interval.
-        due = isCommitted ? transaction.commitDueNanos() : TaskTransaction.NEVER;
+        due = isCommitted ? transaction.commitDueNanos() : CommitSchedule.NEVER;
       }
       record = consumer.next(transaction, earlier(due, untilNanos));
       if (record != null) {
@@ -124,12 +125,12 @@ class SlotReader implements PartitionReader<InternalRow> {
   }
 
   private static boolean isPast(long nanos) {
-    return nanos != TaskTransaction.NEVER && System.nanoTime() - nanos >= 0;
+    return nanos != CommitSchedule.NEVER && System.nanoTime() - nanos >= 0;
   }
 
   private static long earlier(long one, long other) {
-    if (one == TaskTransaction.NEVER || other == TaskTransaction.NEVER) {
-      return one == TaskTransaction.NEVER ? other : one;
+    if (one == CommitSchedule.NEVER || other == CommitSchedule.NEVER) {
+      return one == CommitSchedule.NEVER ? other : one;
     }
     return one - other < 0 ? one : other;
   }

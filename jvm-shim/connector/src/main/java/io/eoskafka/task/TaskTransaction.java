@@ -67,9 +67,6 @@ public final class TaskTransaction {
 
   private static final long LEASE_RETRY_MS = 10;
 
-  /** Of times by {@code System.nanoTime()}. */
-  public static final long NEVER = Long.MAX_VALUE;
-
   private static final Map<Long, TaskTransaction> BY_ATTEMPT = new ConcurrentHashMap<>();
   private static final IdlePool<SlotProducer> PRODUCERS =
       new IdlePool<>(resting -> resting.producer.close());
@@ -81,12 +78,11 @@ public final class TaskTransaction {
   private final TaskScope scope;
   private final String transactionalId;
   private final Thread thread = Thread.currentThread();
-  private final long beganNanos = System.nanoTime();
+  private final CommitSchedule schedule;
   private final List<SlotInput> slots = new ArrayList<>();
   private final StartConfirmation confirmation;
   private final AttemptOffsets offsets = new AttemptOffsets();
   private TransactionCounts counts = TransactionCounts.NONE;
-  private long commitDueNanos;
 
   private TransactionalProducer producer;
 
@@ -110,12 +106,8 @@ public final class TaskTransaction {
             scope.identity().group(),
             scope.identity().producers(),
             first.slot());
-    this.commitDueNanos = after(beganNanos, scope.commitIntervalMs());
-  }
-
-  /** A time of {@code System.nanoTime()}, or {@link #NEVER} after no milliseconds. */
-  private static long after(long nanos, int ms) {
-    return ms == 0 ? NEVER : nanos + ms * 1_000_000L;
+    this.schedule =
+        new CommitSchedule(System.nanoTime(), scope.commitIntervalMs(), scope.endAfterMs());
   }
 
   /**
@@ -365,14 +357,14 @@ public final class TaskTransaction {
     return slots.stream().filter(input -> input.work() == work).findFirst().orElseThrow();
   }
 
-  /** When the reader is to commit what is out, by {@code System.nanoTime()}, or {@link #NEVER}. */
+  /** When the reader is to commit what is out, as {@link CommitSchedule} has it. */
   public long commitDueNanos() {
-    return commitDueNanos;
+    return schedule.dueNanos();
   }
 
   /** When the reader is to stop, so that its records' transaction ends in time. */
   public long endNanos() {
-    return after(beganNanos, scope.endAfterMs());
+    return schedule.endNanos();
   }
 
   /**
@@ -398,10 +390,7 @@ public final class TaskTransaction {
     if (counts.committed() == before) {
       return false;
     }
-    // Where a commit takes longer than the interval, as much time again is for records.
-    long now = System.nanoTime();
-    long due = after(began, scope.commitIntervalMs());
-    commitDueNanos = due - now < now - began ? now + (now - began) : due;
+    schedule.committed(began, System.nanoTime());
     return true;
   }
 
