@@ -1,6 +1,7 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.task.TaskAttempts;
 import io.eoskafka.task.TaskReport;
 import io.eoskafka.task.TaskTransaction;
 import java.util.Map;
@@ -32,7 +33,7 @@ final class TaskScopeWriter implements DataWriter<InternalRow> {
   }
 
   private TaskTransaction entered() {
-    TaskTransaction current = TaskTransaction.current();
+    TaskTransaction current = TaskAttempts.current();
     if (current != null && !current.token().equals(token)) {
       throw EosKafkaException.of(
           "EOSKAFKA_SCOPE_BROKEN",

@@ -3,6 +3,7 @@ package io.eoskafka.source;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.spark.SparkVersion;
+import io.eoskafka.task.TaskAttempts;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.task.TaskTransaction;
 import java.util.HashMap;
@@ -63,7 +64,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
           .ranges()
           .forEach(r -> start.put(r.topicPartition(), new OffsetAndMetadata(r.epochStart())));
     } else {
-      transaction = TaskTransaction.enter(scope, slot.work(), task);
+      transaction = TaskAttempts.enter(scope, slot.work(), task);
       start.putAll(transaction.start(slot.work()));
     }
     SlotConsumer consumer =

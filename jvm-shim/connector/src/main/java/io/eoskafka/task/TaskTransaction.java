@@ -19,7 +19,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -67,7 +66,6 @@ public final class TaskTransaction {
 
   private static final long LEASE_RETRY_MS = 10;
 
-  private static final Map<Long, TaskTransaction> BY_ATTEMPT = new ConcurrentHashMap<>();
   private static final IdlePool<SlotProducer> PRODUCERS =
       new IdlePool<>(resting -> resting.producer.close());
 
@@ -97,7 +95,10 @@ public final class TaskTransaction {
   /** Whether the driver of a shared group has lost partitions of it: nothing is read or written. */
   private boolean abandoned;
 
-  private TaskTransaction(TaskScope scope, SlotWork first) {
+  /**
+   * @param first the slot that names the transactional id
+   */
+  TaskTransaction(TaskScope scope, SlotWork first) {
     this.scope = scope;
     this.confirmation = new StartConfirmation(scope.identity().group());
     this.transactionalId =
@@ -108,36 +109,6 @@ public final class TaskTransaction {
             first.slot());
     this.schedule =
         new CommitSchedule(System.nanoTime(), scope.commitIntervalMs(), scope.endAfterMs());
-  }
-
-  /**
-   * Called by a reader, before it reads. The transaction ends with the task: one that was not
-   * committed is aborted when the task completes, whatever happened to the writer.
-   */
-  public static TaskTransaction enter(TaskScope scope, SlotWork work, TaskContext task) {
-    TaskTransaction transaction = BY_ATTEMPT.get(task.taskAttemptId());
-    if (transaction == null) {
-      TaskTransaction opened = new TaskTransaction(scope, work);
-      BY_ATTEMPT.put(task.taskAttemptId(), opened);
-      task.addTaskCompletionListener(
-          (org.apache.spark.util.TaskCompletionListener)
-              completed -> {
-                BY_ATTEMPT.remove(completed.taskAttemptId());
-                opened.abort();
-              });
-      transaction = opened;
-    }
-    if (!transaction.scope.equals(scope)) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_SCOPE_BROKEN", Map.of("detail", "a task reads from two sources"));
-    }
-    transaction.join(work);
-    return transaction;
-  }
-
-  /** The transaction of the running task, or null where no reader has entered. */
-  public static TaskTransaction current() {
-    return BY_ATTEMPT.get(TaskContext.get().taskAttemptId());
   }
 
   /** Closes resting clients, at the executor's end. */
@@ -154,6 +125,10 @@ public final class TaskTransaction {
    */
   public static void closeResting(String producers) {
     PRODUCERS.closeIf(id -> TransactionalId.isOf(id, producers));
+  }
+
+  boolean isOf(TaskScope other) {
+    return scope.equals(other);
   }
 
   public String token() {
@@ -176,7 +151,8 @@ public final class TaskTransaction {
         .sum();
   }
 
-  private void join(SlotWork work) {
+  /** A reader of this task enters, before it reads. */
+  void join(SlotWork work) {
     for (SlotRange range : work.ranges()) {
       if (range.epochStart() != range.groupStart()) {
         throw EosKafkaException.of(
