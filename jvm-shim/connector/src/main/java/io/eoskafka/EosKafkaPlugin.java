@@ -5,7 +5,7 @@ import io.eoskafka.source.RestingConsumers;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.spark.SparkCheck;
 import io.eoskafka.task.FenceLeases;
-import io.eoskafka.task.TaskTransaction;
+import io.eoskafka.task.SlotProducers;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -71,7 +71,7 @@ public final class EosKafkaPlugin implements SparkPlugin {
 
       @Override
       public void shutdown() {
-        TaskTransaction.closeResting();
+        SlotProducers.closeResting();
         RestingConsumers.close();
       }
     };

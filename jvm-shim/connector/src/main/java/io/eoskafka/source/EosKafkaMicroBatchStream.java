@@ -9,9 +9,9 @@ import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.FenceLeases;
 import io.eoskafka.task.SlotCommit;
+import io.eoskafka.task.SlotProducers;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskScope;
-import io.eoskafka.task.TaskTransaction;
 import io.eoskafka.transaction.Transactions;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OutputTopics;
@@ -408,7 +408,7 @@ public class EosKafkaMicroBatchStream
         admin.close(Duration.ofSeconds(5));
         SlotConsumer.closeResting(run);
         if (progress != null && progress.identity() != null) {
-          TaskTransaction.closeResting(identityId());
+          SlotProducers.closeResting(identityId());
         }
       }
     }

@@ -27,7 +27,6 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.TaskContext;
 
 /**
  * Where readers and writer of one task attempt meet: the input ranges of the task's slots and the
@@ -52,9 +51,6 @@ import org.apache.spark.TaskContext;
  * retry has the same id and fences its forerunner.
  */
 public final class TaskTransaction {
-  /** Names this JVM for the driver; executor ids repeat across runs of a query. */
-  private static final String JVM = java.util.UUID.randomUUID().toString();
-
   /** Markers of a transaction arrive within a second; a broker that restarts may need more. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
 
@@ -65,13 +61,6 @@ public final class TaskTransaction {
   private static final Duration LOSS_HEARD = Duration.ofSeconds(15);
 
   private static final long LEASE_RETRY_MS = 10;
-
-  private static final IdlePool<SlotProducer> PRODUCERS =
-      new IdlePool<>(resting -> resting.producer.close());
-
-  /** A producer and what it last committed. */
-  private record SlotProducer(
-      TransactionalProducer producer, Map<TopicPartition, Long> committed) {}
 
   private final TaskScope scope;
   private final String transactionalId;
@@ -111,22 +100,6 @@ public final class TaskTransaction {
         new CommitSchedule(System.nanoTime(), scope.commitIntervalMs(), scope.endAfterMs());
   }
 
-  /** Closes resting clients, at the executor's end. */
-  public static void closeResting() {
-    PRODUCERS.closeIf(id -> true);
-    ExecutorClients.closeAll();
-  }
-
-  /**
-   * Closes the producers that rest in this JVM for a query that has stopped: each keeps the buffers
-   * that it has used. Those of executors in other JVMs rest until nobody has taken them for long.
-   *
-   * @param producers the query's identity, as transactional ids have it
-   */
-  public static void closeResting(String producers) {
-    PRODUCERS.closeIf(id -> TransactionalId.isOf(id, producers));
-  }
-
   boolean isOf(TaskScope other) {
     return scope.equals(other);
   }
@@ -160,7 +133,12 @@ public final class TaskTransaction {
       }
     }
     if (slots.isEmpty()) {
-      takeResting(work);
+      SlotProducers.take(transactionalId, scope, work)
+          .ifPresent(
+              idle -> {
+                producer = idle.producer();
+                goingOnFrom = idle.committed();
+              });
     }
     SlotInput input = new SlotInput(work);
     slots.add(input);
@@ -168,7 +146,7 @@ public final class TaskTransaction {
       input.endUnread();
       return;
     }
-    if (producer != null && follows(goingOnFrom, work)) {
+    if (producer != null && SlotProducers.follows(goingOnFrom, work)) {
       offsets.begin(planned(work));
     } else {
       findStart(input);
@@ -180,33 +158,11 @@ public final class TaskTransaction {
     }
   }
 
-  private void takeResting(SlotWork work) {
-    SlotProducer resting = PRODUCERS.take(transactionalId);
-    if (resting == null) {
-      return;
-    }
-    if (TaskContext.get().attemptNumber() == 0
-        && TaskContext.get().stageAttemptNumber() == 0
-        && JVM.equals(work.owner())
-        && resting.producer.hasSettings(scope.sink(), scope.transactionTimeoutMs())
-        && follows(resting.committed, work)) {
-      producer = resting.producer;
-      goingOnFrom = resting.committed;
-    } else {
-      resting.producer.close();
-    }
-  }
-
   private static Map<TopicPartition, OffsetAndMetadata> planned(SlotWork work) {
     Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
     work.ranges()
         .forEach(r -> starts.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
     return starts;
-  }
-
-  private static boolean follows(Map<TopicPartition, Long> committed, SlotWork work) {
-    return work.ranges().stream()
-        .allMatch(r -> Long.valueOf(r.groupStart()).equals(committed.get(r.topicPartition())));
   }
 
   private void findStart(SlotInput input) {
@@ -447,7 +403,7 @@ public final class TaskTransaction {
       if (isCommitted) {
         ended = true;
         if (!producer.isSpent()) {
-          rest();
+          SlotProducers.rest(transactionalId, producer, offsets.known(goingOnFrom));
         }
       }
     }
@@ -502,7 +458,7 @@ public final class TaskTransaction {
           new SlotCommit(
               scope.identity().producers(),
               input.work().slot(),
-              JVM,
+              SlotProducers.JVM,
               env.executorId(),
               env.blockManager().blockManagerId().host(),
               reached,
@@ -618,10 +574,6 @@ public final class TaskTransaction {
         range.topicId(),
         Stamp.SAME_CLUSTER,
         scope.epoch());
-  }
-
-  private void rest() {
-    PRODUCERS.put(transactionalId, new SlotProducer(producer, offsets.known(goingOnFrom)));
   }
 
   /** Ends an attempt that was not committed; does nothing after a commit. */

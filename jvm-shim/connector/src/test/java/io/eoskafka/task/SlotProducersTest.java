@@ -1,0 +1,39 @@
+package io.eoskafka.task;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** When an attempt may continue with an idle producer, without asking the group. */
+class SlotProducersTest {
+  private static SlotRange from(int partition, long groupStart) {
+    return new SlotRange("t", partition, groupStart, groupStart, 100, "id");
+  }
+
+  @ParameterizedTest(name = "planned from {0} and {1}: {2}")
+  @CsvSource({"5, 7, true", "5, 8, false", "4, 7, false", "6, 7, false"})
+  void everyPartitionMustStartWhereTheProducersCommitsHaveEnded(
+      long first, long second, boolean follows) {
+    Map<TopicPartition, Long> committed =
+        Map.of(new TopicPartition("t", 0), 5L, new TopicPartition("t", 1), 7L);
+    SlotWork work = new SlotWork(3, List.of(from(0, first), from(1, second)), null);
+    assertThat(SlotProducers.follows(committed, work)).isEqualTo(follows);
+  }
+
+  @Test
+  void aPartitionThatTheProducerHasNotHadIsFetched() {
+    Map<TopicPartition, Long> committed = new HashMap<>();
+    SlotWork work = new SlotWork(3, List.of(from(0, 0)), null);
+    assertThat(SlotProducers.follows(committed, work)).isFalse();
+    committed.put(new TopicPartition("t", 0), 0L);
+    // More may be known than is planned.
+    committed.put(new TopicPartition("t", 1), 7L);
+    assertThat(SlotProducers.follows(committed, work)).isTrue();
+  }
+}
