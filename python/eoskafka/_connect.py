@@ -41,7 +41,7 @@ def server_url(options: Mapping[str, str]) -> str | None:
             f"with a list of plugins of its own and so without {PLUGIN_CLASS}. {_how_to_start()} "
             'Then name it: SparkSession.builder.remote("sc://HOST:15002")'
         )
-    if not options and not has_classic():
+    if not has_classic():
         raise ConfigurationError(
             "this is pyspark-client, which needs a server of Spark Connect, and the builder names "
             'none: eoskafka.configure(SparkSession.builder.remote("sc://HOST:15002"))'

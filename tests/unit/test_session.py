@@ -197,6 +197,12 @@ def test_a_server_that_pyspark_starts_itself_is_refused(key: str, value: str) ->
         eoskafka.configure(builder)
 
 
+def test_pyspark_client_needs_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_connect, "has_classic", lambda: False)
+    with pytest.raises(ConfigurationError, match=r"names none: eoskafka\.configure"):
+        eoskafka.configure(SparkSession.Builder().appName("payments"))
+
+
 class Server:
     """A session of Spark Connect: what its server says."""
 
