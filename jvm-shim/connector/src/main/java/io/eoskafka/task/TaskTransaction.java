@@ -8,10 +8,8 @@ import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.TransactionCounts;
-import io.eoskafka.transaction.TransactionEnds;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;
-import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -19,12 +17,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.SparkEnv;
 
@@ -54,18 +50,11 @@ public final class TaskTransaction {
   /** Markers of a transaction arrive within a second; a broker that restarts may need more. */
   private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
 
-  /** The driver hears of a new generation as soon as all members have joined it. */
-  private static final Duration NEXT_FENCE = Duration.ofSeconds(5);
-
-  /** A member hears of its own loss with a heartbeat; KIP-848's come every five seconds. */
-  private static final Duration LOSS_HEARD = Duration.ofSeconds(15);
-
-  private static final long LEASE_RETRY_MS = 10;
-
   private final TaskScope scope;
   private final String transactionalId;
   private final Thread thread = Thread.currentThread();
   private final CommitSchedule schedule;
+  private final FenceSource fences;
   private final List<SlotInput> slots = new ArrayList<>();
   private final StartConfirmation confirmation;
   private final AttemptOffsets offsets = new AttemptOffsets();
@@ -96,6 +85,7 @@ public final class TaskTransaction {
             scope.identity().group(),
             scope.identity().producers(),
             first.slot());
+    this.fences = FenceSource.of(scope, transactionalId, this::slotNumbers);
     this.schedule =
         new CommitSchedule(System.nanoTime(), scope.commitIntervalMs(), scope.endAfterMs());
   }
@@ -181,21 +171,18 @@ public final class TaskTransaction {
     if (offsets.isCommitted(work) && !input.hasGone()) {
       return;
     }
-    if (scope.identity().isShared() && !FenceLeases.isOwned(scope, slotNumbers())) {
+    if (!fences.isOwned()) {
       abandoned = true;
       return;
     }
     if (producer == null) {
-      if (!scope.identity().isShared() && !members().holds(scope.fence())) {
-        // A former driver's task must not take the id from the new driver's.
-        throw TransactionalProducer.fencedByGroup(scope.fence(), members(), null);
-      }
+      fences.requireMember();
       FaultPoint.BEFORE_INIT.reach();
       try {
         producer =
             TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
       } catch (EosKafkaException e) {
-        if (!isLost(e)) {
+        if (!fences.isLost(e)) {
           throw e;
         }
         abandoned = true;
@@ -342,31 +329,11 @@ public final class TaskTransaction {
       begin();
       producer.send(record);
     } catch (EosKafkaException e) {
-      if (!isLost(e)) {
+      if (!fences.isLost(e)) {
         throw named(e);
       }
       abandoned = true;
     }
-  }
-
-  /**
-   * Whether a producer was fenced as the life of a shared group brings it about: its new owner ends
-   * what this driver has left, maybe before that has heard of its loss. Nothing of the attempt is
-   * visible, so it counts as one that was given no fence. Where the partitions stay, another
-   * attempt has fenced it, or its transaction has timed out: then it has failed.
-   */
-  private boolean isLost(EosKafkaException e) {
-    if (!scope.identity().isShared() || !e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")) {
-      return false;
-    }
-    long deadline = System.nanoTime() + LOSS_HEARD.toNanos();
-    while (!FenceLeases.hasMoved(scope, slotNumbers())) {
-      if (System.nanoTime() > deadline) {
-        return false;
-      }
-      KafkaCalls.sleep(LEASE_RETRY_MS);
-    }
-    return true;
   }
 
   private void begin() {
@@ -410,9 +377,7 @@ public final class TaskTransaction {
     if (!isCommitted) {
       abort();
     }
-    if (scope.identity().isShared()) {
-      FenceLeases.ended(scope, slotNumbers());
-    }
+    fences.ended();
     return new TaskReport(
         report(isCommitted),
         counts.plus(TransactionCounts.takeFailed(scope.identity().producers())));
@@ -430,7 +395,7 @@ public final class TaskTransaction {
         return false;
       }
     } catch (EosKafkaException e) {
-      if (!isLost(e)) {
+      if (!fences.isLost(e)) {
         throw named(e);
       }
       return false;
@@ -474,24 +439,17 @@ public final class TaskTransaction {
     FaultPoint.BEFORE_FLUSH.reach();
     producer.flush();
     FaultPoint.AFTER_FLUSH.reach();
-    Optional<Fence> fence =
-        scope.identity().isShared()
-            ? FenceLeases.lease(scope, slotNumbers(), transactionalId)
-            : Optional.of(scope.fence());
+    Optional<Fence> fence = fences.fence();
     if (fence.isEmpty()) {
       return false;
     }
     FaultPoint.AFTER_LEASE.reach();
-    if (scope.identity().isShared()) {
-      producer.identify(ExecutorClients.admin(scope.sink()));
-    }
+    fences.beforeOffsets(producer);
     try {
       producer.sendOffsets(toCommit, fence.get(), members());
     } catch (EosKafkaException e) {
-      if (scope.identity().isShared() && isMoving(e.getCause())) {
-        return endWithNextFence(toCommit, fence.get());
-      }
-      throw e;
+      return fences.commitRefused(
+          producer, toCommit, fence.get(), e, coordinator -> confirmStarts(toCommit, coordinator));
     }
     FaultPoint.AFTER_OFFSETS.reach();
     confirmStarts(toCommit, producer.offsetsCoordinator());
@@ -513,46 +471,6 @@ public final class TaskTransaction {
       ExecutorClients.forget(scope.source());
       throw e;
     }
-  }
-
-  /**
-   * The group has a new generation that the driver had not heard of when it gave the fence. If the
-   * partitions stay, so does the transaction: its offsets go with the fence of that generation, and
-   * its end too goes past the producer, which would only abort now.
-   *
-   * @return false if the partitions have moved, or no other fence comes
-   */
-  private boolean endWithNextFence(Map<TopicPartition, OffsetAndMetadata> toCommit, Fence refused) {
-    FaultPoint.AFTER_REFUSAL.reach();
-    long deadline = System.nanoTime() + NEXT_FENCE.toNanos();
-    while (System.nanoTime() < deadline) {
-      Optional<Fence> fence = FenceLeases.lease(scope, slotNumbers(), transactionalId);
-      if (fence.isEmpty()) {
-        return false;
-      }
-      if (fence.get().equals(refused)) {
-        KafkaCalls.sleep(LEASE_RETRY_MS);
-      } else if (producer.addOffsetsElsewhere(
-          toCommit, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
-        FaultPoint.AFTER_OFFSETS.reach();
-        confirmStarts(
-            toCommit,
-            ExecutorClients.coordinators(scope.sink()).lastCoordinator(scope.identity().group()));
-        producer.commitElsewhere(
-            new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
-        return true;
-      } else {
-        refused = fence.get();
-      }
-    }
-    return false;
-  }
-
-  /** Whether a shared group has a new generation since the driver was asked. */
-  private boolean isMoving(Throwable refusal) {
-    return refusal instanceof CommitFailedException
-        || refusal instanceof FencedInstanceIdException
-            && !FenceLeases.isOwned(scope, slotNumbers());
   }
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {

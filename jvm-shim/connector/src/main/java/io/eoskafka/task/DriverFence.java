@@ -1,0 +1,62 @@
+package io.eoskafka.task;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.group.GroupMembers;
+import io.eoskafka.identity.Fence;
+import io.eoskafka.transaction.ExecutorClients;
+import io.eoskafka.transaction.TransactionalProducer;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Consumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * The fence of a driver that has its group for itself. It cannot change within a batch: whoever
+ * gets another generation is another driver.
+ */
+record DriverFence(TaskScope scope) implements FenceSource {
+  @Override
+  public boolean isOwned() {
+    return true;
+  }
+
+  @Override
+  public void requireMember() {
+    // A former driver's task must not take the id from the new driver's.
+    if (!members().holds(scope.fence())) {
+      throw TransactionalProducer.fencedByGroup(scope.fence(), members(), null);
+    }
+  }
+
+  private GroupMembers members() {
+    return new GroupMembers(ExecutorClients.admin(scope.source()), scope.identity().group());
+  }
+
+  @Override
+  public Optional<Fence> fence() {
+    return Optional.of(scope.fence());
+  }
+
+  @Override
+  public void beforeOffsets(TransactionalProducer producer) {}
+
+  @Override
+  public boolean commitRefused(
+      TransactionalProducer producer,
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Fence refused,
+      EosKafkaException refusal,
+      Consumer<Node> confirm) {
+    throw refusal;
+  }
+
+  @Override
+  public boolean isLost(EosKafkaException e) {
+    return false;
+  }
+
+  @Override
+  public void ended() {}
+}

@@ -1,0 +1,67 @@
+package io.eoskafka.task;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.identity.Fence;
+import io.eoskafka.transaction.TransactionalProducer;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Where an attempt has the fence from that its offsets carry, and what it knows by that of its
+ * driver's partitions.
+ */
+interface FenceSource {
+  /**
+   * @param slots the numbers of those that readers of the attempt have entered so far
+   */
+  static FenceSource of(TaskScope scope, String transactionalId, Supplier<List<Integer>> slots) {
+    return scope.identity().isShared()
+        ? LeasedFence.of(scope, transactionalId, slots)
+        : new DriverFence(scope);
+  }
+
+  /** Whether the partitions are the driver's still. If not, the attempt does nothing. */
+  boolean isOwned();
+
+  /**
+   * Called before {@code initTransactions}.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_GROUP} for a task of a former driver
+   */
+  void requireMember();
+
+  /** The fence for one commit; empty if the partitions are the driver's no longer. */
+  Optional<Fence> fence();
+
+  /** Called before a producer's offsets are sent. */
+  void beforeOffsets(TransactionalProducer producer);
+
+  /**
+   * The group has refused a producer's offsets. The producer can only abort now, but its open
+   * transaction may be committed past it.
+   *
+   * @param refused the fence that they had
+   * @param confirm called with the coordinator that has accepted the offsets, before the
+   *     transaction ends
+   * @return whether it was; if not, the partitions have moved
+   * @throws EosKafkaException the refusal, if the attempt has failed
+   */
+  boolean commitRefused(
+      TransactionalProducer producer,
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Fence refused,
+      EosKafkaException refusal,
+      Consumer<Node> confirm);
+
+  /** Whether the attempt's producer was fenced because its partitions have moved. */
+  boolean isLost(EosKafkaException e);
+
+  /** The attempt has no open transaction any more. */
+  void ended();
+}

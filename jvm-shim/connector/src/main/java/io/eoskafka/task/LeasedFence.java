@@ -1,0 +1,184 @@
+package io.eoskafka.task;
+
+import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.faults.FaultPoint;
+import io.eoskafka.identity.Fence;
+import io.eoskafka.transaction.ExecutorClients;
+import io.eoskafka.transaction.TransactionEnds;
+import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.wire.KafkaCalls;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
+
+/**
+ * The fence of a driver that shares its group, asked for with each commit: the generation may
+ * change at any time, and partitions may move to another driver.
+ */
+final class LeasedFence implements FenceSource {
+  /** The driver hears of a new generation as soon as all members have joined it. */
+  private static final Duration NEXT_FENCE = Duration.ofSeconds(5);
+
+  /** A member hears of its own loss with a heartbeat; KIP-848's come every five seconds. */
+  private static final Duration LOSS_HEARD = Duration.ofSeconds(15);
+
+  private static final long RETRY_MS = 10;
+
+  /** What the driver says of the attempt's slots, as {@link FenceLeases} has it. */
+  interface Driver {
+    boolean isOwned();
+
+    boolean hasMoved();
+
+    Optional<Fence> lease();
+
+    void ended();
+  }
+
+  private final TaskScope scope;
+  private final Driver driver;
+  private final Duration nextFence;
+  private final Duration lossHeard;
+
+  LeasedFence(TaskScope scope, Driver driver, Duration nextFence, Duration lossHeard) {
+    this.scope = scope;
+    this.driver = driver;
+    this.nextFence = nextFence;
+    this.lossHeard = lossHeard;
+  }
+
+  static LeasedFence of(TaskScope scope, String transactionalId, Supplier<List<Integer>> slots) {
+    Driver driver =
+        new Driver() {
+          @Override
+          public boolean isOwned() {
+            return FenceLeases.isOwned(scope, slots.get());
+          }
+
+          @Override
+          public boolean hasMoved() {
+            return FenceLeases.hasMoved(scope, slots.get());
+          }
+
+          @Override
+          public Optional<Fence> lease() {
+            return FenceLeases.lease(scope, slots.get(), transactionalId);
+          }
+
+          @Override
+          public void ended() {
+            FenceLeases.ended(scope, slots.get());
+          }
+        };
+    return new LeasedFence(scope, driver, NEXT_FENCE, LOSS_HEARD);
+  }
+
+  @Override
+  public boolean isOwned() {
+    return driver.isOwned();
+  }
+
+  /** Nothing to ask: the lease is refused when it is needed. */
+  @Override
+  public void requireMember() {}
+
+  @Override
+  public Optional<Fence> fence() {
+    return driver.lease();
+  }
+
+  /** Asked afterwards, it might be told the producer id and epoch of another attempt. */
+  @Override
+  public void beforeOffsets(TransactionalProducer producer) {
+    producer.identify(ExecutorClients.admin(scope.sink()));
+  }
+
+  @Override
+  public boolean commitRefused(
+      TransactionalProducer producer,
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Fence refused,
+      EosKafkaException refusal,
+      Consumer<Node> confirm) {
+    if (!isMoving(refusal.getCause())) {
+      throw refusal;
+    }
+    return commitWithNextFence(producer, offsets, refused, confirm);
+  }
+
+  /** Whether the group has a new generation since the driver was asked. */
+  private boolean isMoving(Throwable refusal) {
+    return refusal instanceof CommitFailedException
+        || refusal instanceof FencedInstanceIdException && !driver.isOwned();
+  }
+
+  /**
+   * The group has a new generation that the driver had not heard of when it gave the fence. If the
+   * partitions stay, so does the transaction: its offsets go with the fence of that generation, and
+   * its end too goes past the producer, which would only abort now.
+   *
+   * @return false if the partitions have moved, or no other fence comes
+   */
+  private boolean commitWithNextFence(
+      TransactionalProducer producer,
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Fence refused,
+      Consumer<Node> confirm) {
+    FaultPoint.AFTER_REFUSAL.reach();
+    long deadline = System.nanoTime() + nextFence.toNanos();
+    while (System.nanoTime() < deadline) {
+      Optional<Fence> fence = driver.lease();
+      if (fence.isEmpty()) {
+        return false;
+      }
+      if (fence.get().equals(refused)) {
+        KafkaCalls.sleep(RETRY_MS);
+      } else if (producer.addOffsetsElsewhere(
+          offsets, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
+        FaultPoint.AFTER_OFFSETS.reach();
+        confirm.accept(
+            ExecutorClients.coordinators(scope.sink()).lastCoordinator(scope.identity().group()));
+        producer.commitElsewhere(
+            new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
+        return true;
+      } else {
+        refused = fence.get();
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Whether a producer was fenced as the life of a shared group brings it about: its new owner ends
+   * what this driver has left, maybe before that has heard of its loss. Nothing of the attempt is
+   * visible, so it counts as one that was given no fence. Where the partitions stay, another
+   * attempt has fenced it, or its transaction has timed out: then it has failed.
+   */
+  @Override
+  public boolean isLost(EosKafkaException e) {
+    if (!e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")) {
+      return false;
+    }
+    long deadline = System.nanoTime() + lossHeard.toNanos();
+    while (!driver.hasMoved()) {
+      if (System.nanoTime() > deadline) {
+        return false;
+      }
+      KafkaCalls.sleep(RETRY_MS);
+    }
+    return true;
+  }
+
+  @Override
+  public void ended() {
+    driver.ended();
+  }
+}
