@@ -208,9 +208,9 @@ public final class TaskTransaction {
   }
 
   /**
-   * Checks each offset's stamp and takes it as the start.
+   * Takes the group's offsets as the start, if they are this query's own.
    *
-   * @param isStable otherwise the markers of the last batch's transaction may still be on their way
+   * @param isStable as {@link StartOffsets#of} has it
    */
   private void takeStart(
       SlotInput input, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
@@ -218,41 +218,15 @@ public final class TaskTransaction {
       // A topic's offsets are deleted with it.
       input.addGone(gone(input.work().ranges()));
     }
-    Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
-    for (SlotRange range : input.work().ranges()) {
-      TopicPartition partition = range.topicPartition();
-      OffsetAndMetadata offset = fetched.get(partition);
-      if (offset == null && input.isGone(partition)) {
-        starts.put(
-            partition, new OffsetAndMetadata(range.isOpen() ? range.groupStart() : range.end()));
-        continue;
-      }
-      Optional<Stamp> stamp = offset == null ? Optional.empty() : Stamp.parse(offset.metadata());
-      if (stamp.isEmpty()
-          || !stamp.get().identity().equals(scope.identity().id())
-          || !stamp.get().topicId().equals(range.topicId())
-          // In an open range a truncated log may have taken an attempt back, where that is allowed.
-          || isStable
-              && !(range.isOpen() && scope.skipsDeleted())
-              && offset.offset() < range.groupStart()) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_OFFSETS_CHANGED",
-            Map.of(
-                "group",
-                scope.identity().group(),
-                "partition",
-                partition,
-                "planned",
-                range.groupStart(),
-                "found",
-                offset == null ? "none" : offset.offset(),
-                "stamp",
-                offset == null ? "none" : offset.metadata()));
-      }
-      starts.put(partition, offset);
-      if (isStable) {
-        confirmation.fetched(partition, offset.offset());
-      }
+    Map<TopicPartition, OffsetAndMetadata> starts =
+        StartOffsets.of(scope, input, fetched, isStable);
+    if (isStable) {
+      starts.forEach(
+          (partition, start) -> {
+            if (fetched.get(partition) != null) {
+              confirmation.fetched(partition, start.offset());
+            }
+          });
     }
     offsets.begin(starts);
   }
