@@ -189,6 +189,23 @@ def test_an_offset_that_went_before_spark_logged_a_batch_stops_the_query(job: Jo
     assert job.written() == [*range(10)]
 
 
+def test_offsets_that_went_after_real_time_mode_has_followed_an_epoch_stop_the_query(
+    job: Job,
+) -> None:
+    job.send(*range(10))
+    job.streams.run(job.in_epoch_scope())
+    job.send(*range(10, 20))
+    query = start(job, LONG_BATCH)
+    wait_written(job, range(20), query)
+    query.stop()
+    # The last batch in Spark's log is the epoch, which was decided; more than that is out.
+    assert [f.name for f in (job.checkpoint / "offsets").glob("[0-9]*")] == ["0"]
+    job.leave()
+    job.streams.admin.delete_groups([job.group])
+    assert "EOSKAFKA_OFFSETS_GONE" in job.failure()
+    assert job.written() == [*range(20)]
+
+
 def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, job: Job) -> None:
     job.send(*range(50))
     rows = streams.source(job.input, {"kafka.group.id": job.group})

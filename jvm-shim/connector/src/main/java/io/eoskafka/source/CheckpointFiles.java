@@ -29,6 +29,7 @@ final class CheckpointFiles {
   private static final String UNRESOLVED = "eoskafka-unresolved.json";
   private static final String RUN = "eoskafka-run";
   private static final String TAKEN_OVER = "eoskafka-taken-over";
+  private static final String REAL_TIME = "eoskafka-real-time";
   private static final String INITIAL_OFFSETS = "0";
 
   private final CheckpointFolder folder;
@@ -147,18 +148,34 @@ final class CheckpointFiles {
 
   /** The last batch of others in Spark's log that a run of this connector has gone on from. */
   OptionalLong readTakenOver() {
-    Optional<String> text = folder.read(TAKEN_OVER);
+    return readNumber(TAKEN_OVER);
+  }
+
+  private OptionalLong readNumber(String file) {
+    Optional<String> text = folder.read(file);
     try {
       return text.isEmpty()
           ? OptionalLong.empty()
           : OptionalLong.of(Long.parseLong(text.get().trim()));
     } catch (NumberFormatException e) {
-      throw folder.unreadable(TAKEN_OVER, e);
+      throw folder.unreadable(file, e);
     }
   }
 
   void writeTakenOver(long batch) {
     folder.write(TAKEN_OVER, Long.toString(batch));
+  }
+
+  /**
+   * The first batch of the last run in real-time mode, if the query was in epoch scope before. Its
+   * tasks may have committed although Spark's log does not have it.
+   */
+  OptionalLong readRealTime() {
+    return readNumber(REAL_TIME);
+  }
+
+  void writeRealTime(long batch) {
+    folder.write(REAL_TIME, Long.toString(batch));
   }
 
   Optional<PartitionOffsets> readInitialOffsets() {

@@ -17,19 +17,24 @@ import org.apache.kafka.common.TopicPartition;
 final class DecidedEpochs {
   private final EpochSession session;
   private final Identity identity;
+  private final CheckpointFiles files;
 
   /** Whether the last batch that Spark has planned was decided. */
   private final boolean lastIsDecided;
 
-  private DecidedEpochs(EpochSession session, Identity identity, boolean lastIsDecided) {
+  private boolean isRealTimeKept;
+
+  private DecidedEpochs(
+      EpochSession session, Identity identity, CheckpointFiles files, boolean lastIsDecided) {
     this.session = session;
     this.identity = identity;
+    this.files = files;
     this.lastIsDecided = lastIsDecided;
   }
 
   /** Of a query whose sink is not ours. */
   static DecidedEpochs none(Identity identity) {
-    return new DecidedEpochs(null, identity, false);
+    return new DecidedEpochs(null, identity, null, false);
   }
 
   /**
@@ -40,7 +45,10 @@ final class DecidedEpochs {
    * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_GONE}
    */
   static DecidedEpochs settle(
-      RunningQuery query, Collection<OffsetAndMetadata> committed, Identity identity) {
+      RunningQuery query,
+      Collection<OffsetAndMetadata> committed,
+      Identity identity,
+      CheckpointFiles files) {
     long lastEpoch =
         committed.stream()
             .flatMap(offset -> Stamp.parse(offset.metadata()).stream())
@@ -49,8 +57,10 @@ final class DecidedEpochs {
             .max()
             .orElse(-1);
     EpochSession session = EpochSessions.ifUsed(query, lastEpoch >= 0).orElse(null);
-    boolean lastIsDecided =
-        session != null && session.lastDecided() >= query.lastPlanned().orElse(Long.MAX_VALUE);
+    // Spark plans a batch of real-time mode in its log when its tasks have committed it.
+    long lastBegun =
+        Math.max(query.lastPlanned().orElse(Long.MAX_VALUE), files.readRealTime().orElse(-1));
+    boolean lastIsDecided = session != null && session.lastDecided() >= lastBegun;
     if (session != null && session.lastDecided() < lastEpoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_DECISIONS_GONE",
@@ -65,7 +75,19 @@ final class DecidedEpochs {
                   + " has offsets of epoch "
                   + lastEpoch));
     }
-    return new DecidedEpochs(session, identity, lastIsDecided);
+    return new DecidedEpochs(session, identity, files, lastIsDecided);
+  }
+
+  /**
+   * To be called before the tasks of a batch in real-time mode run. Until Spark logs the batch, the
+   * last one in its log is an epoch that was decided, and without offsets the next start would take
+   * that for all that has taken effect.
+   */
+  void realTimeBegins(long batch) {
+    if (session != null && !isRealTimeKept) {
+      files.writeRealTime(batch);
+      isRealTimeKept = true;
+    }
   }
 
   boolean lastIsDecided() {

@@ -156,7 +156,7 @@ final class DriverStart {
         new CheckpointRuns(run, files, identity),
         foreignBatches,
         groupIsTheTruth
-            ? DecidedEpochs.settle(query, committed.values(), identity)
+            ? DecidedEpochs.settle(query, committed.values(), identity, files)
             : DecidedEpochs.none(identity));
   }
 

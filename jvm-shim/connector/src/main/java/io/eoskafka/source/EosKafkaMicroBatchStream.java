@@ -288,6 +288,7 @@ public class EosKafkaMicroBatchStream
     int interval = options.isShared() ? 0 : sink.commitIntervalMs();
     if (isRealTime) {
       interval = sink.realTimeCommitIntervalMs();
+      progress.realTimeBegins(epoch);
     }
     return new TaskScope(
         token,

@@ -399,6 +399,11 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     return context.epochs().input();
   }
 
+  /** See {@link DecidedEpochs#realTimeBegins}. */
+  void realTimeBegins(long batch) {
+    context.epochs().realTimeBegins(batch);
+  }
+
   Set<TopicPartition> known() {
     return owned == null ? Set.of() : owned.reached().keySet();
   }

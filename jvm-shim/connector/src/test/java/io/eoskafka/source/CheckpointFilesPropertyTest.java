@@ -98,6 +98,8 @@ class CheckpointFilesPropertyTest {
   void anyNumberIsReadOrRefused(@ForAll("numbers") String text) {
     put("eoskafka-taken-over", text);
     MemoryFiles.read(() -> FILES.readTakenOver().orElseThrow());
+    put("eoskafka-real-time", text);
+    MemoryFiles.read(() -> FILES.readRealTime().orElseThrow());
     put("eoskafka-run", text);
     MemoryFiles.read(() -> FILES.readRun().orElseThrow())
         .ifPresent(run -> assertThat(run).isEqualTo(text));

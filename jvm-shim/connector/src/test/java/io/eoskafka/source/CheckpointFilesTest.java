@@ -27,6 +27,7 @@ class CheckpointFilesTest {
           "eoskafka-unresolved.json", CheckpointFiles::readUnresolved,
           "eoskafka-run", CheckpointFiles::readRun,
           "eoskafka-taken-over", CheckpointFiles::readTakenOver,
+          "eoskafka-real-time", CheckpointFiles::readRealTime,
           "0", CheckpointFiles::readInitialOffsets);
 
   @TempDir Path checkpoint;
@@ -40,12 +41,14 @@ class CheckpointFilesTest {
     files.writeUnresolved(Set.of(PARTITION));
     files.writeRun("a-run");
     files.writeTakenOver(7);
+    files.writeRealTime(8);
     files.writeInitialOffsets(PartitionOffsets.of(Map.of(PARTITION, 5L)));
     assertThat(files.readIdentity()).contains(identity);
     assertThat(files.readTopicIds()).isEqualTo(Map.of(PARTITION, "iD"));
     assertThat(files.readUnresolved()).isEqualTo(Set.of(PARTITION));
     assertThat(files.readRun()).contains("a-run");
     assertThat(files.readTakenOver()).hasValue(7);
+    assertThat(files.readRealTime()).hasValue(8);
     assertThat(files.readInitialOffsets().orElseThrow().offsets()).isEqualTo(Map.of(PARTITION, 5L));
   }
 
@@ -57,6 +60,7 @@ class CheckpointFilesTest {
     assertThat(files.readUnresolved()).isEmpty();
     assertThat(files.readRun()).isEmpty();
     assertThat(files.readTakenOver()).isEmpty();
+    assertThat(files.readRealTime()).isEmpty();
     assertThat(files.readInitialOffsets()).isEmpty();
   }
 
@@ -104,6 +108,7 @@ class CheckpointFilesTest {
         "eoskafka-run|~~",
         "eoskafka-taken-over|~~",
         "eoskafka-taken-over|{}",
+        "eoskafka-real-time|{}",
         "0|~~",
         "0|null",
         "0|{\"orders\":{\"0\":5}}",
