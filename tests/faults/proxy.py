@@ -51,6 +51,7 @@ class Api(enum.IntEnum):
     DESCRIBE_CONFIGS = 32
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 @dataclass
@@ -98,6 +99,7 @@ class Proxy:
         self._is_cut = False
         self._highest: dict[int, int] = {}
         self._refusals: list[tuple[re.Pattern[bytes], Api | None]] = []
+        self._replaced: dict[int, tuple[bytes, bytes]] = {}
         self.requests: Counter[int] = Counter()
         self.refused: Counter[int] = Counter()
 
@@ -123,6 +125,11 @@ class Proxy:
         """Hide newer versions of a request from new connections; -1 hides it altogether."""
         self._loop.call_soon_threadsafe(self._highest.__setitem__, api, highest)
 
+    def replace(self, api: Api, what: bytes, by: bytes) -> None:
+        """From now on, let replies to this kind of request have other bytes, just as many."""
+        assert len(what) == len(by)
+        self._loop.call_soon_threadsafe(self._replaced.__setitem__, api, (what, by))
+
     def delay(self, seconds: float) -> None:
         """Hold every reply back for so long from now on; 0 ends it."""
         self._loop.call_soon_threadsafe(setattr, self, "_delay_s", seconds)
@@ -142,7 +149,7 @@ class Proxy:
         self._call(self._cut())
 
     def mend(self) -> None:
-        """Let clients connect again; forget drops, limits, delays and refusals."""
+        """Let clients connect again; forget all other faults."""
         self._call(self._mend())
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -167,6 +174,7 @@ class Proxy:
         self._delay_s = 0.0
         self._highest.clear()
         self._refusals.clear()
+        self._replaced.clear()
         self._drops.clear()
 
     def _close_all(self) -> None:
@@ -243,6 +251,8 @@ class Proxy:
                 await asyncio.sleep(self._delay_s)
             if api == Api.API_VERSIONS and self._highest:
                 frame = _limited(frame, version, self._highest)
+            if api in self._replaced:
+                frame = frame.replace(*self._replaced[api])
             await _write(client, frame)
 
     def _is_lost(self, api: int | None) -> bool:

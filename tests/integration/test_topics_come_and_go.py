@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -18,10 +20,11 @@ from faults.cluster import FaultyCluster
 from faults.proxy import Api
 from harness import until
 from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from streams import LARGE, SMALL_FETCHES, Streams, held, kv
+from streams import LARGE, QUERY_S, SMALL_FETCHES, Streams, held, kv
 
 SECONDS = 120
 SETTLED_S = 120
@@ -298,3 +301,103 @@ def test_a_topic_that_is_gone_when_a_batch_is_dealt_out_again(streams: Streams) 
     assert streams.numbers(output) == []
     streams.run(writer)
     assert streams.numbers(output) == [*range(RECORDS)]
+
+
+def lie(own: FaultyCluster, api: Api, truth: uuid.UUID, lie: uuid.UUID) -> None:
+    """Let the broker answer as one that has not heard yet that a topic was created again."""
+    own.proxies[1].replace(api, truth.bytes, lie.bytes)
+
+
+def test_a_broker_that_still_knows_the_former_topic(streams: Streams, tmp_path: Path) -> None:
+    with (
+        FaultyCluster(tmp_path / "own", brokers=1) as own,
+        closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
+        closing(KafkaAdminClient(bootstrap_servers=own.direct_servers)) as direct,
+    ):
+        job = there.job(partitions=1)
+        ids_file = job.checkpoint / "sources" / "0" / "eoskafka-topic-ids.json"
+
+        def topic_id() -> uuid.UUID:
+            return uuid.UUID(str(direct.describe_topics([job.input])[0]["topic_id"]))
+
+        def wait_written(*numbers: int) -> None:
+            until(lambda: job.written() == [*numbers], f"{numbers} in the output", QUERY_S)
+
+        def wait_asked() -> None:
+            asked = own.proxies[1].requests
+            wanted = asked[Api.DESCRIBE_TOPIC_PARTITIONS] + 5
+            until(lambda: asked[Api.DESCRIBE_TOPIC_PARTITIONS] >= wanted, "5 questions", QUERY_S)
+
+        writer = job.writer(failOnDataLoss="false").trigger(processingTime="50 milliseconds")
+        former = topic_id()
+        job.send(*range(10))
+        query = there.start(writer)
+        wait_written(*range(10))
+        former_ids = ids_file.read_bytes()
+        there.delete(job.input)
+        there.create(job.input, 1)
+        job.send(*range(10, 20))
+        wait_written(*range(20))
+
+        # While the query runs: nothing is read until the broker has caught up.
+        lie(own, Api.DESCRIBE_TOPIC_PARTITIONS, topic_id(), former)
+        wait_asked()
+        own.proxies[1].mend()
+        job.send(*range(20, 30))
+        wait_written(*range(30))
+        query.stop()
+
+        # At a start whose checkpoint knows less than the group, as after a crash in between.
+        ids_file.write_bytes(former_ids)
+        ids_file.with_name("eoskafka-former-topic-ids.json").unlink()
+        lie(own, Api.DESCRIBE_TOPIC_PARTITIONS, topic_id(), former)
+        query = there.start(writer)
+        wait_asked()
+        own.proxies[1].mend()
+        job.send(*range(30, 40))
+        wait_written(*range(40))
+        assert there.finished(query, job.output) == [*range(40)]
+
+
+@pytest.mark.slow  # the query waits for 20 seconds
+def test_a_broker_that_goes_on_naming_a_former_topic_stops_the_query(streams: Streams) -> None:
+    job = streams.job(records=10)
+    job.run()
+    ids = job.checkpoint / "sources" / "0" / "eoskafka-topic-ids.json"
+    topic_id = json.loads(ids.read_text(encoding="utf-8"))[job.input]["0"]
+    former = ids.with_name("eoskafka-former-topic-ids.json")
+    former.write_text(json.dumps([topic_id]), encoding="utf-8")
+    job.send(*range(10, 20))
+    error = job.failure(failOnDataLoss="false")
+    assert "EOSKAFKA_TOPIC_ID_UNCLEAR" in error
+    assert "a former topic of this name had that id" in error
+    assert job.written() == [*range(10)]
+
+
+def test_a_task_whose_consumer_still_knows_the_former_topic(
+    streams: Streams, tmp_path: Path
+) -> None:
+    with (
+        FaultyCluster(tmp_path / "own", brokers=1) as own,
+        closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
+        closing(KafkaAdminClient(bootstrap_servers=own.direct_servers)) as direct,
+    ):
+        behind, other, output = there.topic(1), there.topic(1), there.topic()
+        there.send(behind, *range(10))
+        there.send(other, *range(10, 400))
+        options: dict[str, Any] = {
+            "subscribe": f"{behind},{other}",
+            "failOnDataLoss": "false",
+            "slots": "1",
+            "kafkaConsumer.pollTimeoutMs": 3_000,
+            **SMALL_FETCHES,
+        }
+        writer = there.sink(kv(there.source(options=options)), output, there.checkpoint())
+        writer = writer.option("commitIntervalMs", "1")
+        truth = uuid.UUID(str(direct.describe_topics([behind])[0]["topic_id"]))
+        lie(own, Api.METADATA, truth, uuid.uuid4())
+        error = there.failure(writer)
+        assert "EOSKAFKA_TOPIC_REPLACED" in error
+        own.proxies[1].mend()
+        there.run(writer)
+        assert there.numbers(output) == [*range(400)]

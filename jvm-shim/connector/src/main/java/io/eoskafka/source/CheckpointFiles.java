@@ -2,11 +2,13 @@ package io.eoskafka.source;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.Json;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.spark.CheckpointFolder;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -26,6 +28,7 @@ final class CheckpointFiles {
 
   private static final String IDENTITY = "eoskafka-identity.json";
   private static final String TOPIC_IDS = "eoskafka-topic-ids.json";
+  private static final String FORMER_IDS = "eoskafka-former-topic-ids.json";
   private static final String UNRESOLVED = "eoskafka-unresolved.json";
   private static final String RUN = "eoskafka-run";
   private static final String TAKEN_OVER = "eoskafka-taken-over";
@@ -114,6 +117,26 @@ final class CheckpointFiles {
             Json.objectIn(root, partition.topic())
                 .put(Integer.toString(partition.partition()), id));
     folder.write(TOPIC_IDS, root.toString());
+  }
+
+  /** The ids of topics that were deleted, and created again under the same names. */
+  Set<String> readFormerTopicIds() {
+    return folder.readJson(FORMER_IDS, CheckpointFiles::formerTopicIds).orElse(Set.of());
+  }
+
+  private static Set<String> formerTopicIds(JsonNode list) {
+    if (!list.isArray() || list.isEmpty()) {
+      throw new IllegalArgumentException("no topic ids: " + list);
+    }
+    Set<String> ids = new HashSet<>();
+    list.forEach(id -> ids.add(Objects.requireNonNull(id.textValue())));
+    return ids;
+  }
+
+  void writeFormerTopicIds(Set<String> ids) {
+    ArrayNode list = JSON.createArrayNode();
+    ids.stream().sorted().forEach(list::add);
+    folder.write(FORMER_IDS, list.toString());
   }
 
   /**

@@ -90,6 +90,7 @@ final class DriverStart {
     GroupOffsets offsets = new GroupOffsets(admin, identity.group());
     ForeignBatches foreignBatches = new ForeignBatches(files, identity);
     lastForeignBatch = groupIsTheTruth ? foreignBatches.last(sparkStart, query) : -1;
+    tracker.addFormer(files.readFormerTopicIds());
     tracker.update(tracker.discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet()));
     String transactionalIdPrefix =
         groupIsTheTruth

@@ -147,6 +147,10 @@ final class OwnedPartitions {
     try {
       Map<TopicPartition, OffsetAndMetadata> stable =
           context.stableFetch().fetch(gained.keySet(), ownershipLost);
+      if (!tracker.agreesWith(stable, context.files().readTopicIds())) {
+        discoverAgain();
+        return false;
+      }
       take(gained.keySet(), stable, sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity().group());
@@ -201,14 +205,17 @@ final class OwnedPartitions {
     reached.putAll(starts);
     resolve(partitions);
     Set<TopicPartition> started = new HashSet<>(partitions);
+    Map<TopicPartition, OffsetAndMetadata> ofOthers = new HashMap<>();
     if (identity().isShared()) {
       // What other drivers have begun, and what none has.
-      started.addAll(context.offsets().committed(tracker.partitions()).keySet());
+      ofOthers.putAll(context.offsets().committed(tracker.partitions()));
+      ofOthers.keySet().removeAll(partitions);
+      started.addAll(ofOthers.keySet());
       started.addAll(unresolved);
       started.retainAll(tracker.partitions());
     }
     started.removeAll(leftOut);
-    tracker.keep(found.keptIds(), started, context.files());
+    tracker.keep(found.keptIds(), started, ofOthers, context.files());
   }
 
   /**

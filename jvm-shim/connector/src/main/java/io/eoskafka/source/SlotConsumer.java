@@ -275,13 +275,18 @@ final class SlotConsumer {
       if (!cursor.isReplaced(ids)) {
         continue;
       }
-      if (request.dataLoss().failOnDataLoss() || cursor.hasGiven()) {
+      if (gone.contains(cursor.partition())) {
+        continue;
+      }
+      // The consumer may have asked a broker that is behind, and then the planned topic is there.
+      if (request.dataLoss().failOnDataLoss()
+          || cursor.hasGiven()
+          || !GoneRanges.of(request.client(), request.group(), List.of(range))
+              .contains(cursor.partition())) {
         throw EosKafkaException.of(
             "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition()));
       }
-      if (!gone.contains(cursor.partition())) {
-        finishAsGone(cursor);
-      }
+      finishAsGone(cursor);
     }
   }
 

@@ -1,23 +1,34 @@
 package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.identity.Stamp;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** The partitions of a source's topics, and under which topic ids a run knows them. */
 final class TopicTracker {
+  private static final Logger LOG = LoggerFactory.getLogger(TopicTracker.class);
+
   /** Spark asks every few milliseconds while a query is idle; new partitions can wait this long. */
   private static final long INTERVAL_NANOS = Duration.ofSeconds(1).toNanos();
 
   /** Brokers learn of each other's topics within milliseconds, or are far behind. */
   private static final long LOOK_AGAIN_MS = 1_000;
+
+  /** By default a broker that is cut off is in nobody's list of brokers after 9 seconds. */
+  private static final Duration PATIENCE = Duration.ofSeconds(20);
 
   private final Topics topics;
   private final DataLossPolicy dataLoss;
@@ -26,6 +37,12 @@ final class TopicTracker {
 
   /** Partitions of topics that were created again since they were read. */
   private final Set<TopicPartition> recreated = new HashSet<>();
+
+  /** Ids of topics that were created again. An id never returns, so who names one is behind. */
+  private final Set<String> formerIds = new HashSet<>();
+
+  /** When the ids of topics and the stamps of offsets began to contradict each other, or empty. */
+  private OptionalLong doubtedSince = OptionalLong.empty();
 
   TopicTracker(Topics topics, DataLossPolicy dataLoss) {
     this.topics = topics;
@@ -39,16 +56,45 @@ final class TopicTracker {
 
   /**
    * Asks the cluster. A broker that has fallen behind does not know what others know: before
-   * anything is said to be deleted, this looks for it once more.
+   * anything is said to be deleted or created again, this looks for it once more, and an answer
+   * with an id that was replaced before is not used at all.
    *
    * @param known partitions that existed before
    * @return the partitions with their topics' ids, for {@link #update}
+   * @throws EosKafkaException {@code EOSKAFKA_TOPIC_ID_UNCLEAR}
    */
   Map<TopicPartition, String> discover(Collection<TopicPartition> known) {
+    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    Map<TopicPartition, String> found = ask(known);
+    for (Optional<TopicPartition> old = old(found); old.isPresent(); old = old(found)) {
+      if (System.nanoTime() > deadline) {
+        throw unclear(old.get(), found.get(old.get()), "a former topic of this name had that id");
+      }
+      LOG.info("{} has an id from before it was created again: a broker is behind", old.get());
+      KafkaCalls.sleep(LOOK_AGAIN_MS);
+      found = ask(known);
+    }
+    return found;
+  }
+
+  private Optional<TopicPartition> old(Map<TopicPartition, String> found) {
+    return found.entrySet().stream()
+        .filter(entry -> formerIds.contains(entry.getValue()))
+        .map(Map.Entry::getKey)
+        .findFirst();
+  }
+
+  private static EosKafkaException unclear(TopicPartition partition, String id, String why) {
+    return EosKafkaException.of(
+        "EOSKAFKA_TOPIC_ID_UNCLEAR",
+        Map.of("partition", partition, "id", id, "why", why, "waited", PATIENCE.toSeconds()));
+  }
+
+  private Map<TopicPartition, String> ask(Collection<TopicPartition> known) {
     discoveredNanos = System.nanoTime();
     try {
       Map<TopicPartition, String> found = topics.discover();
-      if (!found.isEmpty() && found.keySet().containsAll(known)) {
+      if (!found.isEmpty() && found.keySet().containsAll(known) && !isAnyReplaced(found)) {
         return found;
       }
     } catch (EosKafkaException e) {
@@ -60,9 +106,64 @@ final class TopicTracker {
     return topics.discover();
   }
 
+  private boolean isAnyReplaced(Map<TopicPartition, String> found) {
+    return found.entrySet().stream()
+        .anyMatch(
+            entry -> !entry.getValue().equals(ids.getOrDefault(entry.getKey(), entry.getValue())));
+  }
+
   /** Takes over what {@link #discover} has found. */
   void update(Map<TopicPartition, String> discovered) {
+    addFormer(ids, discovered);
     ids = discovered;
+  }
+
+  /**
+   * @param ids as {@link CheckpointFiles#readFormerTopicIds} has them
+   */
+  void addFormer(Set<String> ids) {
+    formerIds.addAll(ids);
+  }
+
+  private void addFormer(Map<TopicPartition, String> before, Map<TopicPartition, String> now) {
+    before.forEach(
+        (partition, id) -> {
+          if (!id.equals(now.getOrDefault(partition, id))) {
+            formerIds.add(id);
+          }
+        });
+  }
+
+  /**
+   * Whether the stamps of offsets are of the topics that are there, or of topics from before. An
+   * offset of another topic than the one that is there may also be the newer one of the two, if the
+   * broker that was asked is behind. That is known only if the checkpoint knows the stamp's topic.
+   * Before it returns false, this waits a while, so that the cluster can be asked again.
+   *
+   * @param committed offsets with stamps
+   * @param kept what the checkpoint has
+   * @throws EosKafkaException {@code EOSKAFKA_TOPIC_ID_UNCLEAR}
+   */
+  boolean agreesWith(
+      Map<TopicPartition, OffsetAndMetadata> committed, Map<TopicPartition, String> kept) {
+    for (Map.Entry<TopicPartition, OffsetAndMetadata> entry : committed.entrySet()) {
+      TopicPartition partition = entry.getKey();
+      String id = ids.get(partition);
+      String stamped = Stamp.parse(entry.getValue().metadata()).map(Stamp::topicId).orElse(id);
+      if (Objects.equals(stamped, id) || Objects.equals(stamped, kept.get(partition))) {
+        continue;
+      }
+      long now = System.nanoTime();
+      if (now - doubtedSince.orElse(now) > PATIENCE.toNanos()) {
+        throw unclear(partition, id, "the stamp of its offset has the id " + stamped);
+      }
+      doubtedSince = OptionalLong.of(doubtedSince.orElse(now));
+      LOG.info("{} has another id than its offset: a broker may be behind", partition);
+      KafkaCalls.sleep(LOOK_AGAIN_MS);
+      return false;
+    }
+    doubtedSince = OptionalLong.empty();
+    return true;
   }
 
   /** All partitions of the source's topics, whoever owns them. */
@@ -112,11 +213,26 @@ final class TopicTracker {
    *
    * @param kept what the checkpoint has
    * @param started what the group has an offset of, or will have by the options
+   * @param ofOthers offsets that others have committed: their topics may be newer or older than
+   *     those that this driver knows
    */
   void keep(
-      Map<TopicPartition, String> kept, Set<TopicPartition> started, CheckpointFiles checkpoint) {
+      Map<TopicPartition, String> kept,
+      Set<TopicPartition> started,
+      Map<TopicPartition, OffsetAndMetadata> ofOthers,
+      CheckpointFiles checkpoint) {
     Map<TopicPartition, String> now = new HashMap<>(kept);
     started.forEach(partition -> now.put(partition, ids.get(partition)));
+    Map<TopicPartition, String> own = new HashMap<>(now);
+    own.keySet().removeAll(ofOthers.keySet());
+    addFormer(kept, own);
+    ofOthers.forEach(
+        (partition, offset) ->
+            Stamp.parse(offset.metadata())
+                .ifPresent(stamp -> now.computeIfPresent(partition, (p, id) -> stamp.topicId())));
+    if (!checkpoint.readFormerTopicIds().equals(formerIds)) {
+      checkpoint.writeFormerTopicIds(formerIds);
+    }
     if (!now.equals(kept)) {
       checkpoint.writeTopicIds(now);
     }

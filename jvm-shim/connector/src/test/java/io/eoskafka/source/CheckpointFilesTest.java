@@ -24,6 +24,7 @@ class CheckpointFilesTest {
       Map.of(
           "eoskafka-identity.json", CheckpointFiles::readIdentity,
           "eoskafka-topic-ids.json", CheckpointFiles::readTopicIds,
+          "eoskafka-former-topic-ids.json", CheckpointFiles::readFormerTopicIds,
           "eoskafka-unresolved.json", CheckpointFiles::readUnresolved,
           "eoskafka-run", CheckpointFiles::readRun,
           "eoskafka-taken-over", CheckpointFiles::readTakenOver,
@@ -38,6 +39,7 @@ class CheckpointFilesTest {
     Identity identity = Identity.of("orders", "eoskafka", "/checkpoint/sources/0", true);
     files.writeIdentity(identity);
     files.writeTopicIds(Map.of(PARTITION, "iD"));
+    files.writeFormerTopicIds(Set.of("iD1", "iD2"));
     files.writeUnresolved(Set.of(PARTITION));
     files.writeRun("a-run");
     files.writeTakenOver(7);
@@ -45,6 +47,7 @@ class CheckpointFilesTest {
     files.writeInitialOffsets(PartitionOffsets.of(Map.of(PARTITION, 5L)));
     assertThat(files.readIdentity()).contains(identity);
     assertThat(files.readTopicIds()).isEqualTo(Map.of(PARTITION, "iD"));
+    assertThat(files.readFormerTopicIds()).isEqualTo(Set.of("iD1", "iD2"));
     assertThat(files.readUnresolved()).isEqualTo(Set.of(PARTITION));
     assertThat(files.readRun()).contains("a-run");
     assertThat(files.readTakenOver()).hasValue(7);
@@ -57,6 +60,7 @@ class CheckpointFilesTest {
     CheckpointFiles files = files();
     assertThat(files.readIdentity()).isEmpty();
     assertThat(files.readTopicIds()).isEmpty();
+    assertThat(files.readFormerTopicIds()).isEmpty();
     assertThat(files.readUnresolved()).isEmpty();
     assertThat(files.readRun()).isEmpty();
     assertThat(files.readTakenOver()).isEmpty();
@@ -104,6 +108,9 @@ class CheckpointFilesTest {
         "eoskafka-unresolved.json|null",
         "eoskafka-unresolved.json|[]",
         "eoskafka-unresolved.json|{\"orders\":[0]}",
+        "eoskafka-former-topic-ids.json|~~",
+        "eoskafka-former-topic-ids.json|[]",
+        "eoskafka-former-topic-ids.json|[0]",
         "eoskafka-unresolved.json|{\"orders\":{\"0\":-1",
         "eoskafka-run|~~",
         "eoskafka-taken-over|~~",
