@@ -235,7 +235,7 @@ final class OwnedPartitions {
     }
     Map<TopicPartition, Long> toCommit = new HashMap<>();
     topics
-        .highWatermarks(suspects)
+        .sharedEnds(suspects, tracker.ofPresentTopics(context.offsets().committed(suspects)))
         .forEach(
             (partition, logEnd) -> {
               long next = reached.get(partition);

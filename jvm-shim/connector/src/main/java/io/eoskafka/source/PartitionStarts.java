@@ -90,7 +90,10 @@ final class PartitionStarts {
             ? new Bounds(options, topics).starts(tracker.partitions())
             : Map.of();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
-    Map<TopicPartition, Long> ends = topics.highWatermarks(partitions);
+    // The group's offsets say what was read only where they are the truth.
+    boolean isOfGroup = context.groupIsTheTruth() && !rule.logIsAhead();
+    Map<TopicPartition, Long> ends =
+        topics.sharedEnds(partitions, isOfGroup ? tracker.ofPresentTopics(stable) : Map.of());
     StartResolver resolver =
         new StartResolver(
             rule,

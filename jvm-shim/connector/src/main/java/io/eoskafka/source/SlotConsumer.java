@@ -312,6 +312,11 @@ final class SlotConsumer {
         (partition, position) -> {
           PartitionCursor cursor = cursors.get(partition);
           long logStart = first.get(partition);
+          if (!request.dataLoss().failOnDataLoss()
+              && logStart <= position
+              && isCut(cursor, position, lost)) {
+            return;
+          }
           request.dataLoss().skipWhileReading(partition, position, cursor.end(), logStart, lost);
           losses++;
           long logEnd =
@@ -326,6 +331,33 @@ final class SlotConsumer {
           consumer.seek(partition, next);
           finishIfDrained(cursor);
         });
+  }
+
+  /**
+   * Whether a log was cut below a position that this batch does not read. The log may have other
+   * records from there on by now, and rows that were made of the former ones may be out.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_LOG_TRUNCATED} if this batch reads it: the next
+   *     attempt begins where this one did, and if the log was cut before that, the next start knows
+   */
+  private boolean isCut(PartitionCursor cursor, long position, OffsetOutOfRangeException lost) {
+    OffsetAndMetadata end =
+        lost instanceof LogTruncationException cut
+            ? cut.divergentOffsets().get(cursor.partition())
+            : null;
+    if (end == null) {
+      return false;
+    }
+    if (cursor.isReading()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_LOG_TRUNCATED",
+          Map.of("partition", cursor.partition(), "from", position, "end", end.offset()),
+          lost);
+    }
+    // The next batch seeks it with the leader epoch that the group has.
+    cursor.giveUp(true);
+    consumer.seek(cursor.partition(), position);
+    return true;
   }
 
   private EosKafkaException timedOut() {

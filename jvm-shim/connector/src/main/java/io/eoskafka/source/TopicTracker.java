@@ -176,6 +176,20 @@ final class TopicTracker {
     return ids.get(partition);
   }
 
+  /** Those of these offsets whose stamps are of the topics that are there. */
+  Map<TopicPartition, OffsetAndMetadata> ofPresentTopics(
+      Map<TopicPartition, OffsetAndMetadata> committed) {
+    Map<TopicPartition, OffsetAndMetadata> present = new HashMap<>(committed);
+    present
+        .entrySet()
+        .removeIf(
+            entry ->
+                Stamp.parse(entry.getValue().metadata())
+                    .filter(stamp -> stamp.topicId().equals(ids.get(entry.getKey())))
+                    .isEmpty());
+    return present;
+  }
+
   /**
    * What Spark's log knows must still be chosen, or it is lost: a topic was deleted between two
    * runs, or the options choose fewer topics now. Before a query's first batch its initial offsets

@@ -21,6 +21,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
@@ -156,6 +157,23 @@ final class Topics {
   /** The end of each log: the high watermark. */
   Map<TopicPartition, Long> highWatermarks(Collection<TopicPartition> partitions) {
     return list(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED);
+  }
+
+  /**
+   * The end of each log; if it was cut below the offset that is committed of it, and may have grown
+   * again since, the end of what it still has of the former log.
+   *
+   * @param committed offsets that say how far this query has read
+   */
+  Map<TopicPartition, Long> sharedEnds(
+      Collection<TopicPartition> partitions, Map<TopicPartition, OffsetAndMetadata> committed) {
+    Map<TopicPartition, Long> ends = highWatermarks(partitions);
+    if (!options.failOnDataLoss()) {
+      // Otherwise a task finds it, and the query stops.
+      TruncatedLogs.ends(options.client(), "eoskafka-driver-ends", committed)
+          .forEach((partition, end) -> ends.merge(partition, end, Math::min));
+    }
+    return ends;
   }
 
   /** How far the source may read: the last stable offset, or the high watermark. */

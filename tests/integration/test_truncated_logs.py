@@ -1,0 +1,103 @@
+"""Logs that an unclean leader election has cut, and that have grown again with other records."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from eoskafka.cluster import LocalCluster
+from harness import until
+from kafka import KafkaProducer
+from kafka.admin import NewTopic
+from streams import QUERY_S, Job, Streams, held, kv
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+# Longer than all that happens to the log meanwhile.
+REST_MS = 60_000
+
+
+def create(streams: Streams, name: str, *brokers: int) -> str:
+    """A topic with one partition, whose leader is the first of these brokers."""
+    streams.admin.create_topics(
+        [NewTopic(name, replica_assignments={0: [*brokers]}, topic_configs=UNCLEAN)]
+    )
+    streams.admin.wait_for_topics([name])
+    return name
+
+
+def send(streams: Streams, topic: str, numbers: range) -> None:
+    with closing(KafkaProducer(bootstrap_servers=streams.servers, acks="all")) as producer:
+        arriving = [producer.send(topic, value=str(n).encode(), partition=0) for n in numbers]
+        for arrived in arriving:
+            arrived.get(timeout=60)
+
+
+def wait_led(streams: Streams, topic: str, broker: int) -> None:
+    def is_led() -> bool:
+        (described,) = streams.admin.describe_topics([topic])
+        return bool(described["partitions"][0]["leader_id"] == broker)
+
+    until(is_led, f"broker {broker} as the leader of {topic}", QUERY_S)
+
+
+def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
+    streams: Streams, tmp_path: Path
+) -> None:
+    with (
+        LocalCluster(
+            brokers=3, data_dir=tmp_path / "own", properties={"replica.lag.time.max.ms": "3000"}
+        ) as own,
+        closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
+    ):
+        first, second, _ = own.brokers
+
+        def job(topic: str) -> Job:
+            create(there, topic, 1, 2)
+            send(there, topic, range(50))
+            output = create(there, f"of-{topic[:4]}", 3)
+            return Job(there, topic, output, there.group(), there.checkpoint())
+
+        resting, running = job("resting"), job("running")
+        second.pause()
+        # It waits until the follower is not in sync any more.
+        send(there, resting.input, range(50, 100))
+        send(there, running.input, range(50, 100))
+        pattern = {
+            "kafka.group.id": running.group,
+            "subscribe": running.input,
+            "failOnDataLoss": "false",
+            "slots": "2",
+        }
+        writer = there.sink(kv(there.source(options=pattern)), running.output, running.checkpoint)
+        goes_on = there.start(writer.trigger(processingTime="100 milliseconds"))
+        until(lambda: running.written() == [*range(100)], "the first records", QUERY_S)
+        options = {"failOnDataLoss": "false", "kafka.group.id": resting.group}
+        rows = held(there.source(resting.input, options), resting.input, at=99, rest_ms=REST_MS)
+        writer = there.sink(
+            rows, resting.output, resting.checkpoint, {"kafka.transaction.timeout.ms": 300_000}
+        ).trigger(processingTime="100 milliseconds")
+        waits = there.start_held(writer, resting.input)
+
+        # The follower, which has half of the records, becomes the leader.
+        first.kill()
+        second.resume()
+        wait_led(there, resting.input, 2)
+        wait_led(there, running.input, 2)
+        send(there, resting.input, range(1_050, 1_120))
+        # This one sees the log while it is short.
+        until(lambda: running.offsets() == {0: 50}, "the offset of the cut log", QUERY_S)
+        send(there, running.input, range(1_050, 1_120))
+        both = [*range(100), *range(1_050, 1_120)]
+        until(lambda: running.written() == both, "the later records", QUERY_S)
+        assert there.finished(goes_on, running.output) == both
+
+        # This one comes when the log is longer than what it has read.
+        until(lambda: not waits.isActive, "the end of the query", 2 * REST_MS // 1_000)
+        assert "EOSKAFKA_LOG_TRUNCATED" in str(waits.exception())
+        assert "was cut to offset 50" in str(waits.exception())
+        assert resting.written() == [*range(100)]
+        there.succeed(resting.writer(failOnDataLoss="false"))
+        assert resting.written() == both
