@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from eoskafka.cluster import LocalCluster
 from harness import until
+from harness.segments import transactions
 from kafka import KafkaProducer
 from kafka.admin import NewTopic
 from streams import QUERY_S, Job, Streams, held, kv
@@ -52,7 +53,7 @@ def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
         ) as own,
         closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
     ):
-        first, second, _ = own.brokers
+        first, second, third = own.brokers
 
         def job(topic: str) -> Job:
             create(there, topic, 1, 2)
@@ -67,7 +68,7 @@ def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
         send(there, running.input, range(50, 100))
         pattern = {
             "kafka.group.id": running.group,
-            "subscribe": running.input,
+            "subscribePattern": f"a?{running.input}",
             "failOnDataLoss": "false",
             "slots": "2",
         }
@@ -89,10 +90,16 @@ def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
         send(there, resting.input, range(1_050, 1_120))
         # This one sees the log while it is short.
         until(lambda: running.offsets() == {0: 50}, "the offset of the cut log", QUERY_S)
+        # A partition that comes before the others when slots are dealt out.
+        create(there, f"a{running.input}", 3)
         send(there, running.input, range(1_050, 1_120))
         both = [*range(100), *range(1_050, 1_120)]
         until(lambda: running.written() == both, "the later records", QUERY_S)
-        assert there.finished(goes_on, running.output) == both
+        send(there, f"a{running.input}", range(2_000, 2_010))
+        assert there.finished(goes_on, running.output) == [*both, *range(2_000, 2_010)]
+        # A late attempt of a batch before would have the same transactional id as those after it.
+        written = transactions(third.folder, running.output, running.group, running.input)
+        assert len({each.producer for each in written if 0 in each.offsets}) == 1
 
         # This one comes when the log is longer than what it has read.
         until(lambda: not waits.isActive, "the end of the query", 2 * REST_MS // 1_000)

@@ -32,7 +32,7 @@ final class BatchEnd {
     Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover);
 
     /** See {@link GroupProgress#refuseTruncated}. */
-    void refuseTruncated(Set<TopicPartition> suspects);
+    Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> suspects);
 
     /** See {@link GroupProgress#takeSettled}. */
     boolean takeSettled();
@@ -192,7 +192,7 @@ final class BatchEnd {
     latest = Map.copyOf(until);
     Set<TopicPartition> behind = new HashSet<>(until.keySet());
     behind.removeIf(p -> until.get(p) >= from.get(p));
-    group.refuseTruncated(behind);
+    ledger.movedBack(group.refuseTruncated(behind));
     until.keySet().retainAll(from.keySet());
     if (availableNow != null) {
       // A partition that came after the trigger waits for the next one.

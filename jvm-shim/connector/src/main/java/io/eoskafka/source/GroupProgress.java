@@ -263,8 +263,8 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
 
   /** See {@link OwnedPartitions#refuseTruncated}. */
   @Override
-  public void refuseTruncated(Set<TopicPartition> suspects) {
-    owned.refuseTruncated(suspects);
+  public Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> suspects) {
+    return owned.refuseTruncated(suspects);
   }
 
   /** Partitions that a batch or the group knows and the cluster does not have. */

@@ -228,10 +228,14 @@ final class OwnedPartitions {
     }
   }
 
-  /** A log that ends before what has been read was truncated while the query ran. */
-  void refuseTruncated(Set<TopicPartition> suspects) {
+  /**
+   * A log that ends before what has been read was truncated while the query ran.
+   *
+   * @return where such partitions continue
+   */
+  Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> suspects) {
     if (suspects.isEmpty()) {
-      return;
+      return Map.of();
     }
     Map<TopicPartition, Long> toCommit = new HashMap<>();
     topics
@@ -251,9 +255,10 @@ final class OwnedPartitions {
       LOG.info("Group {}: partitions whose logs were cut have gone", identity().group());
       // One that stays is found anew: its start is not committed.
       reached.keySet().removeAll(toCommit.keySet());
-      return;
+      return toCommit;
     }
     reached.putAll(toCommit);
+    return toCommit;
   }
 
   /** Partitions that are needed and are not there any more. */

@@ -29,6 +29,9 @@ final class TaskScopeLedger {
    */
   private final Map<TopicPartition, Long> left = new HashMap<>();
 
+  /** How far tasks of this run have committed each partition. */
+  private final Map<TopicPartition, Long> committed = new HashMap<>();
+
   private long stableWaitMs;
 
   /**
@@ -84,6 +87,7 @@ final class TaskScopeLedger {
               "committed",
               offset == null ? "nothing" : offset));
     }
+    committed.merge(partition, offset, Math::max);
     left.computeIfPresent(partition, (same, end) -> offset < end ? end : null);
     if (isShort) {
       left.merge(partition, range.end(), Math::max);
@@ -95,6 +99,20 @@ final class TaskScopeLedger {
           range.end());
     }
     return offset;
+  }
+
+  /**
+   * Logs were cut, and are read from these offsets on. A late attempt that finds the group before
+   * the end of its range would take up what lies between, as if it had been left.
+   */
+  void movedBack(Map<TopicPartition, Long> starts) {
+    starts.forEach(
+        (partition, start) -> {
+          Long end = committed.get(partition);
+          if (end != null && end > start) {
+            left.merge(partition, end, Math::max);
+          }
+        });
   }
 
   /** Whether tasks have ended before their planned ends, and nobody has got there since. */

@@ -37,6 +37,7 @@ class BatchEndTest {
 
   private final List<Map<TopicPartition, Long>> sourceOnly = new ArrayList<>();
   private final List<Set<TopicPartition>> suspects = new ArrayList<>();
+  private final Map<TopicPartition, Long> movedBack = new HashMap<>();
   private final List<Boolean> discovers = new ArrayList<>();
   private boolean isHandedOver;
   private boolean isSettled;
@@ -64,8 +65,9 @@ class BatchEndTest {
         }
 
         @Override
-        public void refuseTruncated(Set<TopicPartition> behind) {
+        public Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> behind) {
           suspects.add(behind);
+          return movedBack;
         }
 
         @Override
@@ -231,6 +233,18 @@ class BatchEndTest {
     logs.put(A, 4L);
     assertThat(next(alone, at(Map.of(A, 5L)), ALL, false)).isEqualTo(Map.of(A, 5L));
     assertThat(suspects).containsExactly(Set.of(A));
+    assertThat(ledger.hasLeft()).isFalse();
+  }
+
+  @Test
+  void whatATaskHadCommittedBeforeALogWasCutIsLeft() {
+    SlotWork work = new SlotWork(0, List.of(new SlotRange("t", 0, 2, 2, 5, "id")), null);
+    SlotCommit commit = new SlotCommit("p", 0, "jvm", "1", "host", Map.of(A, 5L), false, 0);
+    ledger.record(1, List.of(work), Map.of(0, commit));
+    movedBack.put(A, 4L);
+    logs.put(A, 4L);
+    next(alone, at(Map.of(A, 5L)), ALL, false);
+    assertThat(ledger.hasLeft()).isTrue();
   }
 
   @Test

@@ -56,6 +56,27 @@ class TaskScopeLedgerTest {
     assertThat(ledger.owner(SLOT)).isNull();
   }
 
+  /** A late attempt of the task would find it not committed. */
+  @Test
+  void whatATaskHadCommittedBeforeItsLogWasCutCountsAsLeft() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
+    ledger.movedBack(Map.of(PARTITION, 7L));
+    assertThat(ledger.hasLeft()).isTrue();
+    record(ledger, 8, committed(Map.of(PARTITION, 8L), false));
+    assertThat(ledger.hasLeft()).isTrue();
+    record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
+    assertThat(ledger.hasLeft()).isFalse();
+  }
+
+  /** Of a batch in epoch scope no task commits late. */
+  @Test
+  void whatNoTaskHadCommittedDoesNotCountAsLeft() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    ledger.movedBack(Map.of(PARTITION, 7L));
+    assertThat(ledger.hasLeft()).isFalse();
+  }
+
   @Test
   void whatATaskHasLeftIsKnownUntilALaterOneHasReadIt() {
     TaskScopeLedger ledger = new TaskScopeLedger(false);
