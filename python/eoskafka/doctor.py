@@ -108,7 +108,8 @@ def server(url: str) -> Finding:
     except ConfigurationError as error:
         return Finding(about, Level.PROBLEM, str(error))
     except PySparkException as error:
-        text = str(error).strip().partition("\n")[0]
+        details = re.search(r'details = "([^"]*)"', str(error))
+        text = details[1] if details else str(error).strip().partition("\n")[0]
         return Finding(
             about, Level.PROBLEM, f"does not answer: {text}", "start it, or correct its address"
         )

@@ -235,7 +235,8 @@ def test_a_server_killed_in_a_write_of_foreach_batch_loses_and_duplicates_nothin
     server.faults.arm(point, "kill")
     with Client(server.url, server.folder / "client.log") as first:
         first.begin("foreach-batch", how="frame", **spec(flow))
-        server.faults.wait_taken(point)
+        # Its function may need several attempts to start.
+        server.faults.wait_taken(point, 120)
         server.wait_killed()
     server.restart()
     with Client(server.url, server.folder / "client.log") as second:
