@@ -20,6 +20,12 @@ final class AttemptOffsets {
     starts.putAll(found);
   }
 
+  /** A slot's ranges start where they were planned to. */
+  void beginAsPlanned(SlotWork work) {
+    work.ranges()
+        .forEach(r -> starts.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
+  }
+
   /** Where reading of a slot starts. */
   Map<TopicPartition, OffsetAndMetadata> starts(SlotWork work) {
     Map<TopicPartition, OffsetAndMetadata> ofWork = new HashMap<>();

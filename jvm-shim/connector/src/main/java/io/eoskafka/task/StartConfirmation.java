@@ -2,11 +2,13 @@ package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.transaction.CoordinatorCalls.FetchedOffset;
+import io.eoskafka.transaction.ExecutorClients;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.protocol.Errors;
 
@@ -47,6 +49,26 @@ final class StartConfirmation {
   /** Takes a start that a fetch has shown. */
   void fetched(TopicPartition partition, long start) {
     unconfirmed.put(partition, start);
+  }
+
+  /**
+   * Asks the coordinator that has accepted a task's offsets, as the other one.
+   *
+   * @param pending the partitions whose offsets are in the open transaction
+   */
+  void require(TaskScope scope, Collection<TopicPartition> pending, Node accepted) {
+    try {
+      require(
+          pending,
+          accepted.toString(),
+          (partitions, requireStable) ->
+              ExecutorClients.coordinators(scope.sink())
+                  .fetch(accepted, group, partitions, requireStable));
+    } catch (EosKafkaException e) {
+      // The next attempt looks for the coordinator anew.
+      ExecutorClients.forget(scope.source());
+      throw e;
+    }
   }
 
   /**

@@ -3,6 +3,7 @@ package io.eoskafka.task;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
+import io.eoskafka.identity.Stamp;
 import java.io.Serializable;
 import java.util.List;
 
@@ -38,4 +39,10 @@ public record TaskScope(
     boolean skipsDeleted,
     ClientSettings sink,
     List<String> registerTopics)
-    implements Serializable {}
+    implements Serializable {
+
+  /** What the offsets of a range are committed with. */
+  Stamp stamp(SlotRange range) {
+    return new Stamp(Stamp.Scope.TASK, identity.id(), range.topicId(), Stamp.SAME_CLUSTER, epoch);
+  }
+}

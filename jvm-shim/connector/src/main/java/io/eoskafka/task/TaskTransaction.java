@@ -5,7 +5,6 @@ import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.GroupMembers;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.identity.Fence;
-import io.eoskafka.identity.Stamp;
 import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionalId;
@@ -19,7 +18,6 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.SparkEnv;
@@ -137,7 +135,7 @@ public final class TaskTransaction {
       return;
     }
     if (producer != null && SlotProducers.follows(goingOnFrom, work)) {
-      offsets.begin(planned(work));
+      offsets.beginAsPlanned(work);
     } else {
       findStart(input);
     }
@@ -146,13 +144,6 @@ public final class TaskTransaction {
     } else {
       hasWork = true;
     }
-  }
-
-  private static Map<TopicPartition, OffsetAndMetadata> planned(SlotWork work) {
-    Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
-    work.ranges()
-        .forEach(r -> starts.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
-    return starts;
   }
 
   private void findStart(SlotInput input) {
@@ -423,33 +414,21 @@ public final class TaskTransaction {
       producer.sendOffsets(toCommit, fence.get(), members());
     } catch (EosKafkaException e) {
       return fences.commitRefused(
-          producer, toCommit, fence.get(), e, coordinator -> confirmStarts(toCommit, coordinator));
+          producer,
+          toCommit,
+          fence.get(),
+          e,
+          coordinator -> confirmation.require(scope, toCommit.keySet(), coordinator));
     }
     FaultPoint.AFTER_OFFSETS.reach();
-    confirmStarts(toCommit, producer.offsetsCoordinator());
+    confirmation.require(scope, toCommit.keySet(), producer.offsetsCoordinator());
     producer.commit();
     return true;
   }
 
-  /** Asks the coordinator that has accepted these offsets about the starts that were fetched. */
-  private void confirmStarts(Map<TopicPartition, OffsetAndMetadata> accepted, Node coordinator) {
-    try {
-      confirmation.require(
-          accepted.keySet(),
-          coordinator.toString(),
-          (partitions, requireStable) ->
-              ExecutorClients.coordinators(scope.sink())
-                  .fetch(coordinator, scope.identity().group(), partitions, requireStable));
-    } catch (EosKafkaException e) {
-      // The next attempt looks for the coordinator anew.
-      ExecutorClients.forget(scope.source());
-      throw e;
-    }
-  }
-
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
     Map<TopicPartition, OffsetAndMetadata> toCommit =
-        offsets.toCommit(slots, range -> stamp(range).encode());
+        offsets.toCommit(slots, range -> scope.stamp(range).encode());
     if (scope.skipsDeleted() && !toCommit.isEmpty()) {
       // The producer would send the offset of a partition that does not exist until its timeout.
       List<SlotRange> all =
@@ -457,15 +436,6 @@ public final class TaskTransaction {
       toCommit.keySet().removeAll(gone(all));
     }
     return toCommit;
-  }
-
-  private Stamp stamp(SlotRange range) {
-    return new Stamp(
-        Stamp.Scope.TASK,
-        scope.identity().id(),
-        range.topicId(),
-        Stamp.SAME_CLUSTER,
-        scope.epoch());
   }
 
   /** Ends an attempt that was not committed; does nothing after a commit. */
