@@ -100,11 +100,13 @@ def server(url: str) -> Finding:
         return Finding(about, Level.UNKNOWN, f"not checked: {error}", advice)
     try:
         session = SparkSession.builder.remote(url).create()
-        # Its own go on for ten minutes.
-        session.client.set_retry_policies([])
-        _connect.check(session)
-        spark = session.version
-        session.stop()
+        try:
+            # Its own go on for ten minutes.
+            session.client.set_retry_policies([])
+            _connect.check(session)
+            spark = session.version
+        finally:
+            session.stop()
     except ConfigurationError as error:
         return Finding(about, Level.PROBLEM, str(error))
     except PySparkException as error:
