@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import enum
-import json
-import signal
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from eoskafka.audit import UndecidedError
+from eoskafka.cli.bench_run import Messages, require_extras, run
 from eoskafka.cli.brokers import names
-from eoskafka.cli.output import (
-    Exit,
-    Format,
-    OutputFormat,
-    data,
-    messages,
-    print_json,
-    require_plottable,
-)
-from eoskafka.errors import ConfigurationError
+from eoskafka.cli.output import Format, OutputFormat, messages
 
 if TYPE_CHECKING:
     from eoskafka.bench.peers import Peer
-
-Run = TypeVar("Run")
 
 app = typer.Typer(
     help="Benchmark the connector against Spark's built-in connector and others.",
@@ -74,9 +57,6 @@ RecordBytes = Annotated[int, typer.Option(help="The size of each record's value 
 Partitions = Annotated[
     int, typer.Option(help="How many partitions the input and the output topic have.", min=1)
 ]
-
-# Wide enough for the table, whatever the terminal.
-_FILE_WIDTH = 100
 
 
 @app.callback()
@@ -149,7 +129,7 @@ def throughput(
     The exit code is 1 if a run lost, duplicated or altered a record. No time is reported for such a
     run.
     """
-    _require_extras()
+    require_extras()
     from eoskafka.bench.report import Report, describe
     from eoskafka.bench.throughput import Settings, measure
 
@@ -158,8 +138,8 @@ def throughput(
         *(records, record_bytes, partitions, rounds, warm_ups),
         *(keyed, plan.value, chosen, limits, slots),
     )
-    _report(
-        lambda: Report(measure(settings, _Messages(describe), bootstrap_servers)),
+    run(
+        lambda: Report(measure(settings, Messages(describe), bootstrap_servers)),
         output,
         file,
         plot,
@@ -219,7 +199,7 @@ def latency(
 
     The exit code is 1 if a run lost or duplicated a record. No time is reported for such a run.
     """
-    _require_extras()
+    require_extras()
     from eoskafka.bench.latency import TAKING_PART, Settings, measure
     from eoskafka.bench.latency_report import LatencyReport, describe
     from eoskafka.bench.peers import BUILT_IN_REAL_TIME
@@ -234,8 +214,8 @@ def latency(
         )
         peers = tuple(peer for peer in peers if peer != BUILT_IN_REAL_TIME)
     settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, peers)
-    _report(
-        lambda: LatencyReport(measure(settings, _Messages(describe), bootstrap_servers)),
+    run(
+        lambda: LatencyReport(measure(settings, Messages(describe), bootstrap_servers)),
         output,
         file,
         plot,
@@ -275,7 +255,7 @@ def interval(
     all its records when the query starts. The exit code is 1 if a run lost, duplicated or
     altered a record. No time is reported for such a run.
     """
-    _require_extras()
+    require_extras()
     from eoskafka.bench.interval import MOST_TRANSACTIONS, Settings, measure
     from eoskafka.bench.interval_report import IntervalReport, describe
     from eoskafka.bench.latency import Settings as LatencySettings
@@ -293,8 +273,8 @@ def interval(
         backlog,
         rounds,
     )
-    _report(
-        lambda: IntervalReport(measure(settings, _Messages(describe), bootstrap_servers)),
+    run(
+        lambda: IntervalReport(measure(settings, Messages(describe), bootstrap_servers)),
         output,
         file,
         plot,
@@ -337,7 +317,7 @@ def scale(
     The exit code is 1 if a run lost, duplicated or altered a record. No time is reported for such a
     run.
     """
-    _require_extras()
+    require_extras()
     from eoskafka.bench.scale import SLOTS_PARTITIONS, Settings, measure
     from eoskafka.bench.scale_report import ScaleReport, describe
 
@@ -355,7 +335,7 @@ def scale(
         _numbers(batch_records, "--batch-records"),
         rounds,
     )
-    _report(lambda: ScaleReport(measure(settings, _Messages(describe))), output, file, plot)
+    run(lambda: ScaleReport(measure(settings, Messages(describe))), output, file, plot)
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:
@@ -406,98 +386,11 @@ def epoch(
     The aggregation also runs with the built-in connector. The exit code is 1 if a run lost,
     duplicated or altered a record. No time is reported for such a run.
     """
-    _require_extras()
+    require_extras()
     from eoskafka.bench.epoch import Settings, measure
     from eoskafka.bench.epoch_report import EpochReport, describe
 
     if batch_records % 8_000:
         raise typer.BadParameter("must be a multiple of 8,000", param_hint="--batch-records")
     settings = Settings(batch_records, batches, shuffle_partitions, writers, rounds)
-    _report(lambda: EpochReport(measure(settings, _Messages(describe))), output, file)
-
-
-def _report(
-    measured: Callable[[], _Report], output: Format, file: Path | None, plot: Path | None = None
-) -> None:
-    """Print what a benchmark says, and end as it says."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    if file is not None and not file.parent.is_dir():
-        # Before, not after an hour.
-        raise typer.BadParameter(f"there is no folder {file.parent}")
-    if plot is not None:
-        require_plottable(plot)
-    try:
-        report = measured()
-    except UndecidedError as error:
-        messages.print(f"undecided: {error}", markup=False)
-        raise typer.Exit(Exit.UNREACHABLE) from error
-    if output is Format.JSON:
-        print_json(report.as_json())
-    else:
-        wide = Console(highlight=False, width=_FILE_WIDTH)
-        _print_text(report, data if data.is_terminal else wide)
-    if file is not None:
-        _write(report, output, file)
-    if plot is not None:
-        from eoskafka.bench.plots import draw
-
-        draw(report.as_json(), plot)
-    if not report.holds:
-        raise typer.Exit(Exit.REFUSED)
-
-
-class _Report(Protocol):
-    """What a benchmark says in the end."""
-
-    @property
-    def holds(self) -> bool: ...
-    def heading(self) -> str: ...
-    def table(self) -> Table: ...
-    def lines(self) -> list[str]: ...
-    def as_json(self) -> dict[str, object]: ...
-
-
-class _Messages(Generic[Run]):
-    """Tells on standard error what happens."""
-
-    def __init__(self, describe: Callable[[Run], str]) -> None:
-        self._describe = describe
-
-    def phase(self, text: str) -> None:
-        messages.print(f"{text} ...", markup=False)
-
-    def ran(self, run: Run) -> None:
-        messages.print(self._describe(run), markup=False)
-
-
-def _print_text(report: _Report, console: Console) -> None:
-    console.print(report.heading())
-    console.print(report.table())
-    for line in report.lines():
-        console.print(line, markup=False)
-
-
-def _write(report: _Report, output: Format, file: Path) -> None:
-    with file.open("w", encoding="utf-8") as out:
-        if output is Format.JSON:
-            json.dump(report.as_json(), out, indent=2)
-            out.write("\n")
-        else:
-            _print_text(report, Console(file=out, width=_FILE_WIDTH, highlight=False))
-
-
-def _require_extras() -> None:
-    try:
-        import confluent_kafka  # noqa: F401
-        import matplotlib  # noqa: F401
-        import numpy  # noqa: F401
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{error.name} is not installed, and benchmarks need it: pip install 'eoskafka[bench]'"
-        ) from error
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End as with Ctrl-C, so that everything is cleaned up."""
-    raise KeyboardInterrupt
+    run(lambda: EpochReport(measure(settings, Messages(describe))), output, file)
