@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage test test-oldest coverage release fuzz model requests mutations prove matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo compare linkage unit test test-oldest coverage release fuzz model requests mutations prove matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak check clean docs surface
 
 PYTHON ?= python3
@@ -34,6 +34,10 @@ compare: build ## the demo with the built-in connector beside, its figures and i
 	$(BIN)/eoskafka demo --compare --seed 7 --records 200000 --format json \
 		--plot reports/demo-compare.png > build/demo-compare.json
 	mv build/demo-compare.json reports/demo-compare.json
+
+unit: $(VENV) ## the tests that need no broker, of both languages (about a minute)
+	$(MVN) -q -pl connector test
+	$(BIN)/pytest -q -n 2 tests/unit
 
 test: build ## JVM unit tests, unit and integration tests, a short campaign of faults
 	$(MVN) -pl connector test
