@@ -35,7 +35,7 @@ compare: build ## the demo with the built-in connector beside, its figures and i
 		--plot reports/demo-compare.png > build/demo-compare.json
 	mv build/demo-compare.json reports/demo-compare.json
 
-unit: $(VENV) ## the tests that need no broker, of both languages (about a minute)
+unit: build ## the tests that need no broker, of both languages (about a minute)
 	$(MVN) -q -pl connector test
 	$(BIN)/pytest -q -n 2 tests/unit
 
