@@ -65,7 +65,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
         plan.notTaskScope()
             .or(() -> unread)
             .or(() -> sources.stream().flatMap(source -> source.notForTasks().stream()).findFirst())
-            .or(() -> Speculation.reason(query, options.transactionScope(), sources));
+            .or(() -> Speculation.reason(query, options.transactionScope()));
     // An epoch that was decided is run again as what it was.
     boolean decided =
         EpochSessions.running(query).filter(used -> used.isDecided(plan.epoch())).isPresent();

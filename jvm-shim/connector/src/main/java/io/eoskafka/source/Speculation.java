@@ -4,7 +4,6 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SinkOptions.TransactionScope;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.spark.RunningQuery;
-import java.util.List;
 import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -25,12 +24,15 @@ public final class Speculation {
   private Speculation() {}
 
   /** Why a batch is not in task scope if either scope would do, or empty. */
-  public static Optional<String> reason(
-      RunningQuery query, TransactionScope scope, List<TransactionalSource> sources) {
+  public static Optional<String> reason(RunningQuery query, TransactionScope scope) {
+    // Of the query, not of the batch: Spark leaves out a source without news, and the scope must
+    // not
+    // change with that.
     boolean needsTaskScope =
         scope == TransactionScope.TASK
             || query.isRealTime()
-            || sources.stream().anyMatch(TransactionalSource::isShared);
+            || query.sources(TransactionalSource.class).stream()
+                .anyMatch(TransactionalSource::isShared);
     return RunningQuery.isSpeculating() && !needsTaskScope
         ? Optional.of(
             "with spark.speculation=true a copy of a task would fence the task in task scope")
@@ -47,9 +49,10 @@ public final class Speculation {
       LOG.warn(
           "spark.speculation=true and task scope: a speculative copy of a task fences the task, which"
               + " fails and is retried. No records are lost or duplicated, but a slot that takes"
-              + " much longer than the others can stop the query. Set spark.speculation=false, or"
-              + " leave out transactionScope=task, ownership=shared and real-time mode, whichever"
-              + " the query has: it then runs in epoch scope.");
+              + " much longer than the others can stop the query. Set spark.speculation=false. A"
+              + " query without transactionScope=task, ownership=shared and real-time mode runs in"
+              + " epoch scope under speculation; one that has shared its group needs a new"
+              + " checkpoint and a new group for that.");
     }
   }
 }

@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import java.util.function.Predicate;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -81,13 +82,17 @@ final class AttemptOffsets {
   }
 
   /**
-   * What the group has of each partition as far as the attempt knows.
+   * What the group has of each partition as far as the attempt is sure of it. The next attempt
+   * fetches the others.
    *
    * @param before what its producer had committed before
+   * @param isSure whether the start of a partition was not fetched, or was confirmed
    */
-  Map<TopicPartition, Long> known(Map<TopicPartition, Long> before) {
+  Map<TopicPartition, Long> known(
+      Map<TopicPartition, Long> before, Predicate<TopicPartition> isSure) {
     Map<TopicPartition, Long> known = new HashMap<>(before);
     starts.forEach((partition, offset) -> known.put(partition, offset.offset()));
+    known.keySet().removeIf(isSure.negate());
     known.putAll(committed);
     return known;
   }

@@ -55,9 +55,17 @@ final class StartConfirmation {
    * Asks the coordinator that has accepted a task's offsets, as the other one.
    *
    * @param pending the partitions whose offsets are in the open transaction
+   * @param accepted null if it is not known any more
    */
   void require(TaskScope scope, Collection<TopicPartition> pending, Node accepted) {
+    if (unconfirmed(pending).isEmpty()) {
+      // Without offsets of its own a producer has met no coordinator.
+      return;
+    }
     try {
+      if (accepted == null) {
+        throw notConfirmed(unconfirmed(pending).iterator().next(), "unknown", "not asked", "none");
+      }
       require(
           pending,
           accepted.toString(),
@@ -79,8 +87,7 @@ final class StartConfirmation {
    * @throws EosKafkaException {@code EOSKAFKA_START_NOT_CONFIRMED}
    */
   void require(Collection<TopicPartition> pending, String broker, Coordinator accepted) {
-    Set<TopicPartition> asked = new HashSet<>(pending);
-    asked.retainAll(unconfirmed.keySet());
+    Set<TopicPartition> asked = unconfirmed(pending);
     if (asked.isEmpty()) {
       return;
     }
@@ -91,17 +98,33 @@ final class StartConfirmation {
       boolean isPending = stable.get(partition).error() == Errors.UNSTABLE_OFFSET_COMMIT;
       FetchedOffset found = plain.get(partition);
       if (!isPending || found.error() != Errors.NONE || found.offset() != start) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_START_NOT_CONFIRMED",
-            Map.of(
-                "group", group,
-                "partition", partition,
-                "start", start,
-                "broker", broker,
-                "stable", stable.get(partition),
-                "found", found));
+        throw notConfirmed(partition, broker, stable.get(partition), found);
       }
     }
     unconfirmed.keySet().removeAll(asked);
+  }
+
+  /** Whether a start needs no confirmation, or has it. */
+  boolean isSure(TopicPartition partition) {
+    return !unconfirmed.containsKey(partition);
+  }
+
+  private Set<TopicPartition> unconfirmed(Collection<TopicPartition> pending) {
+    Set<TopicPartition> found = new HashSet<>(pending);
+    found.retainAll(unconfirmed.keySet());
+    return found;
+  }
+
+  private EosKafkaException notConfirmed(
+      TopicPartition partition, String broker, Object stable, Object found) {
+    return EosKafkaException.of(
+        "EOSKAFKA_START_NOT_CONFIRMED",
+        Map.of(
+            "group", group,
+            "partition", partition,
+            "start", unconfirmed.get(partition),
+            "broker", broker,
+            "stable", stable,
+            "found", found));
   }
 }

@@ -335,7 +335,8 @@ public final class TaskTransaction {
       if (isCommitted) {
         ended = true;
         if (!producer.isSpent()) {
-          SlotProducers.rest(transactionalId, producer, offsets.known(goingOnFrom));
+          SlotProducers.rest(
+              transactionalId, producer, offsets.known(goingOnFrom, confirmation::isSure));
         }
       }
     }

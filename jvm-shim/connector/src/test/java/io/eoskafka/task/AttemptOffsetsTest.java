@@ -105,9 +105,16 @@ class AttemptOffsetsTest {
     TopicPartition other = new TopicPartition("t", 1);
     AttemptOffsets offsets = begun(5);
     Map<TopicPartition, Long> before = Map.of(PARTITION, 5L, other, 3L);
-    assertThat(offsets.known(before)).isEqualTo(before);
+    assertThat(offsets.known(before, p -> true)).isEqualTo(before);
     offsets.committed(at(9));
-    assertThat(offsets.known(before)).isEqualTo(Map.of(PARTITION, 9L, other, 3L));
+    assertThat(offsets.known(before, p -> true)).isEqualTo(Map.of(PARTITION, 9L, other, 3L));
+  }
+
+  @Test
+  void aStartThatNobodyHasConfirmedIsFetchedAgain() {
+    TopicPartition other = new TopicPartition("t", 1);
+    Map<TopicPartition, Long> before = Map.of(PARTITION, 5L, other, 3L);
+    assertThat(begun(5).known(before, other::equals)).isEqualTo(Map.of(other, 3L));
   }
 
   /**
@@ -133,7 +140,7 @@ class AttemptOffsetsTest {
       offsets.committed(commit);
       assertThat(toCommit(offsets, input)).isEmpty();
       assertThat(reached(offsets, input)).isEqualTo(group.get(PARTITION)).isEqualTo(out);
-      assertThat(offsets.known(Map.of())).isEqualTo(group);
+      assertThat(offsets.known(Map.of(), p -> true)).isEqualTo(group);
     }
   }
 }

@@ -95,4 +95,19 @@ class StartConfirmationTest {
     plain = new FetchedOffset(Errors.NONE, 9);
     assertRefused();
   }
+
+  @Test
+  void aStartIsSureOnceItIsConfirmed() {
+    assertThat(confirmation.isSure(ONE)).isFalse();
+    assertThat(confirmation.isSure(OTHER)).isTrue();
+    require(Set.of(ONE));
+    assertThat(confirmation.isSure(ONE)).isTrue();
+  }
+
+  @Test
+  void aProducerWithoutOffsetsHasNoCoordinatorAndNeedsNone() {
+    assertThatCode(() -> confirmation.require(null, Set.of(), null)).doesNotThrowAnyException();
+    assertThatCode(() -> confirmation.require(null, Set.of(OTHER), null))
+        .doesNotThrowAnyException();
+  }
 }
