@@ -18,6 +18,8 @@ HAS_BUILT_IN = SPARK in BUILT_IN_RELEASES
 HAS_REAL_TIME = SPARK >= (4, 1)
 # Before Spark 4.2 a client of Spark Connect cannot ask for it.
 HAS_REAL_TIME_THROUGH_CONNECT = SPARK >= (4, 2)
+# PyPI has pyspark-client for some patch releases only.
+HAS_CLIENT_PACKAGE = pyspark.__version__ == "4.2.0"
 # On Spark 3.5 another thread than the task's reads the input of a Python function, and such a plan
 # is in epoch scope.
 HAS_PYTHON_IN_TASK_SCOPE = SPARK >= (4, 0)
