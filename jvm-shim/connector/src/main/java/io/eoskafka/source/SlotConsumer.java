@@ -17,7 +17,9 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -40,12 +42,11 @@ import org.slf4j.LoggerFactory;
  */
 final class SlotConsumer {
   private static final Logger LOG = LoggerFactory.getLogger(SlotConsumer.class);
-
   private static final IdlePool<SlotConsumer> RESTING =
       new IdlePool<>(resting -> resting.closeNow());
 
-  private final KafkaConsumer<byte[], byte[]> consumer;
-  private final FetchedTopics fetched;
+  private final Consumer<byte[], byte[]> consumer;
+  private final Supplier<Map<String, Uuid>> topicIds;
   private final Map<TopicPartition, PartitionCursor> cursors = new HashMap<>();
   private final ArrayDeque<PartitionCursor> ready = new ArrayDeque<>();
   private int reading;
@@ -65,9 +66,15 @@ final class SlotConsumer {
 
   private long losses;
 
-  private SlotConsumer(ReadRequest first) {
-    this.consumer = new KafkaConsumer<>(first.client().dataConsumer(first.consumer()));
-    this.fetched = new FetchedTopics(consumer);
+  SlotConsumer(Consumer<byte[], byte[]> consumer, Supplier<Map<String, Uuid>> topicIds) {
+    this.consumer = consumer;
+    this.topicIds = topicIds;
+  }
+
+  private static SlotConsumer connect(ReadRequest first) {
+    KafkaConsumer<byte[], byte[]> consumer =
+        new KafkaConsumer<>(first.client().dataConsumer(first.consumer()));
+    return new SlotConsumer(consumer, new FetchedTopics(consumer)::ids);
   }
 
   static SlotConsumer open(ReadRequest request) {
@@ -77,7 +84,7 @@ final class SlotConsumer {
       opened = null;
     }
     if (opened == null) {
-      opened = new SlotConsumer(request);
+      opened = connect(request);
     }
     try {
       opened.begin(request);
@@ -111,7 +118,7 @@ final class SlotConsumer {
     RESTING.closeIf(name -> name.startsWith(sourceRun));
   }
 
-  private void begin(ReadRequest next) {
+  void begin(ReadRequest next) {
     released = false;
     outOfRange = 0;
     losses = 0;
@@ -214,7 +221,7 @@ final class SlotConsumer {
       } catch (InterruptException e) {
         throw KafkaCalls.asJava(e);
       }
-      Map<String, Uuid> ids = fetched.ids();
+      Map<String, Uuid> ids = topicIds.get();
       polled.nextOffsets().forEach((p, next) -> advance(p, next, polled.records(p), ids));
       if (!polled.nextOffsets().isEmpty()) {
         timer.restart();
@@ -269,7 +276,7 @@ final class SlotConsumer {
    * @throws EosKafkaException {@code EOSKAFKA_TOPIC_REPLACED}
    */
   void requireSameTopics() {
-    Map<String, Uuid> ids = fetched.ids();
+    Map<String, Uuid> ids = topicIds.get();
     for (SlotRange range : request.ranges()) {
       PartitionCursor cursor = cursors.get(range.topicPartition());
       if (!cursor.isReplaced(ids)) {
