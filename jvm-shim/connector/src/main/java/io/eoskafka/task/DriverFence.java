@@ -13,8 +13,8 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * The fence of a driver that has its group for itself. It cannot change within a batch: whoever
- * gets another generation is another driver.
+ * The fence of a driver that has its group for itself. Its member polls between batches only, so
+ * the fence of a batch stays the same until the batch ends.
  */
 record DriverFence(TaskScope scope) implements FenceSource {
   @Override
