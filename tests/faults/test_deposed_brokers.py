@@ -7,13 +7,16 @@ needs no other broker. It cannot commit anything.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import Application, Flow, until
 from kafka import TopicPartition
 
+from faults.proxy import Api
 from faults.split import BROKERS, GROUPS, TRANSACTIONS, SplitCluster, is_possible
 
 RECORDS = 200
@@ -135,3 +138,81 @@ def test_an_attempt_that_a_deposed_coordinator_has_answered_writes_nothing_twice
         send_elsewhere(flow, split)
         flow.assert_exactly_once()
         assert "[EOSKAFKA_START_NOT_CONFIRMED]" in application.text()
+
+
+def depose_leader(split: SplitCluster, flow: Flow) -> int:
+    """Cut the leader of the input off; it leads nothing else, and coordinates nothing.
+
+    Returns:
+        the deposed broker.
+    """
+    coordinator = split.coordinator()
+    deposed = another(coordinator)
+    split.lead(deposed, flow.input)
+    split.lead(coordinator, flow.output, TRANSACTIONS)
+    split.cut(deposed)
+    split.wait_deposed(deposed, flow.input)
+    send_elsewhere(flow, split, deposed)
+    return deposed
+
+
+def take_metadata_from(split: SplitCluster, node: int, client_id: str) -> None:
+    """Clients with this id learn of leaders from one broker alone, and reach all of them."""
+    for other in BROKERS:
+        if other != node:
+            split.proxies[other].refuse(client_id, Api.METADATA)
+
+
+# What a wrong answer would lead to: with the default the query would only stop.
+SKIPS: dict[str, Any] = {"failOnDataLoss": "false"}
+
+
+def test_a_log_that_a_deposed_leader_says_is_shorter_has_lost_nothing(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    partition = TopicPartition(flow.input, 0)
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        flow.start(application, **SKIPS).wait_done()
+        deposed = depose_leader(split, flow)
+        flow.produce(PER_BATCH)
+        flow.start(application, **SKIPS).wait_done()
+        coordinator = split.coordinator(deposed)
+        assert split.fetched(coordinator, flow.group, partition) == RECORDS
+
+        take_metadata_from(split, deposed, "eoskafka-driver")
+        send_elsewhere(flow, split)
+        flow.start(application, **SKIPS).wait_done()
+        assert split.fetched(coordinator, flow.group, partition) == RECORDS
+        heal(split)
+        flow.start(application, **SKIPS).wait_done()
+        flow.assert_exactly_once()
+        assert "The leaders that were elected last say" in application.text()
+
+
+def test_a_position_that_a_deposed_leader_does_not_know_is_not_skipped(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    """The query begins there, so that no leader epoch is committed that would tell the reader."""
+    begin, partition = PER_BATCH + PER_BATCH // 2, TopicPartition(flow.input, 0)
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        deposed = depose_leader(split, flow)
+        flow.produce(PER_BATCH)
+        take_metadata_from(split, deposed, "[0-9a-f]{8}-")  # consumers of slots
+        send_elsewhere(flow, split)
+        starting = json.dumps({flow.input: {"0": begin}})
+        query = flow.start(application, startingOffsets=starting, **SKIPS)
+        until(
+            lambda: (
+                "[EOSKAFKA_LEADER_IS_FORMER]" in application.text() or not query.status().active
+            ),
+            "an answer of the former leader",
+            90,
+        )
+        heal(split)
+        query.wait_done()
+        assert split.fetched(split.coordinator(), flow.group, partition) == RECORDS
+        assert sorted(int((r.key or b"k")[1:]) for r in flow.outputs()) == [*range(begin, RECORDS)]

@@ -242,7 +242,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     Map<TopicPartition, Long> kept = new HashMap<>(logged);
     kept.keySet().retainAll(owned.reached().keySet());
     topics
-        .highWatermarks(Set.copyOf(kept.keySet()))
+        .highWatermarks(Map.copyOf(kept))
         .forEach(
             (partition, logEnd) -> {
               if (kept.get(partition) > logEnd) {

@@ -238,8 +238,10 @@ final class OwnedPartitions {
       return Map.of();
     }
     Map<TopicPartition, Long> toCommit = new HashMap<>();
+    Map<TopicPartition, Long> read = new HashMap<>(reached);
+    read.keySet().retainAll(suspects);
     topics
-        .sharedEnds(suspects, tracker.ofPresentTopics(context.offsets().committed(suspects)))
+        .sharedEnds(read, tracker.ofPresentTopics(context.offsets().committed(suspects)))
         .forEach(
             (partition, logEnd) -> {
               long next = reached.get(partition);

@@ -8,9 +8,11 @@ import io.eoskafka.spark.RunningQuery;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -93,7 +95,9 @@ final class PartitionStarts {
     // The group's offsets say what was read only where they are the truth.
     boolean isOfGroup = context.groupIsTheTruth() && !rule.logIsAhead();
     Map<TopicPartition, Long> ends =
-        topics.sharedEnds(partitions, isOfGroup ? tracker.ofPresentTopics(stable) : Map.of());
+        topics.sharedEnds(
+            furthest(partitions, stable, logged, initial, byOption),
+            isOfGroup ? tracker.ofPresentTopics(stable) : Map.of());
     StartResolver resolver =
         new StartResolver(
             rule,
@@ -123,6 +127,31 @@ final class PartitionStarts {
       starts.put(partition, resolver.resolve(facts));
     }
     return new Found(starts, initialFile.isPresent(), keptIds);
+  }
+
+  /** The largest offset that may become the start of each partition. */
+  private Map<TopicPartition, Long> furthest(
+      Collection<TopicPartition> partitions,
+      Map<TopicPartition, OffsetAndMetadata> stable,
+      Map<TopicPartition, Long> logged,
+      Map<TopicPartition, Long> initial,
+      Map<TopicPartition, Long> byOption) {
+    Map<TopicPartition, Long> furthest = new HashMap<>();
+    for (TopicPartition partition : partitions) {
+      OffsetAndMetadata committed = stable.get(partition);
+      furthest.put(
+          partition,
+          Stream.of(
+                  committed == null ? null : committed.offset(),
+                  logged.get(partition),
+                  initial.get(partition),
+                  byOption.get(partition),
+                  context.epochs().start(partition))
+              .filter(Objects::nonNull)
+              .max(Long::compare)
+              .orElse(0L));
+    }
+    return furthest;
   }
 
   /** Refuses an offset of the group that contradicts Spark's log. */

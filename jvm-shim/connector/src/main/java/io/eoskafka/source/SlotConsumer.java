@@ -6,9 +6,11 @@ import io.eoskafka.task.GoneRanges;
 import io.eoskafka.task.IdlePool;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskTransaction;
+import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.FetchedTopics;
 import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.NewestLeaders;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -319,10 +321,13 @@ final class SlotConsumer {
         (partition, position) -> {
           PartitionCursor cursor = cursors.get(partition);
           long logStart = first.get(partition);
-          if (!request.dataLoss().failOnDataLoss()
-              && logStart <= position
-              && isCut(cursor, position, lost)) {
-            return;
+          if (logStart <= position) {
+            if (!(lost instanceof LogTruncationException)) {
+              requireNewestLeaderAgrees(partition, position);
+            }
+            if (!request.dataLoss().failOnDataLoss() && isCut(cursor, position, lost)) {
+              return;
+            }
           }
           request.dataLoss().skipWhileReading(partition, position, cursor.end(), logStart, lost);
           losses++;
@@ -365,6 +370,22 @@ final class SlotConsumer {
     cursor.giveUp(true);
     consumer.seek(cursor.partition(), position);
     return true;
+  }
+
+  /**
+   * A position beyond the end of a log means that records are gone, unless the leader that has said
+   * so is not the leader any more. Another attempt reads with a consumer of its own.
+   */
+  private void requireNewestLeaderAgrees(TopicPartition partition, long position) {
+    Long end =
+        NewestLeaders.highWatermarks(
+                ExecutorClients.admin(request.client()), request.client(), Set.of(partition))
+            .get(partition);
+    if (end != null && position <= end) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_LEADER_IS_FORMER",
+          Map.of("partition", partition, "position", position, "end", end));
+    }
   }
 
   private EosKafkaException timedOut() {

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.wire.KafkaCalls;
+import io.eoskafka.wire.NewestLeaders;
 import io.eoskafka.wire.TopicIds;
 import java.time.Duration;
 import java.util.Arrays;
@@ -154,8 +155,7 @@ final class Topics {
     return list(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED);
   }
 
-  /** The end of each log: the high watermark. */
-  Map<TopicPartition, Long> highWatermarks(Collection<TopicPartition> partitions) {
+  private Map<TopicPartition, Long> highWatermarks(Collection<TopicPartition> partitions) {
     return list(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED);
   }
 
@@ -163,15 +163,32 @@ final class Topics {
    * The end of each log; if it was cut below the offset that is committed of it, and may have grown
    * again since, the end of what it still has of the former log.
    *
+   * @param reached the offset that each partition was read or planned up to
    * @param committed offsets that say how far this query has read
    */
   Map<TopicPartition, Long> sharedEnds(
-      Collection<TopicPartition> partitions, Map<TopicPartition, OffsetAndMetadata> committed) {
-    Map<TopicPartition, Long> ends = highWatermarks(partitions);
+      Map<TopicPartition, Long> reached, Map<TopicPartition, OffsetAndMetadata> committed) {
+    Map<TopicPartition, Long> ends = highWatermarks(reached);
     if (!options.failOnDataLoss()) {
       // Otherwise a task finds it, and the query stops.
       TruncatedLogs.ends(options.client(), "eoskafka-driver-ends", committed)
           .forEach((partition, end) -> ends.merge(partition, end, Math::min));
+    }
+    return ends;
+  }
+
+  /**
+   * The high watermarks. One below what has been reached would mean that records are gone, and is
+   * taken only from the leader that was elected last.
+   *
+   * @param reached the offset that each partition was read or planned up to
+   */
+  Map<TopicPartition, Long> highWatermarks(Map<TopicPartition, Long> reached) {
+    Map<TopicPartition, Long> ends = highWatermarks(reached.keySet());
+    Set<TopicPartition> shorter = new HashSet<>(reached.keySet());
+    shorter.removeIf(partition -> ends.get(partition) >= reached.get(partition));
+    if (!shorter.isEmpty()) {
+      ends.putAll(NewestLeaders.highWatermarks(admin, options.client(), shorter));
     }
     return ends;
   }

@@ -1,0 +1,191 @@
+package io.eoskafka.wire;
+
+import io.eoskafka.config.ClientSettings;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.kafka.clients.NetworkClientUtils;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.message.ListOffsetsRequestData.ListOffsetsPartition;
+import org.apache.kafka.common.message.ListOffsetsRequestData.ListOffsetsTopic;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.ListOffsetsRequest;
+import org.apache.kafka.common.requests.ListOffsetsResponse;
+import org.apache.kafka.common.requests.MetadataRequest;
+import org.apache.kafka.common.requests.MetadataResponse;
+import org.apache.kafka.common.utils.Time;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * How far logs reach, as the leaders say that the controller has elected last.
+ *
+ * <p>A leader that is cut off from its peers and from the controller does not learn that another
+ * one was elected. It answers with a high watermark that no longer moves, and clients that take
+ * their metadata from it believe it. The admin client sends no leader epoch that would find it out.
+ * So every broker is asked for the leaders that it knows, and of each partition the one with the
+ * highest leader epoch is asked for the end, with that epoch.
+ */
+public final class NewestLeaders {
+  private static final Logger LOG = LoggerFactory.getLogger(NewestLeaders.class);
+
+  /** For one broker's connection; one that is down is passed over. */
+  private static final long CONNECT_MS = 2_000;
+
+  private static final long RETRY_MS = 100;
+
+  private final BrokerRequests requests;
+  private final Collection<Node> nodes;
+
+  private NewestLeaders(BrokerRequests requests, Collection<Node> nodes) {
+    this.requests = requests;
+    this.nodes = nodes;
+  }
+
+  /** A leader as a broker knows it. */
+  private record Leader(Node node, int epoch) {}
+
+  /**
+   * The high watermarks. A partition that no broker knows is absent.
+   *
+   * @param admin of the same cluster
+   * @throws TimeoutException if a partition has no leader that answers within {@code
+   *     kafka.default.api.timeout.ms}
+   */
+  public static Map<TopicPartition, Long> highWatermarks(
+      Admin admin, ClientSettings settings, Collection<TopicPartition> partitions) {
+    long deadline = System.nanoTime() + settings.apiTimeout().toNanos();
+    while (true) {
+      Collection<Node> nodes = KafkaCalls.get(admin.describeCluster().nodes());
+      try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-newest-leaders")) {
+        requests.setNodes(nodes);
+        NewestLeaders asking = new NewestLeaders(requests, nodes);
+        Set<TopicPartition> known = new HashSet<>();
+        Map<TopicPartition, Leader> leaders = asking.leaders(partitions, known);
+        Map<TopicPartition, Long> ends = asking.ends(leaders);
+        if (ends.keySet().containsAll(known)) {
+          LOG.info("The leaders that were elected last say: {}", ends);
+          return ends;
+        }
+        if (System.nanoTime() > deadline) {
+          known.removeAll(ends.keySet());
+          throw new TimeoutException("no leader of " + known + " answers");
+        }
+      }
+      KafkaCalls.sleep(RETRY_MS);
+    }
+  }
+
+  /**
+   * @param known gets what some broker knows, with or without a leader; all of it if no broker
+   *     answers
+   */
+  private Map<TopicPartition, Leader> leaders(
+      Collection<TopicPartition> partitions, Set<TopicPartition> known) {
+    Set<String> topics = new TreeSet<>();
+    partitions.forEach(partition -> topics.add(partition.topic()));
+    Map<TopicPartition, Leader> leaders = new HashMap<>();
+    boolean hasAnswer = false;
+    for (Node node : nodes) {
+      try {
+        MetadataResponse answer =
+            (MetadataResponse) send(node, new MetadataRequest.Builder(List.copyOf(topics), false));
+        hasAnswer = true;
+        for (MetadataResponse.TopicMetadata topic : answer.topicMetadata()) {
+          for (MetadataResponse.PartitionMetadata found : topic.partitionMetadata()) {
+            if (partitions.contains(found.topicPartition)) {
+              known.add(found.topicPartition);
+              take(found, answer.brokersById(), leaders);
+            }
+          }
+        }
+      } catch (IOException e) {
+        LOG.info("Broker {} does not say which leaders it knows: {}", node, e.toString());
+      }
+    }
+    if (!hasAnswer) {
+      known.addAll(partitions);
+    }
+    return leaders;
+  }
+
+  private static void take(
+      MetadataResponse.PartitionMetadata found,
+      Map<Integer, Node> nodes,
+      Map<TopicPartition, Leader> leaders) {
+    Node node = found.leaderId.map(nodes::get).orElse(null);
+    Leader leader = new Leader(node, found.leaderEpoch.orElse(-1));
+    leaders.merge(
+        found.topicPartition, leader, (one, other) -> one.epoch() < other.epoch() ? other : one);
+  }
+
+  private Map<TopicPartition, Long> ends(Map<TopicPartition, Leader> leaders) {
+    Map<Node, Map<String, ListOffsetsTopic>> questions = new HashMap<>();
+    leaders.forEach(
+        (partition, leader) -> {
+          if (leader.node() != null) {
+            questions
+                .computeIfAbsent(leader.node(), node -> new HashMap<>())
+                .computeIfAbsent(
+                    partition.topic(),
+                    name -> new ListOffsetsTopic().setName(name).setPartitions(new ArrayList<>()))
+                .partitions()
+                .add(
+                    new ListOffsetsPartition()
+                        .setPartitionIndex(partition.partition())
+                        .setCurrentLeaderEpoch(leader.epoch())
+                        .setTimestamp(ListOffsetsRequest.LATEST_TIMESTAMP));
+          }
+        });
+    Map<TopicPartition, Long> ends = new HashMap<>();
+    questions.forEach(
+        (node, topics) -> {
+          try {
+            AbstractResponse answer =
+                send(
+                    node,
+                    ListOffsetsRequest.Builder.forConsumer(false, IsolationLevel.READ_UNCOMMITTED)
+                        .setTargetTimes(List.copyOf(topics.values())));
+            ((ListOffsetsResponse) answer)
+                .topics()
+                .forEach(
+                    topic ->
+                        topic.partitions().stream()
+                            .filter(found -> found.errorCode() == Errors.NONE.code())
+                            .forEach(
+                                found ->
+                                    ends.put(
+                                        new TopicPartition(topic.name(), found.partitionIndex()),
+                                        found.offset())));
+          } catch (IOException e) {
+            LOG.info("Broker {} does not say how far its logs reach: {}", node, e.toString());
+          }
+        });
+    return ends;
+  }
+
+  private AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException {
+    if (!NetworkClientUtils.awaitReady(requests.client(), node, Time.SYSTEM, CONNECT_MS)) {
+      throw new IOException("no connection to " + node);
+    }
+    return NetworkClientUtils.sendAndReceive(
+            requests.client(),
+            requests
+                .client()
+                .newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true),
+            Time.SYSTEM)
+        .responseBody();
+  }
+}
