@@ -40,6 +40,7 @@ class Api(enum.IntEnum):
     FETCH = 1
     METADATA = 3
     OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
     JOIN_GROUP = 11
     HEARTBEAT = 12
     API_VERSIONS = 18

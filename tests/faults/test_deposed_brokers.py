@@ -21,6 +21,8 @@ from faults.split import BROKERS, GROUPS, TRANSACTIONS, SplitCluster, is_possibl
 
 RECORDS = 200
 PER_BATCH = 100
+# With the default a query that believes a wrong answer would only stop.
+SKIPS: dict[str, Any] = {"failOnDataLoss": "false"}
 
 pytestmark = [
     pytest.mark.slow,
@@ -140,6 +142,43 @@ def test_an_attempt_that_a_deposed_coordinator_has_answered_writes_nothing_twice
         assert "[EOSKAFKA_START_NOT_CONFIRMED]" in application.text()
 
 
+def test_an_epoch_does_not_begin_where_a_deposed_coordinator_says(
+    split: SplitCluster, shared: Application, tmp_path: Path, keep_logs: list[Path]
+) -> None:
+    """Of a partition without records in the last epoch no decision says where it is."""
+    keep_logs += split.logs()
+    flow = Flow(split.servers(), tmp_path / "checkpoint", partitions=2, replicas=3)
+    first, epochs = TopicPartition(flow.input, 0), {"transform": "repartitioned", **SKIPS}
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        flow.produce(PER_BATCH, [0])
+        flow.start(application, **epochs).wait_done()
+        topics = flow.input, flow.output, TRANSACTIONS, "__eoskafka_decisions"
+        split.lead(another(split.coordinator()), *topics)
+        deposed = depose_coordinator(split, flow)
+        send_elsewhere(flow, split, deposed)
+        for partition in (0, 1):
+            flow.produce(PER_BATCH, [partition])
+            flow.start(application, **epochs).wait_done()
+        assert split.fetched(split.coordinator(deposed), flow.group, first) == RECORDS
+        assert split.fetched(deposed, flow.group, first) == PER_BATCH
+
+        flow.produce(PER_BATCH, [1])
+        for node in BROKERS:
+            if node == deposed:
+                # The driver's membership is with the coordinator that was elected.
+                split.proxies[node].refuse(".*-driver$")
+            else:
+                split.proxies[node].refuse("eoskafka-driver-", Api.FIND_COORDINATOR)
+                split.proxies[node].refuse("eoskafka-driver-", Api.OFFSET_FETCH)
+        asked = split.proxies[deposed].requests[Api.OFFSET_FETCH]
+        send_elsewhere(flow, split)
+        flow.start(application, **epochs).wait_done()
+        assert split.proxies[deposed].requests[Api.OFFSET_FETCH] > asked
+        heal(split)
+    flow.assert_exactly_once()
+
+
 def depose_leader(split: SplitCluster, flow: Flow) -> int:
     """Cut the leader of the input off; it leads nothing else, and coordinates nothing.
 
@@ -161,10 +200,6 @@ def take_metadata_from(split: SplitCluster, node: int, client_id: str) -> None:
     for other in BROKERS:
         if other != node:
             split.proxies[other].refuse(client_id, Api.METADATA)
-
-
-# What a wrong answer would lead to: with the default the query would only stop.
-SKIPS: dict[str, Any] = {"failOnDataLoss": "false"}
 
 
 def test_a_log_that_a_deposed_leader_says_is_shorter_has_lost_nothing(

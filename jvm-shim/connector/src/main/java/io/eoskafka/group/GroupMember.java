@@ -189,6 +189,19 @@ public final class GroupMember implements Membership {
     }
   }
 
+  @Override
+  public Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> partitions) {
+    try {
+      return MemberConsumer.committed(consumer, partitions);
+    } catch (FencedInstanceIdException e) {
+      throw fenced(e);
+    } catch (AuthorizationException e) {
+      throw Denied.or(e, "Describe");
+    } catch (InterruptException e) {
+      throw KafkaCalls.asJava(e);
+    }
+  }
+
   /** Splits offsets so that each part fits one batch of the offsets topic. */
   public static List<Map<TopicPartition, OffsetAndMetadata>> parts(
       Map<TopicPartition, OffsetAndMetadata> offsets) {

@@ -73,6 +73,16 @@ public interface Membership extends AutoCloseable {
    */
   void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since);
 
+  /**
+   * The stable offsets, as the coordinator says at which this driver has joined. To let a driver
+   * join it needs other brokers, which a former coordinator that is cut off from them does not
+   * have.
+   *
+   * @return partitions with no offset are absent
+   * @throws org.apache.kafka.common.errors.TimeoutException if one is not stable soon
+   */
+  Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> partitions);
+
   /** Leaves the group, so that others need not wait for the end of the session. */
   @Override
   void close();

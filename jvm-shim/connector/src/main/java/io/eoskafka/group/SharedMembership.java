@@ -33,6 +33,8 @@ import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.StaleMemberEpochException;
+import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -241,6 +243,25 @@ public final class SharedMembership implements Membership {
     get(done);
   }
 
+  @Override
+  public Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> partitions) {
+    CompletableFuture<Map<TopicPartition, OffsetAndMetadata>> found = new CompletableFuture<>();
+    order(
+        () -> {
+          try {
+            found.complete(MemberConsumer.committed(consumer, partitions));
+          } catch (UnknownMemberIdException | StaleMemberEpochException e) {
+            // With KIP-848 the coordinator checks who asks.
+            found.completeExceptionally(new MovedException(e));
+          } catch (FencedInstanceIdException e) {
+            found.completeExceptionally(members.fencedByDriver(identity, e));
+          } catch (RuntimeException e) {
+            found.completeExceptionally(Denied.or(e, "Describe"));
+          }
+        });
+    return get(found);
+  }
+
   private void fence(Set<String> transactionalIds) {
     try {
       fenceProducers.accept(List.copyOf(transactionalIds));
@@ -302,11 +323,10 @@ public final class SharedMembership implements Membership {
     }
   }
 
-  private void get(CompletableFuture<Void> done) {
+  private <T> T get(CompletableFuture<T> done) {
     while (true) {
       try {
-        done.get(1, TimeUnit.SECONDS);
-        return;
+        return done.get(1, TimeUnit.SECONDS);
       } catch (TimeoutException e) {
         // An order that came when the thread had ended is never carried out.
         requireOwnership();

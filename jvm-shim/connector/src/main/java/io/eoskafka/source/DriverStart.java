@@ -153,7 +153,7 @@ final class DriverStart {
         member,
         release,
         new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker),
-        new StableFetch(offsets, transactions, identity, gone),
+        new StableFetch(offsets, member, transactions, identity, gone),
         new CheckpointRuns(run, files, identity),
         foreignBatches,
         groupIsTheTruth

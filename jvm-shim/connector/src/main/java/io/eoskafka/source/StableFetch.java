@@ -1,12 +1,14 @@
 package io.eoskafka.source;
 
 import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.group.Membership;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.transaction.GoneDrivers;
 import io.eoskafka.transaction.OpenTransactions;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -14,6 +16,9 @@ import org.apache.kafka.common.errors.TimeoutException;
 /**
  * Fetches offsets that no open transaction holds, and aborts what former runs have left open, which
  * would hold them until its timeout.
+ *
+ * <p>What it returns comes from the coordinator at which the driver has joined. The admin client
+ * may ask a former coordinator that is cut off from the other brokers and still answers.
  */
 final class StableFetch {
   /** One try; between tries transactions are aborted again. */
@@ -23,6 +28,7 @@ final class StableFetch {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   private final GroupOffsets offsets;
+  private final Membership member;
   private final OpenTransactions transactions;
   private final Identity identity;
 
@@ -32,8 +38,13 @@ final class StableFetch {
   private long waitMs;
 
   StableFetch(
-      GroupOffsets offsets, OpenTransactions transactions, Identity identity, GoneDrivers gone) {
+      GroupOffsets offsets,
+      Membership member,
+      OpenTransactions transactions,
+      Identity identity,
+      GoneDrivers gone) {
     this.offsets = offsets;
+    this.member = member;
     this.transactions = transactions;
     this.identity = identity;
     this.gone = gone;
@@ -60,7 +71,8 @@ final class StableFetch {
       }
       long began = System.nanoTime();
       try {
-        return offsets.stable(partitions, TRY);
+        offsets.stable(partitions, TRY);
+        return member.committed(Set.copyOf(partitions));
       } catch (TimeoutException e) {
         if (System.nanoTime() > deadline) {
           throw GroupOffsets.stillUnstable(identity.group(), TIMEOUT, e);
