@@ -21,6 +21,8 @@ from faults.split import BROKERS, GROUPS, TRANSACTIONS, SplitCluster, is_possibl
 
 RECORDS = 200
 PER_BATCH = 100
+# The admin client of a source's driver.
+DRIVER = "eoskafka-driver-[0-9a-f]{8}-"
 # With the default a query that believes a wrong answer would only stop.
 SKIPS: dict[str, Any] = {"failOnDataLoss": "false"}
 
@@ -47,10 +49,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
 
 
 @pytest.fixture
-def flow(split: SplitCluster, tmp_path: Path, keep_logs: list[Path]) -> Iterator[Flow]:
-    """One partition, so that one task reads all of a batch. Afterwards no broker is cut off."""
+def flow(split: SplitCluster, tmp_path: Path, keep_logs: list[Path]) -> Flow:
+    """One partition, so that one task reads all of a batch."""
     keep_logs += split.logs()
-    yield Flow(split.servers(), tmp_path / "checkpoint", partitions=1, replicas=3)
+    return Flow(split.servers(), tmp_path / "checkpoint", partitions=1, replicas=3)
+
+
+@pytest.fixture(autouse=True)
+def healed(split: SplitCluster) -> Iterator[None]:
+    """Whatever a test has left."""
+    yield
     heal(split)
 
 
@@ -169,8 +177,8 @@ def test_an_epoch_does_not_begin_where_a_deposed_coordinator_says(
                 # The driver's membership is with the coordinator that was elected.
                 split.proxies[node].refuse(".*-driver$")
             else:
-                split.proxies[node].refuse("eoskafka-driver-", Api.FIND_COORDINATOR)
-                split.proxies[node].refuse("eoskafka-driver-", Api.OFFSET_FETCH)
+                for api in (Api.METADATA, Api.FIND_COORDINATOR, Api.OFFSET_FETCH):
+                    split.proxies[node].refuse(DRIVER, api)
         asked = split.proxies[deposed].requests[Api.OFFSET_FETCH]
         send_elsewhere(flow, split)
         flow.start(application, **epochs).wait_done()
@@ -216,7 +224,7 @@ def test_a_log_that_a_deposed_leader_says_is_shorter_has_lost_nothing(
         coordinator = split.coordinator(deposed)
         assert split.fetched(coordinator, flow.group, partition) == RECORDS
 
-        take_metadata_from(split, deposed, "eoskafka-driver")
+        take_metadata_from(split, deposed, DRIVER)
         send_elsewhere(flow, split)
         flow.start(application, **SKIPS).wait_done()
         assert split.fetched(coordinator, flow.group, partition) == RECORDS
@@ -278,6 +286,8 @@ def test_a_job_is_not_done_again_though_a_deposed_leader_has_no_decision_on_it(
         send_elsewhere(flow, split, deposed)
         write(flow.name)
         take_metadata_from(split, deposed, "eoskafka-driver-epochs")
+        # The reader of the decisions has found their leader.
+        split.proxies[deposed].refuse("eoskafka-decisions")
         send_elsewhere(flow, split)
         write(flow.name)
         heal(split)
