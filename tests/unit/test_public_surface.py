@@ -79,7 +79,7 @@ def _commands() -> Iterator[tuple[str, dict[str, list[str]]]]:
 def _json_forms() -> Iterator[tuple[str, list[str]]]:
     """The keys that each command writes itself; `bench` is not public."""
     for file in sorted(COMMANDS.glob("*.py")):
-        if file.name in ("bench.py", "output.py"):
+        if file.name in ("bench.py", "bench_run.py", "output.py"):
             continue
         for function in ast.parse(file.read_text(encoding="utf-8")).body:
             if not isinstance(function, ast.FunctionDef):
