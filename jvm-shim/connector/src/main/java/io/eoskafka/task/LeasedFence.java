@@ -143,9 +143,9 @@ final class LeasedFence implements FenceSource {
         KafkaCalls.sleep(RETRY_MS);
       } else if (producer.addOffsetsElsewhere(
           offsets, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
-        FaultPoint.AFTER_OFFSETS.reach();
         confirm.accept(
             ExecutorClients.coordinators(scope.sink()).lastCoordinator(scope.identity().group()));
+        FaultPoint.AFTER_OFFSETS.reach();
         producer.commitElsewhere(
             new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
         return true;

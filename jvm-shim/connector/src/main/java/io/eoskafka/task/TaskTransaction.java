@@ -421,8 +421,8 @@ public final class TaskTransaction {
           e,
           coordinator -> confirmation.require(scope, toCommit.keySet(), coordinator));
     }
-    FaultPoint.AFTER_OFFSETS.reach();
     confirmation.require(scope, toCommit.keySet(), producer.offsetsCoordinator());
+    FaultPoint.AFTER_OFFSETS.reach();
     producer.commit();
     return true;
   }
