@@ -259,37 +259,3 @@ def test_a_position_that_a_deposed_leader_does_not_know_is_not_skipped(
         query.wait_done()
         assert split.fetched(split.coordinator(), flow.group, partition) == RECORDS
         assert sorted(int((r.key or b"k")[1:]) for r in flow.outputs()) == [*range(begin, RECORDS)]
-
-
-def test_a_job_is_not_done_again_though_a_deposed_leader_has_no_decision_on_it(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
-) -> None:
-    def write(job: str) -> None:
-        options: dict[str, Any] = {
-            "kafka.bootstrap.servers": flow.servers,
-            "topic": flow.output,
-            "transactionalIdPrefix": f"eoskafka-{flow.name}",
-            "decisionTopic": decisions,
-            "writeId": job,
-        }
-        application.write(PER_BATCH, **options)
-
-    decisions = f"{flow.name}-decisions"
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        write(f"{flow.name}-before")
-        deposed = another(split.coordinator())
-        split.lead(deposed, decisions)
-        split.lead(another(deposed), flow.output, TRANSACTIONS)
-        split.cut(deposed)
-        split.wait_deposed(deposed, decisions)
-        send_elsewhere(flow, split, deposed)
-        write(flow.name)
-        take_metadata_from(split, deposed, "eoskafka-driver-epochs")
-        # The reader of the decisions has found their leader.
-        split.proxies[deposed].refuse("eoskafka-decisions")
-        send_elsewhere(flow, split)
-        write(flow.name)
-        heal(split)
-        assert len(flow.outputs()) == 2 * PER_BATCH
-        assert "The leaders that were elected last say" in application.text()

@@ -5,7 +5,6 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.wire.BrokerVersions;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
-import io.eoskafka.wire.NewestLeaders;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -259,11 +258,7 @@ final class DecisionTopic implements DecisionRecords {
     TopicPartition of = new TopicPartition(name, partition);
     try {
       long start = offset(of, OffsetSpec.earliest());
-      // A former leader that is cut off from the other brokers does not have the last decisions.
-      Long end = NewestLeaders.highWatermarks(admin, client, Set.of(of)).get(of);
-      if (end == null) {
-        throw unreadable("no broker knows its partition " + partition, null);
-      }
+      long end = offset(of, OffsetSpec.latest());
       read(Map.of(of, start), Map.of(of, end), timeout, each);
     } catch (TimeoutException e) {
       throw unreadable(e.getMessage(), e);
