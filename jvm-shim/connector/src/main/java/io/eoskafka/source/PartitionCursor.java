@@ -120,17 +120,16 @@ final class PartitionCursor {
   }
 
   /**
-   * How far the records are out, with the leader epoch of what lies before if the position is just
-   * there: the planned end if the partition is drained, since control records may lie between the
-   * last record and that.
+   * How far the records are out: the planned end if the partition is drained, since control records
+   * may lie between the last record and that. With the position's leader epoch, also if the
+   * position is further: an older epoch than that of what lies before the offset would look like a
+   * truncated log to the next reader, a later one does not. For a later one a leader says where the
+   * last epoch before it has ended in its log, which is below the offset only if the log was cut.
    *
    * @param plannedEnd of the range; this cursor has forgotten it if the partition is gone
    */
   OffsetAndMetadata reached(long plannedEnd) {
-    long offset = Math.min(next(), plannedEnd);
-    // An epoch older than the end's would look like a truncated log to the next reader.
-    Optional<Integer> epoch = position == offset ? leaderEpoch : Optional.<Integer>empty();
-    return new OffsetAndMetadata(offset, epoch, "");
+    return new OffsetAndMetadata(Math.min(next(), plannedEnd), leaderEpoch, "");
   }
 
   private void moveTo(long offset) {

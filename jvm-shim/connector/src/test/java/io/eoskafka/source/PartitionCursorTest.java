@@ -53,7 +53,7 @@ class PartitionCursorTest {
     PartitionCursor cursor = begun(5, 8);
     cursor.fetched(records(5, 6), position(8, 1), SAME);
     assertThat(cursor.isDrained()).isFalse();
-    assertThat(cursor.reached(8)).isEqualTo(new OffsetAndMetadata(5, Optional.empty(), ""));
+    assertThat(cursor.reached(8)).isEqualTo(position(5, 1));
     assertThat(cursor.nextRecord().offset()).isEqualTo(5);
     assertThat(cursor.nextRecord().offset()).isEqualTo(6);
     assertThat(cursor.nextRecord()).isNull();
@@ -68,13 +68,21 @@ class PartitionCursorTest {
     cursor.fetched(records(5, 6, 7), position(8, 1), SAME);
     assertThat(cursor.nextRecord().offset()).isEqualTo(5);
     assertThat(cursor.nextRecord()).isNull();
-    // The epoch of the position may be later than that of the end.
-    assertThat(cursor.reached(6)).isEqualTo(new OffsetAndMetadata(6, Optional.empty(), ""));
+    // The epoch of the position: that of the end may be an earlier one, which does no harm.
+    assertThat(cursor.reached(6)).isEqualTo(position(6, 1));
     assertThat(cursor.hasGiven()).isTrue();
 
     assertThat(cursor.begin(upTo(8), 6)).isTrue();
     assertThat(cursor.hasGiven()).isFalse();
     assertThat(cursor.nextRecord().offset()).isEqualTo(6);
+  }
+
+  @Example
+  void anEndIsReachedWithALeaderEpochAlsoIfNothingButControlRecordsIsBeyondIt() {
+    PartitionCursor cursor = begun(5, 6);
+    cursor.fetched(records(5), position(8, 1), SAME);
+    assertThat(cursor.nextRecord().offset()).isEqualTo(5);
+    assertThat(cursor.reached(6)).isEqualTo(position(6, 1));
   }
 
   @Example
