@@ -325,7 +325,7 @@ final class SlotConsumer {
             if (!(lost instanceof LogTruncationException)) {
               requireNewestLeaderAgrees(partition, position);
             }
-            if (!request.dataLoss().failOnDataLoss() && isCut(cursor, position, lost)) {
+            if (isCutAhead(cursor, position, lost)) {
               return;
             }
           }
@@ -346,13 +346,17 @@ final class SlotConsumer {
   }
 
   /**
-   * Whether a log was cut below a position that this batch does not read. The log may have other
-   * records from there on by now, and rows that were made of the former ones may be out.
+   * Whether a log was cut where this consumer has only fetched ahead: nothing of that was handed
+   * out, and it is dropped.
    *
-   * @throws EosKafkaException {@code EOSKAFKA_LOG_TRUNCATED} if this batch reads it: the next
-   *     attempt begins where this one did, and if the log was cut before that, the next start knows
+   * @throws EosKafkaException {@code EOSKAFKA_LOG_TRUNCATED} if it was cut before that, also if
+   *     this batch does not read the partition: the log may have other records from there on by
+   *     now, and rows that were made of the former ones may be out. Only this consumer knows. The
+   *     next attempt has another one and fetches its offsets, with their leader epochs in task
+   *     scope.
    */
-  private boolean isCut(PartitionCursor cursor, long position, OffsetOutOfRangeException lost) {
+  private boolean isCutAhead(
+      PartitionCursor cursor, long position, OffsetOutOfRangeException lost) {
     OffsetAndMetadata end =
         lost instanceof LogTruncationException cut
             ? cut.divergentOffsets().get(cursor.partition())
@@ -360,13 +364,14 @@ final class SlotConsumer {
     if (end == null) {
       return false;
     }
-    if (cursor.isReading()) {
+    if (cursor.isReading() || end.offset() < cursor.end()) {
       throw EosKafkaException.of(
           "EOSKAFKA_LOG_TRUNCATED",
           Map.of("partition", cursor.partition(), "from", position, "end", end.offset()),
           lost);
     }
-    // The next batch seeks it with the leader epoch that the group has.
+    LOG.warn("The log of {} was cut to {}, beyond what was read", cursor.partition(), end.offset());
+    // The next batch seeks it.
     cursor.giveUp(true);
     consumer.seek(cursor.partition(), position);
     return true;

@@ -14,17 +14,21 @@ import org.apache.kafka.common.TopicPartition;
  */
 final class AttemptOffsets {
   private final Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
-  private final Map<TopicPartition, Long> committed = new HashMap<>();
+  private final Map<TopicPartition, OffsetAndMetadata> committed = new HashMap<>();
 
   /** Reading of these partitions starts here, and everything before is committed. */
   void begin(Map<TopicPartition, OffsetAndMetadata> found) {
     starts.putAll(found);
   }
 
-  /** A slot's ranges start where they were planned to. */
-  void beginAsPlanned(SlotWork work) {
-    work.ranges()
-        .forEach(r -> starts.put(r.topicPartition(), new OffsetAndMetadata(r.groupStart())));
+  /**
+   * A slot's ranges start where its producer has committed last, with the leader epochs there: the
+   * slot's consumer may be another one than the one that has read up to there.
+   *
+   * @param before what the producer has committed, of every range
+   */
+  void beginAfter(Map<TopicPartition, OffsetAndMetadata> before, SlotWork work) {
+    work.ranges().forEach(r -> starts.put(r.topicPartition(), before.get(r.topicPartition())));
   }
 
   /** Where reading of a slot starts. */
@@ -53,7 +57,7 @@ final class AttemptOffsets {
       for (SlotRange range : input.work().ranges()) {
         TopicPartition partition = range.topicPartition();
         OffsetAndMetadata end = input.end(partition);
-        long from = committed.getOrDefault(partition, starts.get(partition).offset());
+        long from = committed.getOrDefault(partition, starts.get(partition)).offset();
         boolean isNew =
             end != null && (range.isOpen() ? from != end.offset() : from < end.offset());
         if (isNew && !input.isGone(partition)) {
@@ -68,7 +72,7 @@ final class AttemptOffsets {
 
   /** A transaction with these offsets was committed. */
   void committed(Map<TopicPartition, OffsetAndMetadata> offsets) {
-    offsets.forEach((partition, offset) -> committed.put(partition, offset.offset()));
+    committed.putAll(offsets);
   }
 
   /** The first offset of a range that has not taken effect, when the attempt has committed. */
@@ -88,10 +92,10 @@ final class AttemptOffsets {
    * @param before what its producer had committed before
    * @param isSure whether the start of a partition was not fetched, or was confirmed
    */
-  Map<TopicPartition, Long> known(
-      Map<TopicPartition, Long> before, Predicate<TopicPartition> isSure) {
-    Map<TopicPartition, Long> known = new HashMap<>(before);
-    starts.forEach((partition, offset) -> known.put(partition, offset.offset()));
+  Map<TopicPartition, OffsetAndMetadata> known(
+      Map<TopicPartition, OffsetAndMetadata> before, Predicate<TopicPartition> isSure) {
+    Map<TopicPartition, OffsetAndMetadata> known = new HashMap<>(before);
+    known.putAll(starts);
     known.keySet().removeIf(isSure.negate());
     known.putAll(committed);
     return known;

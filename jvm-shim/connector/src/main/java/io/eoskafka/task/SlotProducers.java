@@ -5,6 +5,7 @@ import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
 
@@ -24,7 +25,7 @@ public final class SlotProducers {
    *
    * @param committed by topic-partition, what the group has as far as the producer's attempts know
    */
-  record Idle(TransactionalProducer producer, Map<TopicPartition, Long> committed) {}
+  record Idle(TransactionalProducer producer, Map<TopicPartition, OffsetAndMetadata> committed) {}
 
   private SlotProducers() {}
 
@@ -49,14 +50,20 @@ public final class SlotProducers {
   }
 
   /** Whether a slot is planned to start just where these commits have ended. */
-  static boolean follows(Map<TopicPartition, Long> committed, SlotWork work) {
+  static boolean follows(Map<TopicPartition, OffsetAndMetadata> committed, SlotWork work) {
     return work.ranges().stream()
-        .allMatch(r -> Long.valueOf(r.groupStart()).equals(committed.get(r.topicPartition())));
+        .allMatch(
+            r -> {
+              OffsetAndMetadata offset = committed.get(r.topicPartition());
+              return offset != null && offset.offset() == r.groupStart();
+            });
   }
 
   /** For the next batch, after a commit. */
   static void rest(
-      String transactionalId, TransactionalProducer producer, Map<TopicPartition, Long> committed) {
+      String transactionalId,
+      TransactionalProducer producer,
+      Map<TopicPartition, OffsetAndMetadata> committed) {
     POOL.put(transactionalId, new Idle(producer, committed));
   }
 

@@ -64,7 +64,7 @@ public final class TaskTransaction {
   private boolean hasWork;
 
   /** What the producer committed before this attempt, where it goes on without a stable fetch. */
-  private Map<TopicPartition, Long> goingOnFrom = Map.of();
+  private Map<TopicPartition, OffsetAndMetadata> goingOnFrom = Map.of();
 
   private boolean ended;
 
@@ -135,7 +135,7 @@ public final class TaskTransaction {
       return;
     }
     if (producer != null && SlotProducers.follows(goingOnFrom, work)) {
-      offsets.beginAsPlanned(work);
+      offsets.beginAfter(goingOnFrom, work);
     } else {
       findStart(input);
     }

@@ -10,12 +10,15 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.MockConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a slot's consumer hands out, with Kafka's own stand-in for a consumer. */
 class SlotConsumerTest {
@@ -128,6 +131,45 @@ class SlotConsumerTest {
     arrive(ONE, 6);
     assertThatThrownBy(() -> strict.next(null, CommitSchedule.NEVER))
         .hasMessageContaining("[EOSKAFKA_DATA_LOSS_WHILE_READING]");
+  }
+
+  /** One partition is read to its end and fetched ahead; then its log turns out to be cut. */
+  private void beginWithACut(boolean failOnDataLoss, long cutTo) {
+    kafka.updateBeginningOffsets(Map.of(ONE, 0L, OTHER, 0L));
+    consumer.begin(request(failOnDataLoss, Map.of(ONE, 0L, OTHER, 5L), 7));
+    arrive(OTHER, 5, 6, 7, 8);
+    kafka.schedulePollTask(
+        () ->
+            kafka.setPollException(
+                new LogTruncationException(
+                    Map.of(OTHER, 9L), Map.of(OTHER, new OffsetAndMetadata(cutTo)))));
+    arrive(ONE, 0, 6);
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aLogThatWasCutBelowWhatWasHandedOutFailsTheAttemptAlsoIfItIsReadNoMore(
+      boolean failOnDataLoss) {
+    beginWithACut(failOnDataLoss, 6);
+    assertThatThrownBy(() -> drain(consumer))
+        .hasMessageContaining("[EOSKAFKA_LOG_TRUNCATED]")
+        .hasMessageContaining("t-1");
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void whatWasFetchedAheadOfALogThatWasCutIsFetchedAgain(boolean failOnDataLoss) {
+    beginWithACut(failOnDataLoss, 7);
+    assertThat(drain(consumer)).containsExactly("1@5", "1@6", "0@0", "0@6");
+    assertThat(reached(consumer, OTHER)).isEqualTo(7);
+    assertThat(consumer.losses()).isZero();
+    consumer.release(true);
+
+    SlotConsumer next = SlotConsumer.open(request(failOnDataLoss, Map.of(OTHER, 7L), 9));
+    assertThat(next).isSameAs(consumer);
+    assertThat(kafka.position(OTHER)).isEqualTo(7);
+    arrive(OTHER, 7, 8);
+    assertThat(drain(next)).containsExactly("1@7", "1@8");
   }
 
   @Test

@@ -104,17 +104,30 @@ class AttemptOffsetsTest {
   void theProducerKnowsWhatTheGroupHas() {
     TopicPartition other = new TopicPartition("t", 1);
     AttemptOffsets offsets = begun(5);
-    Map<TopicPartition, Long> before = Map.of(PARTITION, 5L, other, 3L);
+    OffsetAndMetadata ofOther = new OffsetAndMetadata(3, Optional.of(6), "");
+    Map<TopicPartition, OffsetAndMetadata> before =
+        Map.of(PARTITION, new OffsetAndMetadata(5), other, ofOther);
     assertThat(offsets.known(before, p -> true)).isEqualTo(before);
     offsets.committed(at(9));
-    assertThat(offsets.known(before, p -> true)).isEqualTo(Map.of(PARTITION, 9L, other, 3L));
+    assertThat(offsets.known(before, p -> true))
+        .isEqualTo(Map.of(PARTITION, at(9).get(PARTITION), other, ofOther));
+  }
+
+  @Test
+  void aBatchThatFollowsBeginsWithTheLeaderEpochThatWasCommitted() {
+    AttemptOffsets offsets = begun(2);
+    offsets.committed(at(5));
+    AttemptOffsets next = new AttemptOffsets();
+    next.beginAfter(offsets.known(Map.of(), p -> true), upTo(9));
+    assertThat(next.starts(upTo(9))).isEqualTo(at(5));
   }
 
   @Test
   void aStartThatNobodyHasConfirmedIsFetchedAgain() {
     TopicPartition other = new TopicPartition("t", 1);
-    Map<TopicPartition, Long> before = Map.of(PARTITION, 5L, other, 3L);
-    assertThat(begun(5).known(before, other::equals)).isEqualTo(Map.of(other, 3L));
+    Map<TopicPartition, OffsetAndMetadata> before =
+        Map.of(PARTITION, new OffsetAndMetadata(5), other, new OffsetAndMetadata(3));
+    assertThat(begun(5).known(before, other::equals)).containsOnlyKeys(other);
   }
 
   /**
@@ -140,7 +153,8 @@ class AttemptOffsetsTest {
       offsets.committed(commit);
       assertThat(toCommit(offsets, input)).isEmpty();
       assertThat(reached(offsets, input)).isEqualTo(group.get(PARTITION)).isEqualTo(out);
-      assertThat(offsets.known(Map.of(), p -> true)).isEqualTo(group);
+      assertThat(offsets.known(Map.of(), p -> true).get(PARTITION).offset())
+          .isEqualTo(group.get(PARTITION));
     }
   }
 }
