@@ -39,6 +39,8 @@ final class OwnedPartitions {
   /** For those that have been reached, when they came to be owned. */
   private final Map<TopicPartition, Long> terms = new HashMap<>();
 
+  private final ComparedOffsets compared = new ComparedOffsets();
+
   private long settledLosses = -1;
 
   /** See {@link CheckpointFiles#readUnresolved}. */
@@ -235,13 +237,16 @@ final class OwnedPartitions {
    */
   Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> suspects) {
     if (suspects.isEmpty()) {
+      compared.take(Map.of());
       return Map.of();
     }
+    Map<TopicPartition, OffsetAndMetadata> committed =
+        tracker.ofPresentTopics(context.offsets().committed(suspects));
     Map<TopicPartition, Long> toCommit = new HashMap<>();
     Map<TopicPartition, Long> read = new HashMap<>(reached);
     read.keySet().retainAll(suspects);
     topics
-        .sharedEnds(read, tracker.ofPresentTopics(context.offsets().committed(suspects)))
+        .sharedEnds(read, compared.take(committed))
         .forEach(
             (partition, logEnd) -> {
               long next = reached.get(partition);
