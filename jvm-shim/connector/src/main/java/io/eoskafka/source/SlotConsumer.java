@@ -254,7 +254,8 @@ final class SlotConsumer {
     }
   }
 
-  private void skipGone(TopicPartition partition) {
+  /** Counts a partition as read whose topic was deleted. */
+  void skipGone(TopicPartition partition) {
     PartitionCursor cursor = cursors.get(partition);
     if (!cursor.isReading()) {
       return;
@@ -284,19 +285,24 @@ final class SlotConsumer {
       if (!cursor.isReplaced(ids)) {
         continue;
       }
+      // Also if the topic is known to be deleted: its successor may have given records before that.
+      if (request.dataLoss().failOnDataLoss() || cursor.hasGiven()) {
+        throw replaced(cursor);
+      }
       if (gone.contains(cursor.partition())) {
         continue;
       }
       // The consumer may have asked a broker that is behind, and then the planned topic is there.
-      if (request.dataLoss().failOnDataLoss()
-          || cursor.hasGiven()
-          || !GoneRanges.of(request.client(), request.group(), List.of(range))
-              .contains(cursor.partition())) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition()));
+      if (!GoneRanges.of(request.client(), request.group(), List.of(range))
+          .contains(cursor.partition())) {
+        throw replaced(cursor);
       }
       finishAsGone(cursor);
     }
+  }
+
+  private static EosKafkaException replaced(PartitionCursor cursor) {
+    return EosKafkaException.of("EOSKAFKA_TOPIC_REPLACED", Map.of("partition", cursor.partition()));
   }
 
   private void advance(
