@@ -91,7 +91,8 @@ final class DriverStart {
     ForeignBatches foreignBatches = new ForeignBatches(files, identity);
     lastForeignBatch = groupIsTheTruth ? foreignBatches.last(sparkStart, query) : -1;
     tracker.addFormer(files.readFormerTopicIds());
-    tracker.update(tracker.discover(sparkStart == null ? Set.of() : sparkStart.offsets().keySet()));
+    Set<TopicPartition> logged = sparkStart == null ? Set.of() : sparkStart.offsets().keySet();
+    tracker.update(tracker.discover(logged, files.readTopicIds()));
     String transactionalIdPrefix =
         groupIsTheTruth
             ? query.sinkOptions().transactionalIdPrefix()

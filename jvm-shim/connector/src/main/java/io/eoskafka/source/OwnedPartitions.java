@@ -149,7 +149,7 @@ final class OwnedPartitions {
     try {
       Map<TopicPartition, OffsetAndMetadata> stable =
           context.stableFetch().fetch(gained.keySet(), ownershipLost);
-      if (!tracker.agreesWith(stable, context.files().readTopicIds())) {
+      if (!tracker.agreesWith(stable)) {
         discoverAgain();
         return false;
       }

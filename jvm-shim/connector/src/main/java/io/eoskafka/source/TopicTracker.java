@@ -12,6 +12,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
@@ -30,9 +31,13 @@ final class TopicTracker {
   /** By default a broker that is cut off is in nobody's list of brokers after 9 seconds. */
   private static final Duration PATIENCE = Duration.ofSeconds(20);
 
-  private final Topics topics;
+  private final Supplier<Map<TopicPartition, String>> topics;
   private final DataLossPolicy dataLoss;
   private Map<TopicPartition, String> ids = Map.of();
+
+  /** Under which ids this run has known partitions, also those that are deleted now. */
+  private final Map<TopicPartition, String> seen = new HashMap<>();
+
   private long discoveredNanos;
 
   /** Partitions of topics that were created again since they were read. */
@@ -44,7 +49,10 @@ final class TopicTracker {
   /** When the ids of topics and the stamps of offsets began to contradict each other, or empty. */
   private OptionalLong doubtedSince = OptionalLong.empty();
 
-  TopicTracker(Topics topics, DataLossPolicy dataLoss) {
+  /**
+   * @param topics as {@link Topics#discover} finds them
+   */
+  TopicTracker(Supplier<Map<TopicPartition, String>> topics, DataLossPolicy dataLoss) {
     this.topics = topics;
     this.dataLoss = dataLoss;
   }
@@ -64,15 +72,25 @@ final class TopicTracker {
    * @throws EosKafkaException {@code EOSKAFKA_TOPIC_ID_UNCLEAR}
    */
   Map<TopicPartition, String> discover(Collection<TopicPartition> known) {
+    return discover(known, seen);
+  }
+
+  /**
+   * As the other one, at a start.
+   *
+   * @param expected what the checkpoint has
+   */
+  Map<TopicPartition, String> discover(
+      Collection<TopicPartition> known, Map<TopicPartition, String> expected) {
     long deadline = System.nanoTime() + PATIENCE.toNanos();
-    Map<TopicPartition, String> found = ask(known);
+    Map<TopicPartition, String> found = ask(known, expected);
     for (Optional<TopicPartition> old = old(found); old.isPresent(); old = old(found)) {
       if (System.nanoTime() > deadline) {
         throw unclear(old.get(), found.get(old.get()), "a former topic of this name had that id");
       }
       LOG.info("{} has an id from before it was created again: a broker is behind", old.get());
       KafkaCalls.sleep(LOOK_AGAIN_MS);
-      found = ask(known);
+      found = ask(known, expected);
     }
     return found;
   }
@@ -90,11 +108,14 @@ final class TopicTracker {
         Map.of("partition", partition, "id", id, "why", why, "waited", PATIENCE.toSeconds()));
   }
 
-  private Map<TopicPartition, String> ask(Collection<TopicPartition> known) {
+  private Map<TopicPartition, String> ask(
+      Collection<TopicPartition> known, Map<TopicPartition, String> expected) {
     discoveredNanos = System.nanoTime();
     try {
-      Map<TopicPartition, String> found = topics.discover();
-      if (!found.isEmpty() && found.keySet().containsAll(known) && !isAnyReplaced(found)) {
+      Map<TopicPartition, String> found = topics.get();
+      if (!found.isEmpty()
+          && found.keySet().containsAll(known)
+          && !isAnyReplaced(found, expected)) {
         return found;
       }
     } catch (EosKafkaException e) {
@@ -103,18 +124,21 @@ final class TopicTracker {
       }
     }
     KafkaCalls.sleep(LOOK_AGAIN_MS);
-    return topics.discover();
+    return topics.get();
   }
 
-  private boolean isAnyReplaced(Map<TopicPartition, String> found) {
+  private static boolean isAnyReplaced(
+      Map<TopicPartition, String> found, Map<TopicPartition, String> expected) {
     return found.entrySet().stream()
         .anyMatch(
-            entry -> !entry.getValue().equals(ids.getOrDefault(entry.getKey(), entry.getValue())));
+            entry ->
+                !entry.getValue().equals(expected.getOrDefault(entry.getKey(), entry.getValue())));
   }
 
   /** Takes over what {@link #discover} has found. */
   void update(Map<TopicPartition, String> discovered) {
-    addFormer(ids, discovered);
+    addFormer(seen, discovered);
+    seen.putAll(discovered);
     ids = discovered;
   }
 
@@ -135,22 +159,21 @@ final class TopicTracker {
   }
 
   /**
-   * Whether the stamps of offsets are of the topics that are there, or of topics from before. An
-   * offset of another topic than the one that is there may also be the newer one of the two, if the
-   * broker that was asked is behind. That is known only if the checkpoint knows the stamp's topic.
-   * Before it returns false, this waits a while, so that the cluster can be asked again.
+   * Whether the stamps of offsets are of the topics that are there, or of topics that are known to
+   * have been replaced. Any other offset may be of a newer topic than the one that the broker knows
+   * which was asked. That the checkpoint knows the offset's topic says nothing: the group loses the
+   * offset when that topic is deleted, so it speaks against a topic that was created since. Before
+   * it returns false, this waits a while, so that the cluster can be asked again.
    *
    * @param committed offsets with stamps
-   * @param kept what the checkpoint has
    * @throws EosKafkaException {@code EOSKAFKA_TOPIC_ID_UNCLEAR}
    */
-  boolean agreesWith(
-      Map<TopicPartition, OffsetAndMetadata> committed, Map<TopicPartition, String> kept) {
+  boolean agreesWith(Map<TopicPartition, OffsetAndMetadata> committed) {
     for (Map.Entry<TopicPartition, OffsetAndMetadata> entry : committed.entrySet()) {
       TopicPartition partition = entry.getKey();
       String id = ids.get(partition);
       String stamped = Stamp.parse(entry.getValue().metadata()).map(Stamp::topicId).orElse(id);
-      if (Objects.equals(stamped, id) || Objects.equals(stamped, kept.get(partition))) {
+      if (Objects.equals(stamped, id) || formerIds.contains(stamped)) {
         continue;
       }
       long now = System.nanoTime();

@@ -5,6 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
@@ -24,7 +27,14 @@ class TopicTrackerTest {
 
   @TempDir Path checkpoint;
 
-  private final TopicTracker tracker = new TopicTracker(null, new DataLossPolicy(false));
+  /** The last answer is given again and again. */
+  private final Deque<String> answers = new ArrayDeque<>();
+
+  private final TopicTracker tracker = new TopicTracker(this::answer, new DataLossPolicy(false));
+
+  private Map<TopicPartition, String> answer() {
+    return Map.of(PARTITION, answers.size() > 1 ? answers.remove() : answers.element());
+  }
 
   private static Map<TopicPartition, OffsetAndMetadata> stamped(
       TopicPartition partition, String topicId) {
@@ -33,25 +43,50 @@ class TopicTrackerTest {
     return Map.of(partition, new OffsetAndMetadata(7, stamp.encode()));
   }
 
-  @ParameterizedTest(name = "a broker has {0}, the stamp {1}, the checkpoint {2}: {3}")
+  @ParameterizedTest(name = "a broker has {0}, the stamp {1}, replaced is {2}: {3}")
   @CsvSource({
-    "new, new, new, true",
+    "new, new, '', true",
     // Nobody has planned the new topic yet.
     "new, old, old, true",
-    // The checkpoint was not written any more; or another driver has planned the new topic.
     "new, new, old, true",
-    "old, new, old, false",
     // Which one is newer cannot be told.
     "old, new, '', false",
     "new, old, '', false",
   })
-  void aStampSaysWhichTopicWasPlannedLast(
-      String asked, String stamp, String kept, boolean isTrusted) {
+  void anOffsetOfAnotherTopicIsTheOlderOneOnlyIfThatTopicIsKnownToBeReplaced(
+      String asked, String stamp, String replaced, boolean isTrusted) {
     tracker.update(Map.of(PARTITION, idOf(asked)));
-    Map<TopicPartition, String> inCheckpoint =
-        kept.isEmpty() ? Map.of() : Map.of(PARTITION, idOf(kept));
-    assertThat(tracker.agreesWith(stamped(PARTITION, idOf(stamp)), inCheckpoint))
-        .isEqualTo(isTrusted);
+    tracker.addFormer(replaced.isEmpty() ? Set.of() : Set.of(idOf(replaced)));
+    assertThat(tracker.agreesWith(stamped(PARTITION, idOf(stamp)))).isEqualTo(isTrusted);
+  }
+
+  @Test
+  void aStartAsksAgainIfABrokerContradictsTheCheckpoint() {
+    answers.addAll(List.of(OLD, NEW));
+    Map<TopicPartition, String> kept = Map.of(PARTITION, NEW);
+    assertThat(tracker.discover(Set.of(PARTITION), kept)).isEqualTo(kept);
+  }
+
+  @Test
+  void aBrokerThatIsBehindAtAStartDoesNotMakeTheTrueIdAFormerOne() {
+    CheckpointFiles files = new CheckpointFiles(checkpoint + "/sources/0", new Configuration());
+    files.writeTopicIds(Map.of(PARTITION, NEW));
+    answers.addAll(List.of(OLD, OLD, NEW));
+    tracker.update(tracker.discover(Set.of(PARTITION), files.readTopicIds()));
+    assertThat(tracker.agreesWith(stamped(PARTITION, NEW))).isFalse();
+    tracker.update(tracker.discover(Set.of()));
+    assertThat(tracker.agreesWith(stamped(PARTITION, NEW))).isTrue();
+    tracker.keep(files.readTopicIds(), Set.of(PARTITION), Map.of(), files);
+    assertThat(files.readTopicIds()).isEqualTo(Map.of(PARTITION, NEW));
+    assertThat(files.readFormerTopicIds()).isEqualTo(Set.of(OLD));
+  }
+
+  @Test
+  void aTopicThatWasAwayForAWhileIsKnownToBeReplaced() {
+    tracker.update(Map.of(PARTITION, OLD));
+    tracker.update(Map.of());
+    tracker.update(Map.of(PARTITION, NEW));
+    assertThat(tracker.agreesWith(stamped(PARTITION, OLD))).isTrue();
   }
 
   private static String idOf(String name) {
@@ -61,7 +96,7 @@ class TopicTrackerTest {
   @Test
   void anOffsetWithoutAStampSaysNothing() {
     tracker.update(Map.of(PARTITION, NEW));
-    assertThat(tracker.agreesWith(Map.of(PARTITION, new OffsetAndMetadata(7)), Map.of())).isTrue();
+    assertThat(tracker.agreesWith(Map.of(PARTITION, new OffsetAndMetadata(7)))).isTrue();
   }
 
   @Test
@@ -79,9 +114,9 @@ class TopicTrackerTest {
     tracker.update(Map.of(PARTITION, NEW, OF_ANOTHER, NEW));
     tracker.keep(Map.of(), Set.of(PARTITION, OF_ANOTHER), stamped(OF_ANOTHER, OLD), files);
     assertThat(files.readTopicIds()).isEqualTo(Map.of(PARTITION, NEW, OF_ANOTHER, OLD));
-    // It goes on with the new topic when it gets the partition.
     tracker.keep(Map.of(OF_ANOTHER, NEW), Set.of(OF_ANOTHER), stamped(OF_ANOTHER, OLD), files);
     assertThat(files.readFormerTopicIds()).isEmpty();
-    assertThat(tracker.agreesWith(stamped(OF_ANOTHER, OLD), files.readTopicIds())).isTrue();
+    // When it gets the partition, it asks which of the two topics is the newer one.
+    assertThat(tracker.agreesWith(stamped(OF_ANOTHER, OLD))).isFalse();
   }
 }
