@@ -70,7 +70,10 @@ class RecordError(EosKafkaError):
 
 
 class FencedError(EosKafkaError):
-    """Another driver or attempt has taken over, and processes what was not committed."""
+    """This driver or attempt may not commit any more, mostly because another one has taken over.
+
+    What was not committed is processed by the other one, or after a restart.
+    """
 
 
 class OffsetsError(EosKafkaError):

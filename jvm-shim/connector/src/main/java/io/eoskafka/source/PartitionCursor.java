@@ -35,7 +35,7 @@ final class PartitionCursor {
 
   private Optional<Integer> leaderEpoch = Optional.empty();
 
-  /** Where the last batch ended; what is in the buffer lies beyond it. */
+  /** Where the batch that is being read ends, or the last one ended. */
   private long end = -1;
 
   private boolean reading;

@@ -41,7 +41,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.math.BigInt;
 
 /**
- * The look at a batch's physical plan that decides its scope. Task scope holds where one task reads
+ * The reasons that a batch's physical plan gives against task scope. Task scope holds where one task reads
  * and writes the same records: anything in the writing stage that this class does not know to be
  * safe makes it epoch scope.
  *

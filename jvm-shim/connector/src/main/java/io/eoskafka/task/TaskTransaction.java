@@ -349,7 +349,10 @@ public final class TaskTransaction {
         counts.plus(TransactionCounts.takeFailed(scope.identity().producers())));
   }
 
-  /** Whether what is out was committed; otherwise the driver has given no fence. */
+  /**
+   * Whether what is out was committed. If not, the driver has given no fence, or the partitions are
+   * another driver's by now.
+   */
   private boolean commitOut() {
     long began = System.nanoTime();
     Map<TopicPartition, OffsetAndMetadata> toCommit = offsetsToCommit();
