@@ -6,21 +6,31 @@ import io.eoskafka.wire.BrokerRequests;
 import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeClusterOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.message.FindCoordinatorRequestData;
+import org.apache.kafka.common.message.FindCoordinatorResponseData.Coordinator;
 import org.apache.kafka.common.message.OffsetCommitRequestData;
 import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestPartition;
 import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestTopic;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.FindCoordinatorRequest;
+import org.apache.kafka.common.requests.FindCoordinatorResponse;
 import org.apache.kafka.common.requests.OffsetCommitRequest;
 import org.apache.kafka.common.requests.OffsetCommitResponse;
 
@@ -38,20 +48,58 @@ final class FencedCommit implements AutoCloseable {
           Errors.ILLEGAL_GENERATION,
           Errors.STALE_MEMBER_EPOCH,
           Errors.FENCED_MEMBER_EPOCH,
-          Errors.UNKNOWN_MEMBER_ID);
+          Errors.UNKNOWN_MEMBER_ID,
+          // A group that is empty and has no offset is deleted after a while.
+          Errors.GROUP_ID_NOT_FOUND);
 
   private static final long RETRY_MS = 100;
 
-  private final Admin admin;
-  private final BrokerRequests requests;
+  private static final int TIMEOUT_MS = (int) GroupMember.COMMIT_TRY.toMillis();
+
+  /** What is asked of one broker. */
+  interface Requests extends AutoCloseable {
+    AbstractResponse ask(Node broker, AbstractRequest.Builder<?> request) throws IOException;
+
+    @Override
+    void close();
+  }
+
+  private final Supplier<Collection<Node>> brokers;
+  private final Requests requests;
 
   FencedCommit(Admin admin, ClientSettings settings) {
-    this.admin = admin;
-    this.requests = new BrokerRequests(settings, "eoskafka-fenced-commit");
+    this(
+        () ->
+            KafkaCalls.get(
+                admin.describeCluster(new DescribeClusterOptions().timeoutMs(TIMEOUT_MS)).nodes()),
+        new OfClient(new BrokerRequests(settings, "eoskafka-fenced-commit", TIMEOUT_MS)));
   }
 
   /**
-   * Commits, within {@link GroupMember#COMMIT_TRY}.
+   * @param brokers those that are there now
+   */
+  FencedCommit(Supplier<Collection<Node>> brokers, Requests requests) {
+    this.brokers = brokers;
+    this.requests = requests;
+  }
+
+  private record OfClient(BrokerRequests requests) implements Requests {
+    @Override
+    public AbstractResponse ask(Node broker, AbstractRequest.Builder<?> request)
+        throws IOException {
+      requests.setNodes(List.of(broker));
+      return requests.ask(broker, request);
+    }
+
+    @Override
+    public void close() {
+      requests.close();
+    }
+  }
+
+  /**
+   * Commits. It begins no other try after {@link GroupMember#COMMIT_TRY}, and no broker is waited
+   * for longer than that.
    *
    * @param offsets at most as many as fit one request
    * @throws CommitFailedException if the group refuses the fence
@@ -105,11 +153,15 @@ final class FencedCommit implements AutoCloseable {
 
   private Errors ask(OffsetCommitRequestData data) {
     try {
-      Node coordinator = coordinator(data.groupId());
-      requests.setNodes(List.of(coordinator));
+      Coordinator coordinator = coordinator(data.groupId());
+      if (coordinator.errorCode() != Errors.NONE.code()) {
+        return Errors.forCode(coordinator.errorCode());
+      }
       OffsetCommitResponse response =
           (OffsetCommitResponse)
-              requests.ask(coordinator, OffsetCommitRequest.Builder.forTopicNames(data));
+              requests.ask(
+                  new Node(coordinator.nodeId(), coordinator.host(), coordinator.port()),
+                  OffsetCommitRequest.Builder.forTopicNames(data));
       return response.data().topics().stream()
           .flatMap(topic -> topic.partitions().stream())
           .map(partition -> Errors.forCode(partition.errorCode()))
@@ -121,9 +173,25 @@ final class FencedCommit implements AutoCloseable {
     }
   }
 
-  private Node coordinator(String group) {
-    return KafkaCalls.get(admin.describeConsumerGroups(List.of(group)).describedGroups().get(group))
-        .coordinator();
+  /**
+   * Not by a description of the group: there is none if it is empty and was deleted, or if a member
+   * subscribes to a topic that this user may not describe.
+   */
+  private Coordinator coordinator(String group) throws IOException {
+    FindCoordinatorRequestData data =
+        new FindCoordinatorRequestData()
+            .setKeyType(FindCoordinatorRequest.CoordinatorType.GROUP.id())
+            .setCoordinatorKeys(List.of(group));
+    List<Node> shuffled = new ArrayList<>(brokers.get());
+    if (shuffled.isEmpty()) {
+      throw new IOException("no broker is known");
+    }
+    // One that gives no answer is not asked in every try.
+    Collections.shuffle(shuffled);
+    FindCoordinatorResponse response =
+        (FindCoordinatorResponse)
+            requests.ask(shuffled.get(0), new FindCoordinatorRequest.Builder(data));
+    return response.coordinatorByKey(group).orElseThrow(() -> new IOException("no answer"));
   }
 
   @Override

@@ -33,11 +33,20 @@ public final class BrokerRequests implements AutoCloseable {
   private final ManualMetadataUpdater nodes = new ManualMetadataUpdater();
   private final ApiVersions versions = new ApiVersions();
   private final NetworkClient client;
+  private final int timeoutMs;
 
   /**
    * @param name client id, and the prefix of its log lines
    */
   public BrokerRequests(ClientSettings settings, String name) {
+    this(settings, name, TIMEOUT_MS);
+  }
+
+  /**
+   * @param timeoutMs how long a connection may take to come about, and then an answer
+   */
+  public BrokerRequests(ClientSettings settings, String name, int timeoutMs) {
+    this.timeoutMs = timeoutMs;
     client =
         ClientUtils.createNetworkClient(
             new AdminClientConfig(settings.admin(name)),
@@ -48,7 +57,7 @@ public final class BrokerRequests implements AutoCloseable {
             versions,
             Time.SYSTEM,
             IN_FLIGHT,
-            TIMEOUT_MS,
+            timeoutMs,
             null,
             nodes,
             new DefaultHostResolver(),
@@ -72,7 +81,7 @@ public final class BrokerRequests implements AutoCloseable {
    * @throws IOException no connection comes about, or it breaks
    */
   public AbstractResponse ask(Node node, AbstractRequest.Builder<?> request) throws IOException {
-    if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, TIMEOUT_MS)) {
+    if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, timeoutMs)) {
       throw new IOException("no connection to " + node);
     }
     return NetworkClientUtils.sendAndReceive(
