@@ -44,7 +44,10 @@ def topics(streams: Streams) -> Iterator[None]:
 
 @pytest.mark.usefixtures("topics")
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name
+    "page",
+    # That page's programs need a server of Spark Connect, as test_connect.py has one.
+    [page for page in PAGES if blocks(page) and page.name != "connect.md"],
+    ids=lambda page: page.name,
 )
 def test_python_in_a_page_runs(page: Path, streams: Streams, tmp_path: Path) -> None:
     ended = streams.copy(streams.topic(records=2), streams.topic())

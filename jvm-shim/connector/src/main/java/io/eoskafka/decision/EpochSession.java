@@ -101,8 +101,9 @@ public final class EpochSession {
   }
 
   /**
-   * Settles what former runs of an owner have left, for a run that does not write as this owner (the
-   * owner of the run's own sink is settled by {@link #open}): commits what they have decided and ends everything else.
+   * Settles what former runs of an owner have left, for a run that does not write as this owner
+   * (the owner of the run's own sink is settled by {@link #open}): commits what they have decided
+   * and ends everything else.
    *
    * @return the last decision, if there is one
    */

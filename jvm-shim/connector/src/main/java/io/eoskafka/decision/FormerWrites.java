@@ -31,8 +31,8 @@ import org.slf4j.LoggerFactory;
 /**
  * What former runs of a query have decided and not committed, settled at the start of a run: the
  * owners are the writes of the query's {@code foreachBatch}, and its sink if this run has another
- * one (the run's own sink settles its own). The function may never
- * call such a write again, and Spark may have logged its batch.
+ * one (the run's own sink settles its own). The function may never call such a write again, and
+ * Spark may have logged its batch.
  *
  * <p>Each owner is settled by itself: one that has to wait for a timeout, or that cannot be
  * settled, holds up nothing but its own next write, and a write under a new name while the batch

@@ -41,9 +41,9 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.math.BigInt;
 
 /**
- * The reasons that a batch's physical plan gives against task scope. Task scope holds where one task reads
- * and writes the same records: anything in the writing stage that this class does not know to be
- * safe makes it epoch scope.
+ * The reasons that a batch's physical plan gives against task scope. Task scope holds where one
+ * task reads and writes the same records: anything in the writing stage that this class does not
+ * know to be safe makes it epoch scope.
  *
  * @param <S> the class of the connector's sources
  * @param epoch the micro-batch

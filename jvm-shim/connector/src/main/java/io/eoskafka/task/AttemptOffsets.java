@@ -4,7 +4,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
-import java.util.function.Predicate;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -86,17 +85,13 @@ final class AttemptOffsets {
   }
 
   /**
-   * What the group has of each partition as far as the attempt is sure of it. The next attempt
-   * fetches the others.
+   * What the group has of each partition as far as the attempt knows.
    *
    * @param before what its producer had committed before
-   * @param isSure whether the start of a partition was not fetched, or was confirmed
    */
-  Map<TopicPartition, OffsetAndMetadata> known(
-      Map<TopicPartition, OffsetAndMetadata> before, Predicate<TopicPartition> isSure) {
+  Map<TopicPartition, OffsetAndMetadata> known(Map<TopicPartition, OffsetAndMetadata> before) {
     Map<TopicPartition, OffsetAndMetadata> known = new HashMap<>(before);
     known.putAll(starts);
-    known.keySet().removeIf(isSure.negate());
     known.putAll(committed);
     return known;
   }

@@ -26,6 +26,15 @@ interface FenceSource {
         : new DriverFence(scope);
   }
 
+  /**
+   * Whether an error may mean that somebody else has ended the attempt's transaction: its producer
+   * was fenced, or its offsets are not pending any more. Nothing of the attempt is visible then.
+   */
+  static boolean mayHaveEnded(EosKafkaException e) {
+    return e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")
+        || e.condition().equals("EOSKAFKA_START_NOT_CONFIRMED");
+  }
+
   /** Whether the partitions are the driver's still. If not, the attempt does nothing. */
   boolean isOwned();
 

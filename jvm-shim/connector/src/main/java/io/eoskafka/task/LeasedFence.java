@@ -164,7 +164,7 @@ final class LeasedFence implements FenceSource {
    */
   @Override
   public boolean isLost(EosKafkaException e) {
-    if (!e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")) {
+    if (!FenceSource.mayHaveEnded(e)) {
       return false;
     }
     long deadline = System.nanoTime() + lossHeard.toNanos();

@@ -24,8 +24,12 @@ public final class SlotProducers {
    * A producer that no attempt has.
    *
    * @param committed by topic-partition, what the group has as far as the producer's attempts know
+   * @param unconfirmed of these, the starts that {@link StartConfirmation} has still to ask about
    */
-  record Idle(TransactionalProducer producer, Map<TopicPartition, OffsetAndMetadata> committed) {}
+  record Idle(
+      TransactionalProducer producer,
+      Map<TopicPartition, OffsetAndMetadata> committed,
+      Map<TopicPartition, Long> unconfirmed) {}
 
   private SlotProducers() {}
 
@@ -63,8 +67,9 @@ public final class SlotProducers {
   static void rest(
       String transactionalId,
       TransactionalProducer producer,
-      Map<TopicPartition, OffsetAndMetadata> committed) {
-    POOL.put(transactionalId, new Idle(producer, committed));
+      Map<TopicPartition, OffsetAndMetadata> committed,
+      Map<TopicPartition, Long> unconfirmed) {
+    POOL.put(transactionalId, new Idle(producer, committed, unconfirmed));
   }
 
   /** Closes resting clients, at the executor's end. */

@@ -51,6 +51,11 @@ final class StartConfirmation {
     unconfirmed.put(partition, start);
   }
 
+  /** Takes the starts of an earlier attempt of the same producer, which nobody has asked about. */
+  void carriedOver(Map<TopicPartition, Long> starts) {
+    unconfirmed.putAll(starts);
+  }
+
   /**
    * Asks the coordinator that has accepted a task's offsets, as the other one.
    *
@@ -104,9 +109,9 @@ final class StartConfirmation {
     unconfirmed.keySet().removeAll(asked);
   }
 
-  /** Whether a start needs no confirmation, or has it. */
-  boolean isSure(TopicPartition partition) {
-    return !unconfirmed.containsKey(partition);
+  /** The starts that were fetched and not asked about, for the next attempt of the producer. */
+  Map<TopicPartition, Long> unconfirmed() {
+    return Map.copyOf(unconfirmed);
   }
 
   private Set<TopicPartition> unconfirmed(Collection<TopicPartition> pending) {

@@ -126,6 +126,7 @@ public final class TaskTransaction {
               idle -> {
                 producer = idle.producer();
                 goingOnFrom = idle.committed();
+                confirmation.carriedOver(idle.unconfirmed());
               });
     }
     SlotInput input = new SlotInput(work);
@@ -312,9 +313,9 @@ public final class TaskTransaction {
     }
   }
 
-  /** A producer's fencing, where another driver is behind it: the error that names that driver. */
+  /** An attempt's end, where another driver is behind it: the error that names that driver. */
   private EosKafkaException named(EosKafkaException e) {
-    return e.condition().equals("EOSKAFKA_ATTEMPT_FENCED") && members().isTakenOver(scope.fence())
+    return FenceSource.mayHaveEnded(e) && members().isTakenOver(scope.fence())
         ? TransactionalProducer.fencedByGroup(scope.fence(), members(), e)
         : e;
   }
@@ -336,7 +337,7 @@ public final class TaskTransaction {
         ended = true;
         if (!producer.isSpent()) {
           SlotProducers.rest(
-              transactionalId, producer, offsets.known(goingOnFrom, confirmation::isSure));
+              transactionalId, producer, offsets.known(goingOnFrom), confirmation.unconfirmed());
         }
       }
     }

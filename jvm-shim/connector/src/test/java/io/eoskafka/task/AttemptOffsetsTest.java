@@ -107,9 +107,9 @@ class AttemptOffsetsTest {
     OffsetAndMetadata ofOther = new OffsetAndMetadata(3, Optional.of(6), "");
     Map<TopicPartition, OffsetAndMetadata> before =
         Map.of(PARTITION, new OffsetAndMetadata(5), other, ofOther);
-    assertThat(offsets.known(before, p -> true)).isEqualTo(before);
+    assertThat(offsets.known(before)).isEqualTo(before);
     offsets.committed(at(9));
-    assertThat(offsets.known(before, p -> true))
+    assertThat(offsets.known(before))
         .isEqualTo(Map.of(PARTITION, at(9).get(PARTITION), other, ofOther));
   }
 
@@ -118,16 +118,8 @@ class AttemptOffsetsTest {
     AttemptOffsets offsets = begun(2);
     offsets.committed(at(5));
     AttemptOffsets next = new AttemptOffsets();
-    next.beginAfter(offsets.known(Map.of(), p -> true), upTo(9));
+    next.beginAfter(offsets.known(Map.of()), upTo(9));
     assertThat(next.starts(upTo(9))).isEqualTo(at(5));
-  }
-
-  @Test
-  void aStartThatNobodyHasConfirmedIsFetchedAgain() {
-    TopicPartition other = new TopicPartition("t", 1);
-    Map<TopicPartition, OffsetAndMetadata> before =
-        Map.of(PARTITION, new OffsetAndMetadata(5), other, new OffsetAndMetadata(3));
-    assertThat(begun(5).known(before, other::equals)).containsOnlyKeys(other);
   }
 
   /**
@@ -153,8 +145,7 @@ class AttemptOffsetsTest {
       offsets.committed(commit);
       assertThat(toCommit(offsets, input)).isEmpty();
       assertThat(reached(offsets, input)).isEqualTo(group.get(PARTITION)).isEqualTo(out);
-      assertThat(offsets.known(Map.of(), p -> true).get(PARTITION).offset())
-          .isEqualTo(group.get(PARTITION));
+      assertThat(offsets.known(Map.of()).get(PARTITION).offset()).isEqualTo(group.get(PARTITION));
     }
   }
 }

@@ -79,6 +79,21 @@ class LeasedFenceTest {
   }
 
   @Test
+  void soIsAnAttemptWhoseOffsetsAreNotPendingAnyMore() {
+    EosKafkaException unconfirmed =
+        EosKafkaException.of(
+            "EOSKAFKA_START_NOT_CONFIRMED",
+            Map.of(
+                "group", "g",
+                "partition", "t-0",
+                "start", 1,
+                "broker", "b",
+                "stable", "1",
+                "found", "1"));
+    assertThat(fence(new Driver(2)).isLost(unconfirmed)).isTrue();
+  }
+
+  @Test
   void aFencedProducerIsLostOnceItsDriverHasHeardOfTheLoss() {
     Driver driver = new Driver(2);
     assertThat(fence(driver).isLost(FENCED)).isTrue();

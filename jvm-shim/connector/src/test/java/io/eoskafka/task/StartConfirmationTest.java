@@ -97,11 +97,12 @@ class StartConfirmationTest {
   }
 
   @Test
-  void aStartIsSureOnceItIsConfirmed() {
-    assertThat(confirmation.isSure(ONE)).isFalse();
-    assertThat(confirmation.isSure(OTHER)).isTrue();
+  void aStartThatNobodyWasAskedAboutIsCarriedOverToTheNextAttempt() {
+    StartConfirmation next = new StartConfirmation("g");
+    next.carriedOver(confirmation.unconfirmed());
+    assertThat(next.unconfirmed()).isEqualTo(Map.of(ONE, 7L));
     require(Set.of(ONE));
-    assertThat(confirmation.isSure(ONE)).isTrue();
+    assertThat(confirmation.unconfirmed()).isEmpty();
   }
 
   @Test
