@@ -48,6 +48,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     made["execute"](made["notebook"](), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("no_network")
 def test_its_source_runs_as_a_program(tmp_path: Path) -> None:
