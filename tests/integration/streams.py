@@ -144,7 +144,9 @@ class Streams:
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Let the topic have this many partitions, ready to be written to."""
-        self.admin.create_partitions({topic: count})
+        # kafka-python 3.0.0 sends an empty list where Kafka is to choose the brokers.
+        new = count - self._count(topic)
+        self.admin.create_partitions({topic: {"count": count, "assignments": [[1]] * new}})
         until(lambda: self._count(topic) == count, f"{count} partitions of {topic}", 20)
         # It would learn of them within minutes.
         self._producer.close()
