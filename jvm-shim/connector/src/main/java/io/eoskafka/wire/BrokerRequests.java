@@ -81,7 +81,17 @@ public final class BrokerRequests implements AutoCloseable {
    * @throws IOException no connection comes about, or it breaks
    */
   public AbstractResponse ask(Node node, AbstractRequest.Builder<?> request) throws IOException {
-    if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, timeoutMs)) {
+    return ask(node, request, timeoutMs);
+  }
+
+  /**
+   * As the other one, with another time for the connection.
+   *
+   * @param connectMs how long a connection may take to come about
+   */
+  AbstractResponse ask(Node node, AbstractRequest.Builder<?> request, long connectMs)
+      throws IOException {
+    if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, connectMs)) {
       throw new IOException("no connection to " + node);
     }
     return NetworkClientUtils.sendAndReceive(

@@ -1,6 +1,5 @@
 package io.eoskafka.wire;
 
-import java.lang.reflect.Field;
 import java.util.Map;
 import org.apache.kafka.clients.Metadata;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -15,21 +14,11 @@ public final class FetchedTopics {
   private final Metadata metadata;
 
   public FetchedTopics(KafkaConsumer<?, ?> consumer) {
-    metadata = (Metadata) read(read(consumer, "delegate"), "metadata");
+    metadata = (Metadata) PrivateField.read(PrivateField.read(consumer, "delegate"), "metadata");
   }
 
   /** By topic; without an entry where its metadata has none now. */
   public Map<String, Uuid> ids() {
     return metadata.topicIds();
-  }
-
-  private static Object read(Object owner, String name) {
-    try {
-      Field field = owner.getClass().getDeclaredField(name);
-      field.setAccessible(true);
-      return field.get(owner);
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this kafka-clients has no " + name + " in " + owner, e);
-    }
   }
 }

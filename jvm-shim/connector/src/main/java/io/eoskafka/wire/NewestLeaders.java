@@ -10,7 +10,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import org.apache.kafka.clients.NetworkClientUtils;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.Node;
@@ -19,13 +18,11 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.message.ListOffsetsRequestData.ListOffsetsPartition;
 import org.apache.kafka.common.message.ListOffsetsRequestData.ListOffsetsTopic;
 import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
 import org.apache.kafka.common.requests.ListOffsetsRequest;
 import org.apache.kafka.common.requests.ListOffsetsResponse;
 import org.apache.kafka.common.requests.MetadataRequest;
 import org.apache.kafka.common.requests.MetadataResponse;
-import org.apache.kafka.common.utils.Time;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -101,7 +98,9 @@ public final class NewestLeaders {
     for (Node node : nodes) {
       try {
         MetadataResponse answer =
-            (MetadataResponse) send(node, new MetadataRequest.Builder(List.copyOf(topics), false));
+            (MetadataResponse)
+                requests.ask(
+                    node, new MetadataRequest.Builder(List.copyOf(topics), false), CONNECT_MS);
         hasAnswer = true;
         for (MetadataResponse.TopicMetadata topic : answer.topicMetadata()) {
           for (MetadataResponse.PartitionMetadata found : topic.partitionMetadata()) {
@@ -154,10 +153,11 @@ public final class NewestLeaders {
         (node, topics) -> {
           try {
             AbstractResponse answer =
-                send(
+                requests.ask(
                     node,
                     ListOffsetsRequest.Builder.forConsumer(false, IsolationLevel.READ_UNCOMMITTED)
-                        .setTargetTimes(List.copyOf(topics.values())));
+                        .setTargetTimes(List.copyOf(topics.values())),
+                    CONNECT_MS);
             ((ListOffsetsResponse) answer)
                 .topics()
                 .forEach(
@@ -174,18 +174,5 @@ public final class NewestLeaders {
           }
         });
     return ends;
-  }
-
-  private AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException {
-    if (!NetworkClientUtils.awaitReady(requests.client(), node, Time.SYSTEM, CONNECT_MS)) {
-      throw new IOException("no connection to " + node);
-    }
-    return NetworkClientUtils.sendAndReceive(
-            requests.client(),
-            requests
-                .client()
-                .newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true),
-            Time.SYSTEM)
-        .responseBody();
   }
 }

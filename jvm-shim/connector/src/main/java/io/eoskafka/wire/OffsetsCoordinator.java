@@ -1,6 +1,5 @@
 package io.eoskafka.wire;
 
-import java.lang.reflect.Field;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.Node;
 
@@ -14,16 +13,8 @@ public final class OffsetsCoordinator {
 
   /** To be asked after offsets were accepted; null before. */
   public static Node of(KafkaProducer<?, ?> producer) {
-    return (Node) read(read(producer, "transactionManager"), "consumerGroupCoordinator");
-  }
-
-  private static Object read(Object owner, String name) {
-    try {
-      Field field = owner.getClass().getDeclaredField(name);
-      field.setAccessible(true);
-      return field.get(owner);
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this kafka-clients has no " + name + " in " + owner, e);
-    }
+    return (Node)
+        PrivateField.read(
+            PrivateField.read(producer, "transactionManager"), "consumerGroupCoordinator");
   }
 }
