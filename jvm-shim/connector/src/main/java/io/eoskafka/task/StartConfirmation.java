@@ -63,17 +63,10 @@ final class StartConfirmation {
    * @param accepted null if it is not known any more
    */
   void require(TaskScope scope, Collection<TopicPartition> pending, Node accepted) {
-    if (unconfirmed(pending).isEmpty()) {
-      // Without offsets of its own a producer has met no coordinator.
-      return;
-    }
     try {
-      if (accepted == null) {
-        throw notConfirmed(unconfirmed(pending).iterator().next(), "unknown", "not asked", "none");
-      }
       require(
           pending,
-          accepted.toString(),
+          accepted == null ? "unknown" : accepted.toString(),
           (partitions, requireStable) ->
               ExecutorClients.coordinators(scope.sink())
                   .fetch(accepted, group, partitions, requireStable));
@@ -92,7 +85,8 @@ final class StartConfirmation {
    * @throws EosKafkaException {@code EOSKAFKA_START_NOT_CONFIRMED}
    */
   void require(Collection<TopicPartition> pending, String broker, Coordinator accepted) {
-    Set<TopicPartition> asked = unconfirmed(pending);
+    Set<TopicPartition> asked = new HashSet<>(pending);
+    asked.retainAll(unconfirmed.keySet());
     if (asked.isEmpty()) {
       return;
     }
@@ -103,7 +97,15 @@ final class StartConfirmation {
       boolean isPending = stable.get(partition).error() == Errors.UNSTABLE_OFFSET_COMMIT;
       FetchedOffset found = plain.get(partition);
       if (!isPending || found.error() != Errors.NONE || found.offset() != start) {
-        throw notConfirmed(partition, broker, stable.get(partition), found);
+        throw EosKafkaException.of(
+            "EOSKAFKA_START_NOT_CONFIRMED",
+            Map.of(
+                "group", group,
+                "partition", partition,
+                "start", start,
+                "broker", broker,
+                "stable", stable.get(partition),
+                "found", found));
       }
     }
     unconfirmed.keySet().removeAll(asked);
@@ -112,24 +114,5 @@ final class StartConfirmation {
   /** The starts that were fetched and not asked about, for the next attempt of the producer. */
   Map<TopicPartition, Long> unconfirmed() {
     return Map.copyOf(unconfirmed);
-  }
-
-  private Set<TopicPartition> unconfirmed(Collection<TopicPartition> pending) {
-    Set<TopicPartition> found = new HashSet<>(pending);
-    found.retainAll(unconfirmed.keySet());
-    return found;
-  }
-
-  private EosKafkaException notConfirmed(
-      TopicPartition partition, String broker, Object stable, Object found) {
-    return EosKafkaException.of(
-        "EOSKAFKA_START_NOT_CONFIRMED",
-        Map.of(
-            "group", group,
-            "partition", partition,
-            "start", unconfirmed.get(partition),
-            "broker", broker,
-            "stable", stable,
-            "found", found));
   }
 }

@@ -195,11 +195,15 @@ public final class CoordinatorCalls implements AutoCloseable {
   /**
    * Asks one broker, and no other, for the offsets of a group.
    *
+   * @param node null if it is not known any more
    * @return an entry for each partition; with {@code NETWORK_EXCEPTION} if the broker does not
-   *     answer within five seconds
+   *     answer within five seconds, {@code COORDINATOR_NOT_AVAILABLE} if it is not known
    */
   public Map<TopicPartition, FetchedOffset> fetch(
       Node node, String group, Collection<TopicPartition> partitions, boolean requireStable) {
+    if (node == null) {
+      return all(partitions, Errors.COORDINATOR_NOT_AVAILABLE);
+    }
     long deadline = System.nanoTime() + FETCH.toNanos();
     for (int attempt = 0; ; attempt++) {
       try {
