@@ -240,8 +240,11 @@ final class OwnedPartitions {
       compared.take(Map.of());
       return Map.of();
     }
+    // Otherwise logs are not compared, and the coordinator need not be asked.
     Map<TopicPartition, OffsetAndMetadata> committed =
-        tracker.ofPresentTopics(context.offsets().committed(suspects));
+        dataLoss.failOnDataLoss()
+            ? Map.of()
+            : tracker.ofPresentTopics(context.offsets().committed(suspects));
     Map<TopicPartition, Long> toCommit = new HashMap<>();
     Map<TopicPartition, Long> read = new HashMap<>(reached);
     read.keySet().retainAll(suspects);
