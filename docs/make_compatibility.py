@@ -9,6 +9,8 @@ from typing import Any
 SOURCE = Path(__file__).with_name("compatibility.json")
 TARGET = Path(__file__).with_name("compatibility.md")
 
+_CORE = ["task scope", "epoch scope", "plans and their scope"]
+
 _HEAD = """\
 # Compatibility
 
@@ -49,7 +51,9 @@ def table() -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            f"*All features*: each group of tests in docs/compatibility.md that this Spark version can run. Brokers must have Kafka "
+            "*All*: every group of tests in docs/compatibility.md that this Spark version can run. "
+            "*Core*: the tests of task scope and of epoch scope, and those of which plan runs in which scope. "
+            f"Brokers must have Kafka "
             f"{brokers['from']} or newer, and the Python package needs Python {found['python']} or newer. "
             f"Tests ran on Kafka {brokers['tested']}; {brokers['also']}.",
         ]
@@ -60,7 +64,7 @@ def _tested(found: dict[str, Any], line: dict[str, Any]) -> str:
     """The versions of a line that have results, each with the features whose tests all passed."""
     results, missing = found.get("results", {}), found.get("not_available", {})
     features = _features(results)
-    tested = [line["besides"]] if line.get("besides") else []
+    tested = []
     for version in sorted(results, key=_order):
         if _line(version) != line["versions"]:
             continue
@@ -69,8 +73,9 @@ def _tested(found: dict[str, Any], line: dict[str, Any]) -> str:
         ]
         wanted = [name for name in features if line["versions"] not in missing.get(name, {})]
         is_whole = set(wanted) <= set(passed)
-        tested.append(f"{version}: " + ("all features" if is_whole else ", ".join(passed)))
-    return "; ".join(tested)
+        few = "core" if passed == _CORE else ", ".join(passed)
+        tested.append(f"{version}: {'all' if is_whole else few}")
+    return "; ".join([*tested, *filter(None, [line.get("besides")])])
 
 
 def _features(results: dict[str, Any]) -> list[str]:

@@ -40,7 +40,7 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 | what you have | what to set |
 |---|---|
 | a query without state, from topic to topic on one cluster | nothing: it is in [task scope](operations.md#task-scope-and-epoch-scope) |
-| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided before only [`recoveryReserveMs`](#recoveryreservems) and some seconds of its transaction timeout are left |
+| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided within its transaction timeout, less [`recoveryReserveMs`](#recoveryreservems) and some seconds |
 | records that are already in the topic | `startingOffsets=earliest`, before the first run |
 | many unread records, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
 | records that must be visible within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
@@ -55,7 +55,7 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 _TAKES = {
     "text": "text",
     "topics": "topic names with commas between them",
-    "offsets": "`earliest`, `latest` or JSON with offsets",
+    "offsets": "JSON with offsets, or a word that the text above names",
     "timestamps": "JSON with times in milliseconds since 1970",
     "partitions": "JSON with partition numbers",
 }

@@ -6,7 +6,7 @@
     ├── RecordError               a row or a record that cannot be written or read
     ├── FencedError               another driver or attempt has taken over
     ├── OffsetsError              it is not known where to continue, or offsets are somebody else's
-    ├── CheckpointError           a checkpoint, or a query's decisions, are lost or of another time
+    ├── CheckpointError           a checkpoint, or a query's decisions, are lost or too old
     ├── DataLossError             records are gone that were not read yet
     ├── TransactionError          a transaction did not end as it should; the next start settles it
     ├── UnreachableError          a cluster does not answer in time
@@ -72,7 +72,8 @@ class RecordError(EosKafkaError):
 class FencedError(EosKafkaError):
     """This driver or attempt may not commit any more, mostly because another one has taken over.
 
-    What was not committed is processed by the other one, or after a restart.
+    The one that has taken over processes what this one had not committed, or this query does after
+    a restart.
     """
 
 
@@ -81,7 +82,7 @@ class OffsetsError(EosKafkaError):
 
 
 class CheckpointError(EosKafkaError):
-    """A checkpoint, or the decisions of a query in epoch scope, are lost or of another time."""
+    """The checkpoint, or the decisions of a query in epoch scope, are lost, unreadable or too old."""
 
 
 class DataLossError(EosKafkaError):
@@ -93,7 +94,7 @@ class TransactionError(EosKafkaError):
 
 
 class UnreachableError(EosKafkaError):
-    """A Kafka cluster does not answer in time, or not to this user."""
+    """A Kafka cluster does not answer in time, or does not answer this user's request."""
 
 
 class AuthorizationError(EosKafkaError):
