@@ -119,7 +119,7 @@ class Checkpoint:
 
     @property
     def was_in_epoch_scope(self) -> bool:
-        """Whether the query has decided on epochs: then its log is the truth, not the group."""
+        """Whether the query has decided on epochs: then its log must agree with the group."""
         return self._read("eoskafka-sink.json") is not None
 
     def identity(self) -> Identity | None:
@@ -313,9 +313,11 @@ class Checkpoint:
             if self._files is None:
                 place = Path(self._root, name)
                 place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(text, encoding="utf-8")
-                # Hadoop's own, of a former text.
+                new = place.with_name(f".{place.name}.new")
+                new.write_text(text, encoding="utf-8")
+                # Before the new text is there: Hadoop would compare it with the former checksum.
                 place.with_name(f".{place.name}.crc").unlink(missing_ok=True)
+                new.replace(place)
                 return
             self._files.create_dir(f"{self._root}/{name.rpartition('/')[0]}", recursive=True)
             with self._files.open_output_stream(f"{self._root}/{name}") as file:

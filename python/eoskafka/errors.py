@@ -82,7 +82,7 @@ class OffsetsError(EosKafkaError):
 
 
 class CheckpointError(EosKafkaError):
-    """The checkpoint, or the decisions of a query in epoch scope, are lost, unreadable or too old."""
+    """The checkpoint, or the decisions of a query in epoch scope, are lost, damaged or too old."""
 
 
 class DataLossError(EosKafkaError):

@@ -10,7 +10,7 @@ from eoskafka.cluster import LocalCluster
 from harness import until
 from harness.segments import transactions
 from kafka import KafkaProducer
-from kafka.admin import NewTopic
+from kafka.admin import KafkaAdminClient, NewTopic
 from streams import QUERY_S, Job, Streams, held, kv
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -22,10 +22,12 @@ REST_MS = 60_000
 
 def create(streams: Streams, name: str, *brokers: int) -> str:
     """A topic with one partition, whose leader is the first of these brokers."""
-    streams.admin.create_topics(
-        [NewTopic(name, replica_assignments={0: [*brokers]}, topic_configs=UNCLEAN)]
-    )
-    streams.admin.wait_for_topics([name])
+    # A client of its own: one that has seen brokers die and come back may not know them all.
+    with closing(KafkaAdminClient(bootstrap_servers=streams.servers)) as admin:
+        admin.create_topics(
+            [NewTopic(name, replica_assignments={0: [*brokers]}, topic_configs=UNCLEAN)]
+        )
+        admin.wait_for_topics([name])
     return name
 
 

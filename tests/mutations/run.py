@@ -16,7 +16,7 @@ against that jar (EOSKAFKA_JAR). Before a test's first mutation it must pass aga
 built in the same way without a patch: a test that fails anyway catches nothing. Each result becomes
 a row of reports/mutations.md at once; the rows of other mutations stay.
 
-Exit code 0: every rule was missed by its test. 1: a mutation survived, or could not be tried: the
+Exit code 0: every mutation was caught. 1: a mutation survived, or could not be tried: the
 patch is stale or does not compile; the test fails without it, broke before it came to a verdict,
 or ran into pytest's own timeout. 2: usage.
 """

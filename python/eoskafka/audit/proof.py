@@ -31,7 +31,7 @@ PAIR = np.dtype(
     [("key", "<u8"), ("out", "<i8"), ("in", "<i8"), ("out_place", "<u4"), ("in_place", "<u4")]
 )
 _FAULTS = (Fault.LOST, Fault.DUPLICATED, Fault.UNEXPECTED, Fault.REORDERED)
-# Between the two parts of `--memory`: the buckets of records, and those of their order.
+# Two things share `--memory`: the buckets of records, and those of their order.
 _MEMORY_PARTS = 2
 
 

@@ -45,8 +45,8 @@ class Request:
         ordered: whether to look at the order within keys.
         wait_s: how long open transactions may take to end, in seconds.
         memory: that comparing may take, in bytes.
-        folder: for temporary files, about 40 bytes a record of input and output and as much again
-            for their order; None for the system's.
+        folder: for temporary files, about 55 bytes for each record of input and output; None for
+            the system's.
     """
 
     outputs: Sequence[str]

@@ -122,7 +122,7 @@ def look(
                     "group of the query that reads this topic, and has it ended its first batch?"
                 )
             until = starts[p]
-        if not first[p] <= until <= readable[p] and until > starts[p]:
+        if until > starts[p] and not first[p] <= until <= readable[p]:
             raise UndecidedError(
                 f"group {group} stands at {until} in {_name(p)}, whose log has {first[p]} to "
                 f"{readable[p]}: what it has read is gone, or of another topic of that name"

@@ -198,7 +198,7 @@ def _engine() -> Callable[[Connection, Request, Progress], Verdict]:
 
 
 def _require_id(by: str, id_field: str) -> None:
-    if (by not in _BY or bool(id_field)) and not (by == "" and id_field):
+    if bool(by) == bool(id_field) or (by and by not in _BY):
         raise typer.BadParameter(
             f"say what identifies a record: one of {', '.join(_BY)}, or --id-field",
             param_hint="--by",

@@ -163,17 +163,17 @@ public record SinkOptions(
     return transactionTimeout.orElse(TASK_TRANSACTION_TIMEOUT_MS);
   }
 
-  /** In milliseconds, where the batch's length does not say when its output is to be seen. */
+  /** In milliseconds, of real-time mode: 100 unless the option says otherwise. */
   public int realTimeCommitIntervalMs() {
     return Math.min(longestTransactionMs(), commitInterval.orElse(REAL_TIME_COMMIT_INTERVAL_MS));
   }
 
-  /** In milliseconds, where the batch's length says it as long as its transactions can. */
+  /** In milliseconds, of micro-batches: the option's, and at most half of the timeout. */
   public int commitIntervalMs() {
     return Math.min(longestTransactionMs(), commitInterval.orElse(Integer.MAX_VALUE));
   }
 
-  /** In milliseconds: half of the timeout is left for the end of a transaction that is so old. */
+  /** In milliseconds: half of the timeout. The rest is for the flush and the commit. */
   public int longestTransactionMs() {
     return taskTransactionTimeoutMs() / 2;
   }

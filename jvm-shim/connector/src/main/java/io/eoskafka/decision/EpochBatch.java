@@ -92,8 +92,8 @@ public final class EpochBatch {
       }
       if (!hasSameRows(outputs)) {
         LOG.warn(
-            "Epoch {} has taken effect before and was run again for its state alone; its rows are"
-                + " others now, and the first ones stay",
+            "Epoch {} has taken effect before and was run again for its state only. Its rows differ"
+                + " this time; the first ones stay.",
             scope.epoch());
       }
     } else {

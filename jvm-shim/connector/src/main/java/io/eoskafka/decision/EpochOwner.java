@@ -11,7 +11,7 @@ import java.util.Optional;
  * Whose epochs a session writes: a streaming query's sink, one of the writes of its {@code
  * foreachBatch}, or a batch job's write.
  *
- * @param id the one that it has at first, 22 characters
+ * @param id 22 characters; used until the checkpoint keeps one
  * @param name for errors
  * @param file in the checkpoint, for its identity
  * @param writeId of a write in {@code foreachBatch}, or null

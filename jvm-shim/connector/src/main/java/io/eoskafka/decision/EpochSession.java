@@ -160,7 +160,7 @@ public final class EpochSession {
       // Nothing is known of writers that the brokers list under its id: they may be decided.
       return;
     }
-    // Ids whose coordinators shall answer the next start as they do now, if it has to ask again.
+    // Not to be fenced: a start that has to ask again must find their transactions as they are.
     Set<String> decided = Set.of();
     if (log.last().isPresent()) {
       Decision decision = log.last().get();
@@ -236,7 +236,8 @@ public final class EpochSession {
     } catch (TimeoutException e) {
       throw topic.unsettled(e);
     }
-    // A commit whose answer got lost looks like a timeout: the presence records tell them apart.
+    // A commit whose answer got lost looks like a transaction that timed out: the presence records
+    // tell them apart.
     return topic.lost(
         unknown.stream().map(prepared::get).toList(),
         Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT));

@@ -4,7 +4,7 @@ import io.eoskafka.transaction.Transactions;
 
 /** A source of ours, as an epoch's decision sees it. */
 public interface EpochSource {
-  /** Of its identity. */
+  /** The part of its identity that transactional ids and decisions have. */
   String identityId();
 
   /** What the epoch reads of it. */

@@ -71,7 +71,7 @@ public final class FormerWrites {
   /** The files of owners that this run writes as: to settle one would fence its session. */
   private final Set<String> opened = ConcurrentHashMap.newKeySet();
 
-  /** The files of owners that this run, as the last one, has begun to write as. */
+  /** The files of owners for which this run was the last one when it began to write as them. */
   private final Set<String> begun = ConcurrentHashMap.newKeySet();
 
   /** The settings that settling was tried with. */
@@ -102,8 +102,8 @@ public final class FormerWrites {
     checkpoint = query.logs();
     run = query.runId().toString();
     FaultPoint.BEFORE_LAST_RUN.reach();
-    // First: a run that does not see this claim has its own owners among the files.
-    // Some file systems rename no file onto one that is there, without a word.
+    // First: the owners of a run that began before this claim are among the files listed below.
+    // Deleted before it is written: some file systems silently keep the former file.
     checkpoint.folder().delete(LAST_RUN);
     checkpoint.folder().write(LAST_RUN, run);
     lastPlanned = query.lastPlanned().orElse(-1);

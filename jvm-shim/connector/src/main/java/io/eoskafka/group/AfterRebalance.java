@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory;
 final class AfterRebalance {
   private static final Logger LOG = LoggerFactory.getLogger(AfterRebalance.class);
 
-  /** When a driver that was started again looks for partitions without an owner, and once more. */
+  /** A restarted driver looks for partitions without an owner after 3 s, and after 6 s more. */
   private static final long[] UNOWNED_SECONDS = {3, 6};
 
   private final String group;
@@ -68,7 +68,11 @@ final class AfterRebalance {
       members.warnOfStrangers();
       endGone.run();
     } catch (RuntimeException e) {
-      LOG.warn("What gone drivers of group {} have left is for later", group, e);
+      LOG.warn(
+          "Open transactions of departed drivers of group {} were not ended; the next batch or"
+              + " rebalance tries again",
+          group,
+          e);
     }
   }
 

@@ -122,6 +122,7 @@ public final class GroupMember implements Membership {
       members.refuse(member -> !member.consumerId().equals(fence.memberId()));
     }
     if (isNew || !ownership.terms().keySet().equals(known)) {
+      // A new generation counts as a loss of all partitions.
       long generation = fence.generation();
       ownership =
           new Ownership(
@@ -147,12 +148,13 @@ public final class GroupMember implements Membership {
       } else if (members.isTakenOver(ownership.fence())) {
         throw fenced(e);
       } else {
+        // This driver's session was lost, and a stranger is in the group now.
         members.refuse(member -> true);
       }
     }
   }
 
-  /** A batch too short for a takeover since the last {@link #poll} costs no request. */
+  /** Asks nobody soon after a {@link #poll}: no driver can have taken over and logged a batch. */
   @Override
   public void requireOwnership() {
     if (System.nanoTime() - polledNanos <= TAKEOVER.toNanos()) {

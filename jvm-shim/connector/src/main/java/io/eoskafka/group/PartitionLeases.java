@@ -236,7 +236,7 @@ public final class PartitionLeases {
 
   /**
    * Whether the partitions of planned slots stayed owned since they were planned, and no attempt
-   * over them has ended yet: that one's word is the batch's.
+   * over them has ended yet: the driver has counted the report of such an attempt.
    */
   public synchronized boolean isOwned(long ofPlan, Collection<Integer> slots) {
     return !hasMoved(ofPlan, slots) && slots.stream().noneMatch(slot -> uses.get(slot).ended);

@@ -27,7 +27,7 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
   public enum Scope {
     /** The group: offsets and records were committed in one transaction. */
     TASK('t'),
-    /** Spark's log, behind a decision. */
+    /** The decision if Spark runs that epoch again, else the group; Spark's log must agree. */
     EPOCH('e'),
     /** Spark's log: the sink was not ours. */
     SOURCE_ONLY('s');

@@ -159,8 +159,10 @@ final class BatchEnd {
       // their partitions come to this one.
       return Optional.empty();
     }
-    if (!end.offsets().equals(start.offsets()) || end.isOurs() && !start.isOurs()) {
-      // In the second case a batch without records, so that Spark's log says whose it is.
+    boolean hasMoved = !end.offsets().equals(start.offsets());
+    // A batch without records, so that Spark's log says from then on that it is ours.
+    boolean mustClaimLog = end.isOurs() && !start.isOurs();
+    if (hasMoved || mustClaimLog) {
       return Optional.of(end);
     }
     boolean groupIsBehind = !until.equals(from);
@@ -183,6 +185,7 @@ final class BatchEnd {
       triggeredNanos = OptionalLong.of(now);
       return false;
     }
+    // With nothing to read it is not too early: there is no batch.
     return records > 0;
   }
 

@@ -156,7 +156,7 @@ final class BatchPlanner {
         continue;
       }
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
-      // Where the last batch was in epoch scope, its start comes from Spark's log.
+      // Without our sink, Spark's log says where the batch starts, whatever the group has.
       long from = group.groupIsTheTruth() ? groupStart : logged;
       if (logged != from && group.isMovedByTasks(partition)) {
         otherStarts.put(partition, logged);

@@ -57,7 +57,8 @@ final class DecidedEpochs {
             .max()
             .orElse(-1);
     EpochSession session = EpochSessions.ifUsed(query, lastEpoch >= 0).orElse(null);
-    // Spark plans a batch of real-time mode in its log when its tasks have committed it.
+    // Spark logs a batch of real-time mode when its tasks have committed it. Without a log nothing
+    // counts as decided.
     long lastBegun =
         Math.max(query.lastPlanned().orElse(Long.MAX_VALUE), files.readRealTime().orElse(-1));
     boolean lastIsDecided = session != null && session.lastDecided() >= lastBegun;
@@ -99,7 +100,7 @@ final class DecidedEpochs {
     return session == null ? null : session.decidedStart(identity.producers(), partition);
   }
 
-  /** What the batch has read that Spark runs again after it was decided, or empty. */
+  /** The input of the decided batch that Spark is about to run again, or empty. */
   Optional<Decision.Input> input() {
     return session == null ? Optional.empty() : session.decidedInput(identity.producers());
   }

@@ -39,7 +39,9 @@ final class ForeignBatches {
     if (isTakenOver(query)) {
       return -1;
     }
-    LOG.info("Spark's log is not this connector's up to batch {}, and says where to go on", last);
+    LOG.info(
+        "Batches up to {} were logged by another connector or sink; continuing from Spark's log",
+        last);
     return last;
   }
 

@@ -4,13 +4,12 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.spark.RunningQuery;
 import java.util.Map;
 
-/** The sink that a batch was begun with which a former run has not finished. */
+/** Refuses to finish a batch with another sink than the one that began it. */
 final class FormerSink {
   private FormerSink() {}
 
   /**
-   * What a batch that was not finished has written knows the sink that it was for, and no other
-   * one.
+   * Only the sink that began a batch can tell what the batch has written.
    *
    * @param isOfSink whether our sink had planned it
    * @throws EosKafkaException {@code EOSKAFKA_BATCH_UNFINISHED}

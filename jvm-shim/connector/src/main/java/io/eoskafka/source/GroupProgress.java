@@ -213,7 +213,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     batchCommitted(ends);
   }
 
-  /** A group cannot have offsets of a partition that was deleted: the broker would be asked on. */
+  /** A partition that was deleted cannot be committed: the client would retry until its timeout. */
   private Map<TopicPartition, Long> withoutGone(Map<TopicPartition, Long> ends) {
     if (options.failOnDataLoss()) {
       return ends;

@@ -104,8 +104,8 @@ final class Handover {
 
   /** Whether a successor that could not show what it can do has been there for long enough. */
   private boolean mayGiveWay(Set<TopicPartition> kept, Set<TopicPartition> taken) {
-    // It gets none as long as there are no more partitions than drivers.
-    boolean isIdle = !taken.isEmpty() || kept.size() <= 1;
-    return isIdle && System.nanoTime() - unprovenSinceNanos > patience.toNanos();
+    // The successor gets no partition while there are no more partitions than drivers.
+    boolean hasHadItsChance = !taken.isEmpty() || kept.size() <= 1;
+    return hasHadItsChance && System.nanoTime() - unprovenSinceNanos > patience.toNanos();
   }
 }

@@ -123,8 +123,8 @@ final class PartitionCursor {
    * How far the records are out: the planned end if the partition is drained, since control records
    * may lie between the last record and that. With the position's leader epoch, also if the
    * position is further: an older epoch than that of what lies before the offset would look like a
-   * truncated log to the next reader, a later one does not. For a later one a leader says where the
-   * last epoch before it has ended in its log, which is below the offset only if the log was cut.
+   * truncated log to the next reader, a later one does not: for a later epoch, the leader returns
+   * the end of the previous one, which is below the offset only if the log was cut.
    *
    * @param plannedEnd of the range; this cursor has forgotten it if the partition is gone
    */

@@ -25,9 +25,8 @@ public final class Speculation {
 
   /** Why a batch is not in task scope if either scope would do, or empty. */
   public static Optional<String> reason(RunningQuery query, TransactionScope scope) {
-    // Of the query, not of the batch: Spark leaves out a source without news, and the scope must
-    // not
-    // change with that.
+    // Of the query, not of the batch: Spark leaves out a source that has no new records, and the
+    // scope must not change with that.
     boolean needsTaskScope =
         scope == TransactionScope.TASK
             || query.isRealTime()

@@ -120,11 +120,11 @@ record StartResolver(
         stamp != null
             && stamp.scope() == Stamp.Scope.EPOCH
             && source != StartingPoint.Source.RECREATED;
-    // Not ours: the group was not shared before, and is now.
+    // The group may have another query's stamp: it was not shared before, and is now.
     boolean isKnown =
         isOfEpoch || source == StartingPoint.Source.GROUP && stamp.identity().equals(identity.id());
     boolean isHere = stamp == null || stamp.sinkCluster().equals(sinkCluster);
-    // Nor where records are gone that a decided batch had read: the group is past them.
+    // Records that a decided batch had read are gone: the group is past them, and stays there.
     boolean isPast = isOfEpoch && !isOfFormer && kept <= committed.offset();
     boolean toCommit =
         (!isKnown || kept != start || isOfFormer) && !isPast

@@ -17,7 +17,8 @@ public interface TransactionalSource extends MicroBatchStream, EpochSource {
    * @param token unique per batch and run of the query
    * @param epoch the micro-batch
    * @param isSynchronous whether what a reader has handed out is written when it is asked for more
-   * @param mayEndEarly whether a task has one slot, which is the next one's that goes on with it
+   * @param mayEndEarly whether each task reads exactly one slot, so that the task of the next batch
+   *     that reads it has the same transactional id
    */
   TaskScope taskScope(
       String token, long epoch, SinkOptions sink, boolean isSynchronous, boolean mayEndEarly);

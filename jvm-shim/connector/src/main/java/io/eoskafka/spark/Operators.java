@@ -68,8 +68,8 @@ record Operators(Set<String> fit, Set<String> synchronous) {
       named("streaming.EventTimeWatermarkExec");
 
   /**
-   * Without generated code it asks for the next row, before Spark 4.2, before it hands on the last
-   * one made of a row. What was read by then must not be committed.
+   * Before Spark 4.2, without generated code, it asks for the next row before it has handed on the
+   * last one that it made of a row. What was read by then must not be committed.
    */
   private static final Set<String> EXPAND = named("ExpandExec");
 

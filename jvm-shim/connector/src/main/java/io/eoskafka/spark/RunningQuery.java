@@ -357,7 +357,10 @@ public final class RunningQuery {
     return queries.values().stream().<StreamRun>map(MovedClass.STREAM_EXECUTION::view).toList();
   }
 
-  /** A thread that has itself asked for the JVM's end waits for whom it would be waited for by. */
+  /**
+   * Not a thread that has called {@code System.exit}: it waits for the hook that asks here, and to
+   * wait for it would be a deadlock.
+   */
   private static boolean goesOn(StreamRun query) {
     Thread thread = query.queryExecutionThread();
     return thread.isAlive()

@@ -38,8 +38,8 @@ public final class CommitSchedule {
   }
 
   /**
-   * A commit on the way has ended now. The interval counts from its beginning, but if it has taken
-   * longer than what is left of that, as much time again is for records.
+   * A commit on the way has ended now. The interval counts from its beginning. If it has taken
+   * longer than what is left of that, the next one is due after as long as this one took.
    */
   void committed(long beganNanos, long nowNanos) {
     long due = after(beganNanos, intervalMs);

@@ -98,7 +98,7 @@ public final class FenceLeases {
     return ask(question("owned", scope, slots)).path("owned").asBoolean();
   }
 
-  /** Whether they did not; an attempt that has ended does not matter here. */
+  /** Whether a partition of theirs has left the driver, or the batch is over. */
   static boolean hasMoved(TaskScope scope, List<Integer> slots) {
     return ask(question("moved", scope, slots)).path("moved").asBoolean();
   }

@@ -14,8 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Clients that rest between two batches. A client is either here or with exactly one attempt
- * (invariant 12): {@link #take} removes it.
+ * Clients that rest between two batches. A client is either here or with exactly one attempt:
+ * {@link #take} removes it.
  *
  * @param <V> the client
  */

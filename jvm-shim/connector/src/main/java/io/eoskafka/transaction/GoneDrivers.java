@@ -10,7 +10,7 @@ import org.apache.kafka.clients.admin.TransactionState;
 public final class GoneDrivers {
   private static final Set<TransactionState> OPEN = Set.of(TransactionState.ONGOING);
 
-  /** Nothing is left to end of the others: their outcome is decided. */
+  /** In all other states the outcome of the transaction is decided. */
   private static final Set<TransactionState> OPEN_OR_IDLE =
       Set.of(
           TransactionState.ONGOING,

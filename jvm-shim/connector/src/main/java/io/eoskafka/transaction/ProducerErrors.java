@@ -97,7 +97,7 @@ final class ProducerErrors implements Callback {
       if (cause instanceof UnknownTopicOrPartitionException && !failedTopic.isEmpty()) {
         return EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", failedTopic), e);
       }
-      // The producer has a text alone of this error.
+      // The client reports this error only as text.
       if (String.valueOf(cause.getMessage())
           .contains(Errors.INVALID_TRANSACTION_TIMEOUT.message())) {
         return EosKafkaException.of(

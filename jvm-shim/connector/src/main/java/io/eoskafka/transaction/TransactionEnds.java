@@ -249,10 +249,11 @@ public final class TransactionEnds {
    * next epoch is the prepared one's.
    */
   private static Stand stand(PreparedTransaction prepared, TransactionDescription now) {
-    int epochs = now.producerEpoch() - prepared.producerEpoch();
-    boolean isSame = now.producerId() == prepared.producerId() && epochs == 0;
+    int epochsSince = now.producerEpoch() - prepared.producerEpoch();
+    boolean isSame = now.producerId() == prepared.producerId() && epochsSince == 0;
     boolean isEnd =
-        isSame || prepared.version2() && now.producerId() == prepared.producerId() && epochs == 1;
+        isSame
+            || prepared.version2() && now.producerId() == prepared.producerId() && epochsSince == 1;
     return switch (now.state()) {
       case ONGOING -> isSame ? Stand.OPEN : Stand.UNKNOWN;
       case PREPARE_COMMIT -> isEnd ? Stand.COMMITTING : Stand.UNKNOWN;

@@ -79,7 +79,8 @@ public final class TransactionLists {
   /**
    * Ids whose hash codes are consecutive numbers. A code's amount, modulo the number of partitions,
    * is an id's partition; so each partition has a probe, whatever their number is, which not every
-   * user may ask for. They may be up to {@link #PROBES}, or half of it if the codes pass 0.
+   * user may ask for. There may be up to {@link #PROBES} partitions, or half as many if the codes
+   * pass 0.
    */
   static List<String> probes(String prefix) {
     List<String> probes = new ArrayList<>();
@@ -128,7 +129,7 @@ public final class TransactionLists {
 
   /**
    * Whether the cluster has a transaction log, where no broker has a part of it. It comes with the
-   * first transaction. For users who may not describe it, it is made here.
+   * first transaction. If the user may not describe it, the question makes the broker create it.
    */
   private boolean isLogThere(long deadline) {
     try {
