@@ -52,7 +52,7 @@ def table() -> str:
             *rows,
             "",
             "*All*: every group of tests in docs/compatibility.md that this Spark version can run. "
-            "*Core*: the tests of task scope and of epoch scope, and those of which plan runs in which scope. "
+            "*Core*: the tests of task scope, those of epoch scope, and those of the choice between the two. "
             f"Brokers must have Kafka "
             f"{brokers['from']} or newer, and the Python package needs Python {found['python']} or newer. "
             f"Tests ran on Kafka {brokers['tested']}; {brokers['also']}.",
