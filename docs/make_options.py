@@ -43,6 +43,7 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 | state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided within its transaction timeout, less [`recoveryReserveMs`](#recoveryreservems) and some seconds |
 | records that are already in the topic | `startingOffsets=earliest`, before the first run |
 | many unread records, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
+| partitions with many more unread records than others | `maxOffsetsPerPartition` |
 | records that must be visible within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
 | a plan that must stay in task scope | `transactionScope=task`; a batch in epoch scope is then an error |
 | fewer partitions than cores | more partitions in the topic, or `minPartitions` (the query is then in epoch scope) |

@@ -130,6 +130,20 @@ def test_all_that_is_available_now_is_read_though_the_rest_is_too_small(streams:
     assert read(streams, {"subscribe": topic, **limits}) == [*range(25)]
 
 
+def test_a_batch_reads_of_each_partition_what_its_limit_allows(streams: Streams) -> None:
+    topic, output = streams.topic(), streams.topic()
+    streams.send(topic, *range(7), partition=0)
+    streams.send(topic, 7, 8, partition=1)
+    query = streams.copy(topic, output, options={"maxOffsetsPerPartition": 3})
+    sources = [json.loads(p.json)["sources"][0] for p in query.recentProgress if p.numInputRows]
+    assert [source["endOffset"][topic] for source in sources] == [
+        {"0": 3, "1": 2},
+        {"0": 6, "1": 2},
+        {"0": 7, "1": 2},
+    ]
+    assert streams.numbers(output) == [*range(9)]
+
+
 # ---- groups
 
 

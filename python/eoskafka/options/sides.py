@@ -84,6 +84,8 @@ class Source(_Side):
         ending_offsets_by_timestamp: where a batch query ends, as a time for each partition.
         ending_timestamp: where a batch query ends, as one time for all partitions.
         max_offsets_per_trigger: the largest number of offsets that a batch reads.
+        max_offsets_per_partition: the largest number of offsets that a batch reads of each
+            partition of a topic.
         min_offsets_per_trigger: a batch waits until it has this number of offsets to read.
         max_trigger_delay: the longest time that a batch waits for `min_offsets_per_trigger`.
         min_partitions: the smallest number of tasks of a batch.
@@ -123,6 +125,7 @@ class Source(_Side):
     ending_offsets_by_timestamp: Times | None = None
     ending_timestamp: Time | None = None
     max_offsets_per_trigger: int | None = None
+    max_offsets_per_partition: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: timedelta | str | None = None
     min_partitions: int | None = None

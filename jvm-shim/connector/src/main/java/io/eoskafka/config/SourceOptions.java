@@ -21,6 +21,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param isLatestWithoutMatch whether a partition without a record at or after its starting time
  *     begins at its end ({@code startingOffsetsByTimestampStrategy=latest}); otherwise that is an
  *     error
+ * @param maxOffsetsPerTrigger how many offsets a batch reads at most, over all partitions
+ * @param maxOffsetsPerPartition how many offsets of each partition a batch reads at most
  * @param minOffsetsPerTrigger a batch waits for so many records, or empty
  * @param maxTriggerDelayMs but no longer than this, once there is any
  * @param fetchOffset how often offsets of topics are asked for again
@@ -41,6 +43,7 @@ public record SourceOptions(
     Bound ending,
     boolean isLatestWithoutMatch,
     OptionalLong maxOffsetsPerTrigger,
+    OptionalLong maxOffsetsPerPartition,
     OptionalLong minOffsetsPerTrigger,
     long maxTriggerDelayMs,
     Retries fetchOffset,
@@ -229,6 +232,7 @@ public record SourceOptions(
             Bound.ending(values, options),
             strategy.equals("latest"),
             max,
+            values.positive("maxOffsetsPerPartition"),
             min,
             values.duration("maxTriggerDelay", "15m"),
             new Retries(

@@ -14,7 +14,6 @@ import java.util.function.Supplier;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
-import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 
 /** How far the next batch reads. Called on the query's thread, between batches. */
@@ -129,12 +128,7 @@ final class BatchEnd {
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
       ledger.forgetOwners();
     }
-    for (ReadLimit one : limits) {
-      if (one instanceof ReadMaxRows max) {
-        until = RateLimit.apply(max.maxRows(), from, until);
-      }
-    }
-    return inSparksLog(start, from, until, isAvailableNow);
+    return inSparksLog(start, from, RateLimit.apply(limits, from, until), isAvailableNow);
   }
 
   /** The end as Spark's log is to have it. */

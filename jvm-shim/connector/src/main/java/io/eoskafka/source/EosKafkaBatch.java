@@ -31,8 +31,12 @@ final class EosKafkaBatch implements Batch {
 
   EosKafkaBatch(SourceOptions options) {
     this.options = options;
-    if (options.maxOffsetsPerTrigger().isPresent() || options.minOffsetsPerTrigger().isPresent()) {
-      LOG.warn("maxOffsetsPerTrigger and minOffsetsPerTrigger do not count in a batch query");
+    if (options.maxOffsetsPerTrigger().isPresent()
+        || options.maxOffsetsPerPartition().isPresent()
+        || options.minOffsetsPerTrigger().isPresent()) {
+      LOG.warn(
+          "maxOffsetsPerTrigger, maxOffsetsPerPartition and minOffsetsPerTrigger do not count in a"
+              + " batch query");
     }
   }
 

@@ -7,13 +7,17 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 
 /**
- * The limits of a batch. Of {@code maxOffsetsPerTrigger} each partition gets its share by its
- * backlog.
+ * The limits of a batch. Of {@code maxOffsetsPerTrigger} each partition gets its share by what it
+ * may read within {@code maxOffsetsPerPartition}.
  */
 final class RateLimit {
   private RateLimit() {}
+
+  /** {@code maxOffsetsPerPartition}. Spark has no such limit, and hands this one back. */
+  record PerPartition(long offsets) implements ReadLimit {}
 
   /** What the options say, for Spark. */
   static ReadLimit readLimit(SourceOptions options) {
@@ -21,6 +25,7 @@ final class RateLimit {
     options
         .minOffsetsPerTrigger()
         .ifPresent(min -> limits.add(ReadLimit.minRows(min, options.maxTriggerDelayMs())));
+    options.maxOffsetsPerPartition().ifPresent(max -> limits.add(new PerPartition(max)));
     options.maxOffsetsPerTrigger().ifPresent(max -> limits.add(ReadLimit.maxRows(max)));
     return switch (limits.size()) {
       case 0 -> ReadLimit.allAvailable();
@@ -30,12 +35,40 @@ final class RateLimit {
   }
 
   /**
-   * @param limit records of a batch, over all partitions
+   * @param limits of the batch
    * @param from where each partition's batch starts
    * @param until where each partition could be read to
    * @return the ends; each partition with a backlog moves by one at least
    */
   static Map<TopicPartition, Long> apply(
+      List<ReadLimit> limits, Map<TopicPartition, Long> from, Map<TopicPartition, Long> until) {
+    Map<TopicPartition, Long> ends = new HashMap<>(until);
+    for (ReadLimit limit : limits) {
+      if (limit instanceof PerPartition each) {
+        // The difference is compared, because a start with the limit added may overflow.
+        ends.replaceAll(
+            (partition, end) -> {
+              long start = from.getOrDefault(partition, end);
+              return end - start > each.offsets() ? start + each.offsets() : end;
+            });
+      }
+    }
+    // Afterwards, so that no share is for records that the partition's own limit keeps back.
+    for (ReadLimit limit : limits) {
+      if (limit instanceof ReadMaxRows max) {
+        ends = share(max.maxRows(), from, ends);
+      }
+    }
+    return ends;
+  }
+
+  /**
+   * @param limit records of a batch, over all partitions
+   * @param from where each partition's batch starts
+   * @param until where each partition could be read to
+   * @return the ends; each partition with a backlog moves by one at least
+   */
+  static Map<TopicPartition, Long> share(
       long limit, Map<TopicPartition, Long> from, Map<TopicPartition, Long> until) {
     Map<TopicPartition, Long> backlog = new HashMap<>();
     until.forEach((p, end) -> backlog.put(p, Math.max(0, end - from.getOrDefault(p, end))));

@@ -128,7 +128,12 @@ class BatchEndTest {
         new Limit(ALL, 9),
         new Limit(ReadLimit.maxRows(3), 8),
         new Limit(ReadLimit.maxRows(100), 9),
+        new Limit(new RateLimit.PerPartition(3), 8),
         new Limit(ReadLimit.minRows(100, 1_000), 9),
+        new Limit(
+            ReadLimit.compositeLimit(
+                new ReadLimit[] {new RateLimit.PerPartition(1), ReadLimit.maxRows(3)}),
+            6),
         new Limit(
             ReadLimit.compositeLimit(
                 new ReadLimit[] {ReadLimit.minRows(2, 1_000), ReadLimit.maxRows(1)}),
@@ -196,6 +201,22 @@ class BatchEndTest {
   }
 
   @Test
+  void aBatchWaitsForAllNewRecordsAndNotForThoseThatThePartitionsLimitAllows() {
+    ReadLimit both =
+        ReadLimit.compositeLimit(
+            new ReadLimit[] {ReadLimit.minRows(10, 1_000), new RateLimit.PerPartition(3)});
+    next(alone, at(Map.of(A, 5L)), both, false);
+    reached.put(A, 9L);
+    logs.put(A, 19L);
+    assertThat(next(alone, at(Map.of(A, 9L)), both, false)).isEqualTo(Map.of(A, 12L));
+    // Seven are left, which are too few until the time is over.
+    reached.put(A, 12L);
+    assertThat(next(alone, at(Map.of(A, 12L)), both, false)).isEqualTo(Map.of(A, 12L));
+    now += TimeUnit.SECONDS.toNanos(1);
+    assertThat(next(alone, at(Map.of(A, 12L)), both, false)).isEqualTo(Map.of(A, 15L));
+  }
+
+  @Test
   void aQueryThatReadsWhatIsThereDoesNotWaitForMore() {
     ReadLimit min = ReadLimit.minRows(100, 1_000);
     next(alone, at(Map.of(A, 0L)), min, false);
@@ -208,6 +229,18 @@ class BatchEndTest {
     reached.putAll(Map.of(A, 9L, B, 0L));
     logs.putAll(Map.of(A, 20L, B, 3L));
     assertThat(next(alone, at(Map.of(A, 9L)), ALL, true)).isEqualTo(Map.of(A, 9L, B, 0L));
+  }
+
+  @Test
+  void aQueryThatReadsWhatIsThereReadsAllOfItWithinTheLimitOfEachPartition() {
+    ReadLimit three = new RateLimit.PerPartition(3);
+    assertThat(next(alone, at(Map.of(A, 5L)), three, true)).isEqualTo(Map.of(A, 8L));
+    reached.put(A, 8L);
+    logs.put(A, 20L);
+    assertThat(next(alone, at(Map.of(A, 8L)), three, true)).isEqualTo(Map.of(A, 9L));
+    reached.put(A, 9L);
+    PartitionOffsets start = at(Map.of(A, 9L));
+    assertThat(alone.next(start, three, true)).containsSame(start);
   }
 
   @Test
