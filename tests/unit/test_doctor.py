@@ -71,7 +71,7 @@ def test_spark_is_the_jars(
     version: str | None, level: Level, advice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = {"spark": "4.2.0", "scala": "2.13", "kafka": "4.3.1"}
-    monkeypatch.setattr(doctor, "jar_path", lambda: Path("eoskafka.jar"))
+    monkeypatch.setattr("eoskafka.doctor.local.jar_path", lambda: Path("eoskafka.jar"))
     monkeypatch.setattr("eoskafka._jar.build_properties", lambda _: built)
 
     def installed(_: str) -> str:
@@ -86,7 +86,7 @@ def test_spark_is_the_jars(
 
 def test_another_scala_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     built = {"spark": metadata.version("pyspark"), "scala": "2.13", "kafka": "4.3.1"}
-    monkeypatch.setattr(doctor, "jar_path", lambda: Path("eoskafka.jar"))
+    monkeypatch.setattr("eoskafka.doctor.local.jar_path", lambda: Path("eoskafka.jar"))
     monkeypatch.setattr("eoskafka._jar.build_properties", lambda _: built)
     assert finding("Scala").level is Level.FINE
     (tmp_path / "jars").mkdir()
@@ -101,7 +101,7 @@ def test_a_jar_that_cannot_be_used_ends_with_one(
     def stale() -> Path:
         raise JarError("it is stale: run `make build`")
 
-    monkeypatch.setattr(doctor, "jar_path", stale)
+    monkeypatch.setattr("eoskafka.doctor.local.jar_path", stale)
     with pytest.raises(SystemExit) as ended:
         raise SystemExit(app.run(["doctor", "--format", "json"]))
     assert ended.value.code == 1

@@ -1,34 +1,18 @@
-"""Whether this machine, its Spark and a cluster fit each other and the connector.
-
-Looks only. What an answer needs and is not there (an extra that is not installed, a right that the
-user lacks) is said, never taken for well.
-"""
+"""A cluster: its brokers, features, limits and topics, and what a user may do there."""
 
 from __future__ import annotations
 
-import enum
-import os
-import platform
-import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import IncompatibleBrokerVersion
 
-from eoskafka import _connect, _jar, jar_path, properties, sparks
-from eoskafka.errors import ConfigurationError, JarError
+from eoskafka import properties
+from eoskafka.doctor.model import Finding, Level
 from eoskafka.groups import Connection, nodes
 from eoskafka.upgrade import brokers
 
-_LEAST_JAVA = 17
-_JAVA_TIMEOUT_S = 30
 # Of a task's transaction, unless `kafka.transaction.timeout.ms` says otherwise.
 _TASK_TIMEOUT_MS = 300_000
 _DAY_MS = 86_400_000
@@ -49,211 +33,6 @@ _HIDDEN = {
     ),
     "offsets.topic.replication.factor": "whether offsets outlive the loss of a broker",
 }
-
-
-class Level(str, enum.Enum):
-    """What a finding means."""
-
-    FINE = "fine"
-    NOTE = "note"
-    PROBLEM = "problem"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        about: what was.
-        level: `NOTE` if it works and could be better, `PROBLEM` if the connector does not work so.
-        found: what there is.
-        advice: what to do; empty where nothing is.
-    """
-
-    about: str
-    level: Level
-    found: str
-    advice: str = ""
-
-
-def machine() -> list[Finding]:
-    """Python, Java, Spark and the jar here; of a client of Spark Connect only what it uses."""
-    client = _version_of("pyspark-client")
-    if client is not None and _version_of("pyspark") is None:
-        return [_python(), *_connect_client(client)]
-    return [_python(), _java(), *_spark_and_jar(), _workers()]
-
-
-def server(url: str) -> Finding:
-    """Whether a server of Spark Connect has the connector.
-
-    Args:
-        url: such as `sc://host:15002`.
-    """
-    about = f"server {url}"
-    advice = "pip install 'eoskafka[connect]'"
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql.connect.session import SparkSession
-    except ImportError as error:
-        return Finding(about, Level.UNKNOWN, f"not checked: {error}", advice)
-    try:
-        session = SparkSession.builder.remote(url).create()
-        try:
-            # Its own go on for ten minutes.
-            session.client.set_retry_policies([])
-            _connect.check(session)
-            spark = session.version
-        finally:
-            session.stop()
-    except ConfigurationError as error:
-        return Finding(about, Level.PROBLEM, str(error))
-    except PySparkException as error:
-        details = re.search(r'details = "([^"]*)"', str(error))
-        text = details[1] if details else str(error).strip().partition("\n")[0]
-        return Finding(
-            about, Level.PROBLEM, f"does not answer: {text}", "start it, or correct its address"
-        )
-    return Finding(about, Level.FINE, f"Spark {spark}, with the connector's jar and plugin")
-
-
-def _version_of(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _connect_client(spark: str) -> Iterator[Finding]:
-    """Java, the jar and Scala are the server's."""
-    if not sparks.is_supported(spark):
-        yield Finding(
-            "Spark Connect",
-            Level.PROBLEM,
-            f"pyspark-client {spark}, and the connector runs on {sparks.supported()}",
-            f"pip install an eoskafka that knows {_minor(spark)}",
-        )
-        return
-    yield Finding(
-        "Spark Connect",
-        Level.FINE,
-        f"pyspark-client {spark}: Java, Spark's jars and the connector's jar are the server's",
-        "eoskafka doctor --remote sc://HOST:15002 asks a server for the connector",
-    )
-
-
-def _python() -> Finding:
-    return Finding("Python", Level.FINE, platform.python_version())
-
-
-def _java() -> Finding:
-    home = os.environ.get("JAVA_HOME")
-    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    advice = f"install a JDK {_LEAST_JAVA}, and set JAVA_HOME to its folder or put java on the PATH"
-    if command is None:
-        return Finding(
-            "Java", Level.PROBLEM, "there is no java on the PATH, and JAVA_HOME is not set", advice
-        )
-    try:
-        done = subprocess.run(
-            [command, "-version"],
-            capture_output=True,
-            text=True,
-            timeout=_JAVA_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("Java", Level.PROBLEM, f"{command} does not run: {error}", advice)
-    # "17.0.9", and "1.8.0_392" before Java 9.
-    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', done.stderr)
-    if version is None:
-        return Finding("Java", Level.UNKNOWN, f"{command} does not say its version", advice)
-    text = f"{version[1]}{version[2]} ({command})"
-    if int(version[1]) < _LEAST_JAVA:
-        return Finding("Java", Level.PROBLEM, f"{text}; eoskafka needs {_LEAST_JAVA}", advice)
-    return Finding("Java", Level.FINE, text)
-
-
-def _spark_and_jar() -> Iterator[Finding]:
-    try:
-        jar = jar_path()
-    except JarError as error:
-        yield Finding("jar", Level.PROBLEM, str(error))
-        return
-    built = _jar.build_properties(jar)
-    yield Finding(
-        "jar",
-        Level.FINE,
-        f"{jar.name} for Spark {sparks.supported()} and Scala {built['scala']}, with Kafka's "
-        f"client {built['kafka']}",
-    )
-    try:
-        spark = metadata.version("pyspark")
-    except metadata.PackageNotFoundError:
-        yield Finding(
-            "Spark",
-            Level.UNKNOWN,
-            "pyspark is not installed here",
-            f"a cluster brings its own, which must be {sparks.supported()}; on this machine: "
-            "pip install 'eoskafka[local]'",
-        )
-        return
-    if not sparks.is_supported(spark):
-        newest = sparks.text(sparks.NEWEST)
-        yield Finding(
-            "Spark",
-            Level.PROBLEM,
-            f"pyspark {spark}, and the jar runs on {sparks.supported()}",
-            f"pip install 'pyspark=={newest}.*', or an eoskafka that knows {_minor(spark)}",
-        )
-        return
-    yield Finding("Spark", Level.FINE, f"pyspark {spark}")
-    scala = _scala()
-    if scala is None:
-        yield Finding("Scala", Level.UNKNOWN, "Spark's jars are not beside pyspark")
-    elif _minor(scala) != built["scala"]:
-        yield Finding(
-            "Scala",
-            Level.PROBLEM,
-            f"{scala}, and the jar is for {built['scala']}",
-            f"take the Spark that is built for Scala {built['scala']}",
-        )
-    else:
-        yield Finding("Scala", Level.FINE, scala)
-
-
-def _scala() -> str | None:
-    spark_home = os.environ.get("SPARK_HOME")
-    if spark_home:
-        jars = Path(spark_home) / "jars"
-    else:
-        import pyspark
-
-        jars = Path(pyspark.__file__).parent / "jars"
-    found = sorted(jars.glob("scala-library-*.jar"))
-    return found[0].stem.removeprefix("scala-library-") if found else None
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
-
-
-def _workers() -> Finding:
-    """Python workers are other processes, with `PYSPARK_PYTHON`'s packages."""
-    given = os.environ.get("PYSPARK_PYTHON")
-    if given is None:
-        python3 = shutil.which("python3")
-        if python3 is not None and Path(python3).resolve() == Path(sys.executable).resolve():
-            return Finding("Python workers", Level.FINE, f"{python3}, as the driver's")
-        return Finding(
-            "Python workers",
-            Level.NOTE,
-            f"PYSPARK_PYTHON is not set, so they are {python3}, and the driver's Python is "
-            f"{sys.executable}",
-            f"export PYSPARK_PYTHON={sys.executable}, or UDFs may lack packages",
-        )
-    return Finding("Python workers", Level.FINE, f"PYSPARK_PYTHON={given}")
 
 
 def cluster(
