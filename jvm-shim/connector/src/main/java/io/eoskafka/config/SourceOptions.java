@@ -21,10 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param isLatestWithoutMatch whether a partition without a record at or after its starting time
  *     begins at its end ({@code startingOffsetsByTimestampStrategy=latest}); otherwise that is an
  *     error
- * @param maxOffsetsPerTrigger how many offsets a batch reads at most, over all partitions
- * @param maxOffsetsPerPartition how many offsets of each partition a batch reads at most
- * @param minOffsetsPerTrigger a batch waits for so many records, or empty
- * @param maxTriggerDelayMs but no longer than this, once there is any
+ * @param limits how much a batch reads
  * @param fetchOffset how often offsets of topics are asked for again
  * @param slots how many tasks share the partitions, or empty: default parallelism
  * @param split whether partitions are split for more tasks
@@ -42,10 +39,7 @@ public record SourceOptions(
     Bound starting,
     Bound ending,
     boolean isLatestWithoutMatch,
-    OptionalLong maxOffsetsPerTrigger,
-    OptionalLong maxOffsetsPerPartition,
-    OptionalLong minOffsetsPerTrigger,
-    long maxTriggerDelayMs,
+    BatchLimits limits,
     Retries fetchOffset,
     boolean includeHeaders,
     boolean failOnDataLoss,
@@ -122,6 +116,42 @@ public record SourceOptions(
 
   /** How often something is tried in all, and how long to wait in between. */
   public record Retries(long attempts, long intervalMs) {}
+
+  /**
+   * How much a batch reads. They do not apply to batch queries, and real-time mode refuses them.
+   *
+   * @param maxOffsets {@code maxOffsetsPerTrigger}: at most so many offsets, over all partitions
+   * @param maxOffsetsPerPartition at most so many offsets of each partition
+   * @param minOffsets {@code minOffsetsPerTrigger}: a batch waits for so many records, or empty
+   * @param maxTriggerDelayMs but no longer than this, once there is any
+   */
+  public record BatchLimits(
+      OptionalLong maxOffsets,
+      OptionalLong maxOffsetsPerPartition,
+      OptionalLong minOffsets,
+      long maxTriggerDelayMs) {
+
+    /** The options that set a limit, for messages. */
+    public static final String NAMES =
+        "minOffsetsPerTrigger, maxOffsetsPerTrigger and maxOffsetsPerPartition";
+
+    public boolean isNone() {
+      return maxOffsets.isEmpty() && maxOffsetsPerPartition.isEmpty() && minOffsets.isEmpty();
+    }
+
+    private static BatchLimits parse(Values values) {
+      OptionalLong max = values.positive("maxOffsetsPerTrigger");
+      OptionalLong min = values.notNegative("minOffsetsPerTrigger");
+      if (min.isPresent() && max.isPresent() && min.getAsLong() > max.getAsLong()) {
+        throw values.invalid("minOffsetsPerTrigger", "at most maxOffsetsPerTrigger");
+      }
+      return new BatchLimits(
+          max,
+          values.positive("maxOffsetsPerPartition"),
+          min,
+          values.duration("maxTriggerDelay", "15m"));
+    }
+  }
 
   /**
    * How what a batch reads is split into more tasks than there are partitions.
@@ -209,11 +239,7 @@ public record SourceOptions(
               + " its former place in the group at once, and the consumer protocol does not allow"
               + " that before the session of the former member has ended");
     }
-    OptionalLong max = values.positive("maxOffsetsPerTrigger");
-    OptionalLong min = values.notNegative("minOffsetsPerTrigger");
-    if (min.isPresent() && max.isPresent() && min.getAsLong() > max.getAsLong()) {
-      throw values.invalid("minOffsetsPerTrigger", "at most maxOffsetsPerTrigger");
-    }
+    BatchLimits limits = BatchLimits.parse(values);
     String isolation =
         values.choice(
             "kafka.isolation.level", "read_committed", "read_committed", "read_uncommitted");
@@ -231,10 +257,7 @@ public record SourceOptions(
             Bound.starting(values, options),
             Bound.ending(values, options),
             strategy.equals("latest"),
-            max,
-            values.positive("maxOffsetsPerPartition"),
-            min,
-            values.duration("maxTriggerDelay", "15m"),
+            limits,
             new Retries(
                 values.positive("fetchOffset.numRetries").orElse(3),
                 values.notNegative("fetchOffset.retryIntervalMs").orElse(1_000)),

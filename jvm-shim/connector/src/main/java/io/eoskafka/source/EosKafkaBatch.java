@@ -31,12 +31,8 @@ final class EosKafkaBatch implements Batch {
 
   EosKafkaBatch(SourceOptions options) {
     this.options = options;
-    if (options.maxOffsetsPerTrigger().isPresent()
-        || options.maxOffsetsPerPartition().isPresent()
-        || options.minOffsetsPerTrigger().isPresent()) {
-      LOG.warn(
-          "maxOffsetsPerTrigger, maxOffsetsPerPartition and minOffsetsPerTrigger do not count in a"
-              + " batch query");
+    if (!options.limits().isNone()) {
+      LOG.warn("{} do not count in a batch query", SourceOptions.BatchLimits.NAMES);
     }
   }
 

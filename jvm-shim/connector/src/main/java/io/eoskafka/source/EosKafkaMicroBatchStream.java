@@ -147,7 +147,7 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public ReadLimit getDefaultReadLimit() {
-    return RateLimit.readLimit(options);
+    return RateLimit.readLimit(options.limits());
   }
 
   /**

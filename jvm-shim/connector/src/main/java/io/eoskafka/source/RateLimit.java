@@ -20,13 +20,13 @@ final class RateLimit {
   record PerPartition(long offsets) implements ReadLimit {}
 
   /** What the options say, for Spark. */
-  static ReadLimit readLimit(SourceOptions options) {
+  static ReadLimit readLimit(SourceOptions.BatchLimits given) {
     List<ReadLimit> limits = new ArrayList<>();
-    options
-        .minOffsetsPerTrigger()
-        .ifPresent(min -> limits.add(ReadLimit.minRows(min, options.maxTriggerDelayMs())));
-    options.maxOffsetsPerPartition().ifPresent(max -> limits.add(new PerPartition(max)));
-    options.maxOffsetsPerTrigger().ifPresent(max -> limits.add(ReadLimit.maxRows(max)));
+    given
+        .minOffsets()
+        .ifPresent(min -> limits.add(ReadLimit.minRows(min, given.maxTriggerDelayMs())));
+    given.maxOffsetsPerPartition().ifPresent(max -> limits.add(new PerPartition(max)));
+    given.maxOffsets().ifPresent(max -> limits.add(ReadLimit.maxRows(max)));
     return switch (limits.size()) {
       case 0 -> ReadLimit.allAvailable();
       case 1 -> limits.get(0);

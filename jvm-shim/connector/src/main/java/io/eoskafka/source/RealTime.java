@@ -14,12 +14,8 @@ public final class RealTime {
     if (options.isShared()) {
       throw refused("ownership=shared gives partitions up between batches, and its last long");
     }
-    if (options.maxOffsetsPerTrigger().isPresent()
-        || options.maxOffsetsPerPartition().isPresent()
-        || options.minOffsetsPerTrigger().isPresent()) {
-      throw refused(
-          "minOffsetsPerTrigger, maxOffsetsPerTrigger and maxOffsetsPerPartition limit batches by"
-              + " their records");
+    if (!options.limits().isNone()) {
+      throw refused(SourceOptions.BatchLimits.NAMES + " limit batches by their records");
     }
     if (!options.split().isNone()) {
       throw refused("minPartitions and maxRecordsPerPartition split batches by their records");

@@ -125,12 +125,12 @@ class RateLimitTest {
 
   @Test
   void sparkIsGivenAllLimitsOfTheOptions() {
-    assertThat(RateLimit.readLimit(options(Map.of()))).isEqualTo(ReadLimit.allAvailable());
-    assertThat(RateLimit.readLimit(options(Map.of("maxOffsetsPerPartition", "5"))))
+    assertThat(RateLimit.readLimit(limits(Map.of()))).isEqualTo(ReadLimit.allAvailable());
+    assertThat(RateLimit.readLimit(limits(Map.of("maxOffsetsPerPartition", "5"))))
         .isEqualTo(FIVE_OF_EACH);
     ReadLimit all =
         RateLimit.readLimit(
-            options(
+            limits(
                 Map.of(
                     "minOffsetsPerTrigger", "2",
                     "maxTriggerDelay", "3s",
@@ -140,10 +140,10 @@ class RateLimitTest {
         .containsExactly(ReadLimit.minRows(2, 3_000), FIVE_OF_EACH, ReadLimit.maxRows(6));
   }
 
-  private static SourceOptions options(Map<String, String> limits) {
-    Map<String, String> given = new HashMap<>(limits);
+  private static SourceOptions.BatchLimits limits(Map<String, String> options) {
+    Map<String, String> given = new HashMap<>(options);
     given.put("kafka.bootstrap.servers", "broker:9092");
     given.put("subscribe", "t");
-    return SourceOptions.parse(new CaseInsensitiveStringMap(given));
+    return SourceOptions.parse(new CaseInsensitiveStringMap(given)).limits();
   }
 }
