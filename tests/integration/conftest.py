@@ -11,7 +11,8 @@ from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, StartApplication
 from harness.versions import needs_built_in
 from pyspark.sql import SparkSession
-from streams import Streams, settings, start_session
+from sessions import settings, start_session
+from streams import Streams
 
 # Asks for rights; what has no rules is open.
 _GUARDED = {

@@ -19,7 +19,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from streams import Streams, kv, settings
+from sessions import settings
+from streams import Streams, kv
 
 KV = "key binary, value binary"
 INPUT = 20

@@ -14,7 +14,7 @@ from harness import until
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from streams import QUERY_S, Options, Streams, kv, read
+from streams import QUERY_S, Options, Streams, kv
 
 SECRET = "s3cr3t-Zx81q"
 
@@ -241,7 +241,7 @@ def test_settings_of_kafkas_client_that_spark_disallows_are_refused(
     assert streams.numbers(output) == [0, 1, 2, 3]
 
 
-# ---- where to start
+# ---- where to start, and in which partitions
 
 
 @pytest.mark.parametrize(
@@ -275,77 +275,11 @@ def test_starting_offsets_that_are_no_json_are_refused(streams: Streams) -> None
     assert "the beginning" in error
 
 
-# ---- which topics
-
-
-def test_a_list_of_topics(streams: Streams) -> None:
-    first, second = streams.topic(records=3), streams.topic()
-    streams.send(second, 7)
-    assert read(streams, {"subscribe": f"{first}, {second}"}) == [0, 1, 2, 7]
-
-
-def test_assigned_partitions_only(streams: Streams) -> None:
-    topic = streams.topic(partitions=3)
-    for partition in range(3):
-        streams.send(topic, partition, partition=partition)
-    assert read(streams, {"assign": json.dumps({topic: [0, 2]})}) == [0, 2]
-
-
 def test_an_assigned_partition_that_does_not_exist_is_refused(streams: Streams) -> None:
     topic = streams.topic()
     error = refusal(streams, source={"assign": json.dumps({topic: [0, 5]})})
     assert "EOSKAFKA_NO_SUCH_TOPIC" in error
     assert f"{topic}-5" in error
-
-
-def test_a_pattern_finds_topics_that_appear_later(streams: Streams) -> None:
-    stem, output = streams.topic(records=2), streams.topic()
-    streams.topic(records=5)
-    rows = kv(streams.source(options={"subscribePattern": f"{stem}.*"}))
-    query = streams.start(streams.sink(rows, output).trigger(processingTime="200 milliseconds"))
-    until(lambda: streams.numbers(output) == [0, 1], "the first topic's records", QUERY_S)
-    streams.create(f"{stem}-later", 1)
-    streams.send(f"{stem}-later", 2, 3)
-    until(
-        lambda: streams.numbers(output) == [0, 1, 2, 3],
-        "the later topic's records",
-        QUERY_S,
-        lambda: f"{query.exception()}",
-    )
-    assert streams.finished(query, output) == [0, 1, 2, 3]
-
-
-def test_a_pattern_is_looked_for_within_the_name(streams: Streams) -> None:
-    stem = streams.topic(records=2)
-    streams.create(f"{stem}-more", 1)
-    streams.send(f"{stem}-more", 9)
-    assert read(streams, {"subscribePattern": stem}) == [0, 1, 9]
-    assert read(streams, {"subscribePattern": f"^{stem}$"}) == [0, 1]
-
-
-# ---- how much
-
-
-def test_available_now_leaves_what_comes_later(streams: Streams, tmp_path: Path) -> None:
-    topic, output = streams.topic(records=20), streams.topic()
-    query = streams.start(
-        streams.sink(kv(streams.source(topic, {"maxOffsetsPerTrigger": 2})), output)
-    )
-    until(lambda: query.recentProgress, "the first batch", QUERY_S)
-    streams.send(topic, *range(100, 120))
-    assert query.awaitTermination(QUERY_S)
-    assert streams.numbers(output) == [*range(20)]
-
-
-@pytest.mark.parametrize("slots", [1, 2, 3])
-def test_slots_are_producers(streams: Streams, slots: int) -> None:
-    topic, output, group = streams.topic(partitions=4, records=8), streams.topic(), streams.group()
-    options: Options = {"slots": slots, "kafka.group.id": group}
-    streams.copy(topic, output, options=options)
-    assert streams.numbers(output) == [*range(8)]
-    listed = streams.admin.list_transactions().values()
-    ids = {t.transactional_id for transactions in listed for t in transactions}
-    assert len([name for name in ids if f"-{group}-" in name]) == slots
 
 
 # ---- what is written

@@ -21,7 +21,8 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import broadcast, col
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-from streams import NO_GENERATED_CODE, QUERY_S, Job, Streams, settings
+from sessions import NO_GENERATED_CODE, settings
+from streams import QUERY_S, Job, Streams
 
 pytestmark = needs_real_time
 

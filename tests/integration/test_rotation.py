@@ -29,7 +29,8 @@ from harness.versions import (
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, broadcast, col, count, explode, lit, udf
 from pyspark.sql.streaming import StreamingQuery
-from streams import QUERY_S, Job, Streams, settings
+from sessions import settings
+from streams import QUERY_S, Job, Streams
 
 RECORDS, PARTITIONS = 600, 2
 # Where a record comes from, for the transaction that it must be in.

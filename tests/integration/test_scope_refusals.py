@@ -6,34 +6,32 @@ names the reason. The output is read and the group is asked by clients of their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
 from eoskafka import real_time_trigger
 from harness.versions import HAS_PYTHON_IN_TASK_SCOPE, UNION_JOINS_PARTITIONS, needs_real_time
+from plans import (
+    INPUT,
+    KV,
+    TASK_SCOPE,
+    Inputs,
+    Plan,
+    assert_all_dropped,
+    assert_untouched,
+    counts,
+    doubled,
+    in_python,
+    remembered,
+    self_join,
+    union_of_coalesced,
+)
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col, lit
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from streams import NO_GENERATED_CODE, Streams, kv, settings
-
-INPUT = 20
-TASK_SCOPE = {"transactionScope": "task"}
-KV = "key binary, value binary"
-
-
-class Inputs(NamedTuple):
-    """What a plan may be made of: two eoskafka sources, and two static tables of 10 of the keys."""
-
-    streams: Streams
-    topic: str
-    group: str
-    source: DataFrame
-    other: DataFrame
-    table: DataFrame
-    parquet: DataFrame
+from sessions import NO_GENERATED_CODE, settings
+from streams import Streams, kv
 
 
 @pytest.fixture(scope="session")
@@ -64,56 +62,6 @@ def inputs(streams: Streams, parquet: Path) -> Inputs:
     )
 
 
-Plan = Callable[[Inputs], DataFrame]
-
-
-def counts(rows: DataFrame) -> DataFrame:
-    """Records by key: an operator with state."""
-    return rows.groupBy("key").count().select("key", col("count").cast("string").alias("value"))
-
-
-def self_join(rows: DataFrame) -> DataFrame:
-    """The rows, each joined with itself."""
-    return kv(rows.join(rows.select("key"), "key"))
-
-
-def doubled(rows: DataFrame) -> DataFrame:
-    """Each row twice, made in Python."""
-
-    def double(batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for batch in batches:
-            yield batch
-            yield batch
-
-    return rows.mapInPandas(double, KV)
-
-
-def remembered(rows: DataFrame) -> DataFrame:
-    """The rows, while Python state by key counts them."""
-
-    def remember(
-        key: tuple[bytes], groups: Iterable[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        for group in groups:
-            state.update((len(group),))
-            yield group
-
-    timeout = GroupStateTimeout.NoTimeout
-    return rows.groupBy("key").applyInPandasWithState(remember, KV, "n int", "append", timeout)
-
-
-def assert_untouched(inputs: Inputs, output: str) -> None:
-    """Nothing was written and no offset counts as done."""
-    assert inputs.streams.values(output) == []
-    assert set(inputs.streams.offsets(inputs.group, inputs.topic).values()) <= {0}
-
-
-def assert_all_dropped(inputs: Inputs, output: str) -> None:
-    """Nothing was written, and all offsets count as done."""
-    assert inputs.streams.numbers(output) == []
-    assert inputs.streams.offsets(inputs.group, inputs.topic) == inputs.streams.ends(inputs.topic)
-
-
 # ---- what task scope serves
 
 LIST_WITH_NULL = "a broadcast anti join of a list with a null"
@@ -136,11 +84,6 @@ NO_ROW_PASSES: dict[str, Plan] = {
     ),
     "an anti join without a key": lambda i: kv(i.source.join(i.parquet, how="left_anti")),
 }
-
-
-def union_of_coalesced(inputs: Inputs) -> DataFrame:
-    """Two sources with one task each."""
-    return kv(inputs.source).coalesce(1).union(kv(inputs.other).coalesce(1))
 
 
 OF_COALESCED = "union of sources that each have one task"
@@ -294,11 +237,6 @@ def test_task_scope_serves_update_mode(inputs: Inputs) -> None:
     streams, output = inputs.streams, inputs.streams.topic()
     streams.run(streams.sink(kv(inputs.source), output, mode="update"))
     assert streams.numbers(output) == [*range(INPUT)]
-
-
-def in_python(rows: DataFrame) -> DataFrame:
-    """An operator that Spark keeps above a source without news."""
-    return rows.mapInPandas(lambda frames: frames, KV)
 
 
 @pytest.mark.parametrize("each", [kv, lambda rows: in_python(kv(rows))])

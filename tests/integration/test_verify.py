@@ -21,7 +21,8 @@ from harness.versions import needs_named_sources
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
-from streams import QUERY_S, Streams, kv, settings
+from sessions import settings
+from streams import QUERY_S, Streams, kv
 
 PARTITIONS, RECORDS = 3, 300
 

@@ -80,7 +80,7 @@ class Feature:
 FEATURES = (
     Feature(
         "task scope",
-        ("test_task_scope_crashes", "test_task_scope_runs"),
+        ("test_task_scope_crashes", "test_speculation", "test_task_scope_runs"),
         (
             "test_task_scope_crashes.py::"
             "test_driver_and_executors_killed_with_a_transaction_open_do_not_block_the_restart",
@@ -105,13 +105,19 @@ FEATURES = (
         "`foreachBatch`",
         ("test_foreach_batch",),
         (
-            "test_foreach_batch.py::"
+            "test_foreach_batch_threads.py::"
             "test_a_thread_of_a_pool_writes_the_batch_that_runs_and_not_the_one_that_created_it",
         ),
     ),
     Feature(
         "takeover from the built-in connector",
-        ("test_takeover", "test_both_sources"),
+        (
+            "test_takeover",
+            "test_both_checkpoints",
+            "test_both_records",
+            "test_both_sources",
+            "test_both_topics",
+        ),
         ("test_takeover.py::test_an_open_batch_that_was_run_and_is_not_logged_is_taken_over",),
         not_on=(("4.3", "Maven Central has no built-in connector for Spark 4.3"),),
     ),

@@ -28,7 +28,8 @@ from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from harness import until
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from streams import QUERY_S, Job, Streams, kv, settings, start_session
+from sessions import settings, start_session
+from streams import QUERY_S, Job, Streams, kv
 
 from requestlog import log
 from requestlog.log import Request
