@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -33,6 +34,9 @@ except eoskafka.UnreachableError:
 The error is still a `StreamingQueryException` for other handlers, and every class is an
 `eoskafka.EosKafkaError`. In any other program, call `eoskafka.failures.install()` first.
 `eoskafka.error_of(query.exception())` returns the error of a query that has ended.
+
+Words in italics stand for text that the message has in their place. *cause* is a whole sentence. *owner* is whoever
+writes: the query's sink, a write of `foreachBatch`, or a batch job.
 """
 
 
@@ -45,7 +49,7 @@ def text() -> str:
     for name in re.findall(r"[├└]── (\w+)", errors.__doc__ or ""):
         if name not in by_class:
             continue
-        parts.append(f"\n## {name}\n\n{getattr(errors, name).__doc__}\n")
+        parts.append(f"\n## {name}\n\n{inspect.getdoc(getattr(errors, name))}\n")
         parts += [
             f"\n**`{condition}`** {_escaped(message)}\n" for condition, message in by_class[name]
         ]
