@@ -89,7 +89,7 @@ FEATURES = (
     ),
     Feature(
         "epoch scope",
-        ("test_epoch_scope_crashes", "test_epoch_scope"),
+        ("test_epoch_scope_crashes", "test_epoch_timeouts", "test_epoch_scope"),
         (
             "test_epoch_scope_crashes.py::"
             "test_an_executor_killed_at_any_point_before_it_has_reported[after-flush]",
@@ -103,7 +103,7 @@ FEATURES = (
     ),
     Feature(
         "`foreachBatch`",
-        ("test_foreach_batch",),
+        ("test_foreach_batch", "test_foreach_batch_threads"),
         (
             "test_foreach_batch_threads.py::"
             "test_a_thread_of_a_pool_writes_the_batch_that_runs_and_not_the_one_that_created_it",
@@ -136,7 +136,10 @@ FEATURES = (
         ("test_rotation.py::test_an_operator_that_is_not_known_is_in_epoch_scope",),
         on_platforms=True,
     ),
-    Feature("shared groups", ("test_shared_ownership",)),
+    Feature(
+        "shared groups",
+        ("test_shared_ownership", "test_shared_rebalances", "test_shared_refusals"),
+    ),
     Feature(
         "Delta",
         ("test_delta",),
