@@ -6,11 +6,9 @@ import io.eoskafka.task.GoneRanges;
 import io.eoskafka.task.IdlePool;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskTransaction;
-import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.FetchedTopics;
 import io.eoskafka.wire.KafkaCalls;
-import io.eoskafka.wire.NewestLeaders;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -25,7 +23,6 @@ import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
@@ -64,9 +61,7 @@ final class SlotConsumer {
   private boolean released;
 
   /** Of this batch. */
-  private long outOfRange;
-
-  private long losses;
+  private OutOfRangePositions outOfRange;
 
   SlotConsumer(Consumer<byte[], byte[]> consumer, Supplier<Map<String, Uuid>> topicIds) {
     this.consumer = consumer;
@@ -122,10 +117,9 @@ final class SlotConsumer {
 
   void begin(ReadRequest next) {
     released = false;
-    outOfRange = 0;
-    losses = 0;
     gone.clear();
     request = next;
+    outOfRange = new OutOfRangePositions(consumer, next, cursors::get, this::finishIfDrained);
     timer.restart();
     Set<TopicPartition> assignment = new HashSet<>(cursors.keySet());
     if (assignment.addAll(request.starts().keySet())) {
@@ -216,7 +210,7 @@ final class SlotConsumer {
       try {
         polled = consumer.poll(PollTimer.nextPoll(left));
       } catch (OffsetOutOfRangeException e) {
-        skipLostData(e);
+        outOfRange.resolve(e);
         continue;
       } catch (AuthorizationException e) {
         throw Denied.or(e, "Read");
@@ -267,7 +261,6 @@ final class SlotConsumer {
     request.dataLoss().skipPartition(cursor.partition(), cursor.position());
     cursor.giveUp(request.isOpen());
     finish(cursor);
-    losses++;
     gone.add(cursor.partition());
   }
 
@@ -319,86 +312,6 @@ final class SlotConsumer {
     }
   }
 
-  private void skipLostData(OffsetOutOfRangeException lost) {
-    Map<TopicPartition, Long> positions = lost.offsetOutOfRangePartitions();
-    outOfRange += positions.size();
-    Map<TopicPartition, Long> first = consumer.beginningOffsets(positions.keySet());
-    positions.forEach(
-        (partition, position) -> {
-          PartitionCursor cursor = cursors.get(partition);
-          long logStart = first.get(partition);
-          if (logStart <= position) {
-            if (!(lost instanceof LogTruncationException)) {
-              requireNewestLeaderAgrees(partition, position);
-            }
-            if (isCutAhead(cursor, position, lost)) {
-              return;
-            }
-          }
-          request.dataLoss().skipWhileReading(partition, position, cursor.end(), logStart, lost);
-          losses++;
-          long logEnd =
-              request.isOpen()
-                  ? consumer.endOffsets(Set.of(partition)).get(partition)
-                  : cursor.end();
-          boolean isTruncated = lost instanceof LogTruncationException;
-          long next =
-              DataLossPolicy.afterLoss(position, cursor.end(), logStart, logEnd, isTruncated);
-          // Without its leader epoch: what is there now is read.
-          cursor.restartAt(next);
-          consumer.seek(partition, next);
-          finishIfDrained(cursor);
-        });
-  }
-
-  /**
-   * Whether a log was cut where this consumer has only fetched ahead: nothing of that was handed
-   * out, and it is dropped.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_LOG_TRUNCATED} if it was cut before that, also if
-   *     this batch does not read the partition: the log may have other records from there on by
-   *     now, and rows that were made of the former ones may be out. Only this consumer knows. The
-   *     next attempt has another one and fetches its offsets, with their leader epochs in task
-   *     scope.
-   */
-  private boolean isCutAhead(
-      PartitionCursor cursor, long position, OffsetOutOfRangeException lost) {
-    OffsetAndMetadata end =
-        lost instanceof LogTruncationException cut
-            ? cut.divergentOffsets().get(cursor.partition())
-            : null;
-    if (end == null) {
-      return false;
-    }
-    if (cursor.isReading() || end.offset() < cursor.end()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_LOG_TRUNCATED",
-          Map.of("partition", cursor.partition(), "from", position, "end", end.offset()),
-          lost);
-    }
-    LOG.warn("The log of {} was cut to {}, beyond what was read", cursor.partition(), end.offset());
-    // The next batch seeks it.
-    cursor.giveUp(true);
-    consumer.seek(cursor.partition(), position);
-    return true;
-  }
-
-  /**
-   * A position beyond the end of a log means that records are gone, unless the leader that has said
-   * so is not the leader any more. Another attempt reads with a consumer of its own.
-   */
-  private void requireNewestLeaderAgrees(TopicPartition partition, long position) {
-    Long end =
-        NewestLeaders.highWatermarks(
-                ExecutorClients.admin(request.client()), request.client(), Set.of(partition))
-            .get(partition);
-    if (end != null && position <= end) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_LEADER_IS_FORMER",
-          Map.of("partition", partition, "position", position, "end", end));
-    }
-  }
-
   private EosKafkaException timedOut() {
     StringBuilder waiting = new StringBuilder();
     for (SlotRange range : request.ranges()) {
@@ -432,12 +345,12 @@ final class SlotConsumer {
 
   /** How often a position of this batch was not in its log. */
   long outOfRange() {
-    return outOfRange;
+    return outOfRange.count();
   }
 
   /** How often records of this batch were gone, and skipped. */
   long losses() {
-    return losses;
+    return outOfRange.losses() + gone.size();
   }
 
   /** How far the records of each range are out, as {@link PartitionCursor#reached} has it. */
