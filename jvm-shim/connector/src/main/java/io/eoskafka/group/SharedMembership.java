@@ -12,11 +12,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
@@ -31,7 +26,6 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
-import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.StaleMemberEpochException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
@@ -90,7 +84,8 @@ public final class SharedMembership implements Membership {
   private volatile KafkaConsumer<byte[], byte[]> consumer;
 
   private final Thread thread;
-  private final LinkedBlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
+  private final MemberOrders orders =
+      new MemberOrders(() -> consumer.wakeup(), this::requireOwnership);
   private final AfterRebalance afterRebalance;
 
   /** Whether a former run's member was there when this one joined. */
@@ -219,9 +214,8 @@ public final class SharedMembership implements Membership {
   @Override
   public void commit(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
-    CompletableFuture<Void> done = new CompletableFuture<>();
-    order(
-        () -> {
+    orders.ask(
+        done -> {
           try {
             // On the thread that polls: what is owned here stays so until it polls again.
             if (!leases.areInTerms(offsets.keySet(), since)) {
@@ -240,14 +234,12 @@ public final class SharedMembership implements Membership {
             done.completeExceptionally(Denied.or(e, "Read"));
           }
         });
-    get(done);
   }
 
   @Override
   public Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> partitions) {
-    CompletableFuture<Map<TopicPartition, OffsetAndMetadata>> found = new CompletableFuture<>();
-    order(
-        () -> {
+    return orders.ask(
+        found -> {
           try {
             found.complete(MemberConsumer.committed(consumer, partitions));
           } catch (UnknownMemberIdException | StaleMemberEpochException e) {
@@ -259,7 +251,6 @@ public final class SharedMembership implements Membership {
             found.completeExceptionally(Denied.or(e, "Describe"));
           }
         });
-    return get(found);
   }
 
   private void fence(Set<String> transactionalIds) {
@@ -304,8 +295,7 @@ public final class SharedMembership implements Membership {
   }
 
   private void rebalance(String reason) {
-    orders.add(() -> consumer.enforceRebalance(reason));
-    consumer.wakeup();
+    orders.addAndWake(() -> consumer.enforceRebalance(reason));
   }
 
   private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
@@ -323,33 +313,10 @@ public final class SharedMembership implements Membership {
     }
   }
 
-  private <T> T get(CompletableFuture<T> done) {
-    while (true) {
-      try {
-        return done.get(1, TimeUnit.SECONDS);
-      } catch (TimeoutException e) {
-        // An order that came when the thread had ended is never carried out.
-        requireOwnership();
-      } catch (ExecutionException e) {
-        throw (RuntimeException) e.getCause();
-      } catch (InterruptedException e) {
-        throw KafkaCalls.asJava(new InterruptException(e));
-      }
-    }
-  }
-
-  private void order(Runnable order) {
-    requireOwnership();
-    orders.add(order);
-    consumer.wakeup();
-  }
-
   private void run() {
     try {
       while (!leases.isClosing()) {
-        for (Runnable order = orders.poll(); order != null; order = orders.poll()) {
-          order.run();
-        }
+        orders.carryOut();
         try {
           consumer.poll(POLL);
         } catch (WakeupException e) {

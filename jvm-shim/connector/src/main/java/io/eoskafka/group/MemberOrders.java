@@ -1,0 +1,72 @@
+package io.eoskafka.group;
+
+import io.eoskafka.wire.KafkaCalls;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+import org.apache.kafka.common.errors.InterruptException;
+
+/**
+ * What other threads want of the thread that polls. Only that thread may use the consumer, so it
+ * carries out what was ordered between two polls, in the order in which it came.
+ */
+final class MemberOrders {
+  private final LinkedBlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
+  private final Runnable wakeup;
+  private final Runnable requireOwnership;
+
+  /**
+   * @param wakeup ends the poll that is under way, or else the next one
+   * @param requireOwnership throws if the thread that polls has ended
+   */
+  MemberOrders(Runnable wakeup, Runnable requireOwnership) {
+    this.wakeup = wakeup;
+    this.requireOwnership = requireOwnership;
+  }
+
+  /** Takes an order that is carried out after the poll that is under way. */
+  void add(Runnable order) {
+    orders.add(order);
+  }
+
+  /** Takes an order, and ends the poll that is under way. */
+  void addAndWake(Runnable order) {
+    orders.add(order);
+    wakeup.run();
+  }
+
+  /**
+   * Gives an order and waits for its result.
+   *
+   * @param order completes the future, in either way
+   * @throws RuntimeException with which the order has completed it, or that says why the thread
+   *     that polls has ended
+   */
+  <T> T ask(Consumer<CompletableFuture<T>> order) {
+    requireOwnership.run();
+    CompletableFuture<T> done = new CompletableFuture<>();
+    addAndWake(() -> order.accept(done));
+    while (true) {
+      try {
+        return done.get(1, TimeUnit.SECONDS);
+      } catch (TimeoutException e) {
+        // An order that came when the thread had ended is never carried out.
+        requireOwnership.run();
+      } catch (ExecutionException e) {
+        throw (RuntimeException) e.getCause();
+      } catch (InterruptedException e) {
+        throw KafkaCalls.asJava(new InterruptException(e));
+      }
+    }
+  }
+
+  /** Carries out everything that was ordered; on the thread that polls, between two polls. */
+  void carryOut() {
+    for (Runnable order = orders.poll(); order != null; order = orders.poll()) {
+      order.run();
+    }
+  }
+}
