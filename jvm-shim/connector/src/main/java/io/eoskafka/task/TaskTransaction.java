@@ -11,7 +11,6 @@ import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -20,7 +19,6 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
-import org.apache.spark.SparkEnv;
 
 /**
  * Where readers and writer of one task attempt meet: the input ranges of the task's slots and the
@@ -345,8 +343,11 @@ public final class TaskTransaction {
       abort();
     }
     fences.ended();
-    return new TaskReport(
-        report(isCommitted),
+    return TaskReport.of(
+        scope.identity().producers(),
+        slots,
+        isCommitted,
+        offsets,
         counts.plus(TransactionCounts.takeFailed(scope.identity().producers())));
   }
 
@@ -379,28 +380,6 @@ public final class TaskTransaction {
 
   private List<Integer> slotNumbers() {
     return slots.stream().map(input -> input.work().slot()).toList();
-  }
-
-  private List<SlotCommit> report(boolean isCommitted) {
-    SparkEnv env = SparkEnv.get();
-    List<SlotCommit> commits = new ArrayList<>();
-    for (SlotInput input : slots) {
-      Map<TopicPartition, Long> reached = new HashMap<>();
-      for (SlotRange range : isCommitted ? input.work().ranges() : List.<SlotRange>of()) {
-        reached.put(range.topicPartition(), offsets.reached(input, range));
-      }
-      commits.add(
-          new SlotCommit(
-              scope.identity().producers(),
-              input.work().slot(),
-              SlotProducers.JVM,
-              env.executorId(),
-              env.blockManager().blockManagerId().host(),
-              reached,
-              input.endedEarly(),
-              input.stableWaitMs()));
-    }
-    return commits;
   }
 
   /** Whether it was committed; otherwise the driver has given no fence. */
