@@ -141,17 +141,19 @@ final class LeasedFence implements FenceSource {
       }
       if (fence.get().equals(refused)) {
         KafkaCalls.sleep(RETRY_MS);
-      } else if (producer.addOffsetsElsewhere(
-          offsets, fence.get(), ExecutorClients.coordinators(scope.sink()))) {
-        confirm.accept(
-            ExecutorClients.coordinators(scope.sink()).lastCoordinator(scope.identity().group()));
+        continue;
+      }
+      Optional<Node> accepted =
+          producer.addOffsetsElsewhere(
+              offsets, fence.get(), ExecutorClients.coordinators(scope.sink()));
+      if (accepted.isPresent()) {
+        confirm.accept(accepted.get());
         FaultPoint.AFTER_OFFSETS.reach();
         producer.commitElsewhere(
             new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
         return true;
-      } else {
-        refused = fence.get();
       }
+      refused = fence.get();
     }
     return false;
   }

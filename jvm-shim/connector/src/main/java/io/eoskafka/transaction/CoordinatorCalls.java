@@ -69,19 +69,39 @@ public final class CoordinatorCalls implements AutoCloseable {
           Errors.UNKNOWN_MEMBER_ID,
           Errors.FENCED_INSTANCE_ID);
 
-  private final Admin admin;
-  private final ClientSettings settings;
-  private final Map<Node, BrokerRequests> requests = new ConcurrentHashMap<>();
+  /** The brokers of a cluster. */
+  interface Brokers {
+    Node transactionCoordinator(String transactionalId) throws IOException;
 
-  /** Of transactional ids and of groups; a wrong one is found out when it is asked. */
+    Node groupCoordinator(String group);
+
+    AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException;
+
+    void close();
+  }
+
+  private final Brokers brokers;
+  private final Duration maxBlock;
+
+  /**
+   * Of transactional ids and of groups; a wrong one is found out when it is asked. All tasks of
+   * this JVM share it, so it does not say which broker has answered one of them.
+   */
   private final Map<String, Node> coordinators = new ConcurrentHashMap<>();
 
   /**
    * @param admin of the same cluster, to find coordinators with
    */
   public CoordinatorCalls(Admin admin, ClientSettings settings) {
-    this.admin = admin;
-    this.settings = settings;
+    this(new OfCluster(admin, settings), settings.maxBlock());
+  }
+
+  /**
+   * @param maxBlock how long a coordinator is looked for and asked again
+   */
+  CoordinatorCalls(Brokers brokers, Duration maxBlock) {
+    this.brokers = brokers;
+    this.maxBlock = maxBlock;
   }
 
   /**
@@ -126,7 +146,7 @@ public final class CoordinatorCalls implements AutoCloseable {
   }
 
   private void require(String id, AbstractRequest.Builder<?> request, long deadline) {
-    Errors error = answer(id, true, request, deadline);
+    Errors error = answer(id, true, request, deadline).error();
     if (error != Errors.NONE) {
       throw error.exception(error.message() + " " + request);
     }
@@ -137,11 +157,11 @@ public final class CoordinatorCalls implements AutoCloseable {
    * fence that a new generation of the group has replaced.
    *
    * @param offsets at most as many as fit one request
-   * @return false if the group refuses this fence too
+   * @return the coordinator that has accepted them; empty if the group refuses this fence too
    * @throws TimeoutException if no coordinator answers within {@code kafka.max.block.ms}
    * @throws org.apache.kafka.common.errors.ApiException any other refusal
    */
-  public boolean addOffsets(
+  public Optional<Node> addOffsets(
       PreparedTransaction transaction,
       Map<TopicPartition, OffsetAndMetadata> offsets,
       Fence fence) {
@@ -157,7 +177,7 @@ public final class CoordinatorCalls implements AutoCloseable {
                 partition,
                 new TxnOffsetCommitRequest.CommittedOffset(
                     offset.offset(), offset.metadata(), offset.leaderEpoch())));
-    Errors error =
+    Answer answer =
         answer(
             fence.group(),
             false,
@@ -172,10 +192,13 @@ public final class CoordinatorCalls implements AutoCloseable {
                 Optional.ofNullable(fence.instanceId()),
                 transaction.version2()),
             deadline);
-    if (error != Errors.NONE && !FENCED.contains(error)) {
-      throw error.exception();
+    if (answer.error() == Errors.NONE) {
+      return Optional.of(answer.from());
     }
-    return error == Errors.NONE;
+    if (!FENCED.contains(answer.error())) {
+      throw answer.error().exception();
+    }
+    return Optional.empty();
   }
 
   /**
@@ -208,7 +231,7 @@ public final class CoordinatorCalls implements AutoCloseable {
     for (int attempt = 0; ; attempt++) {
       try {
         return fetched(
-            send(node, fetchRequest(group, partitions, requireStable)), group, partitions);
+            brokers.send(node, fetchRequest(group, partitions, requireStable)), group, partitions);
       } catch (IOException e) {
         if (System.nanoTime() > deadline) {
           return all(partitions, Errors.NETWORK_EXCEPTION);
@@ -266,79 +289,103 @@ public final class CoordinatorCalls implements AutoCloseable {
     return offsets;
   }
 
-  /** The broker that was last asked as the coordinator of a group, or null. */
-  public Node lastCoordinator(String group) {
-    return coordinators.get(group);
-  }
-
   private long deadline() {
-    return System.nanoTime() + settings.maxBlock().toNanos();
+    return System.nanoTime() + maxBlock.toNanos();
   }
 
-  private Errors answer(
+  /**
+   * What a coordinator has said.
+   *
+   * @param from null if none could be asked
+   */
+  private record Answer(Errors error, Node from) {}
+
+  private Answer answer(
       String name, boolean isTransaction, AbstractRequest.Builder<?> request, long deadline) {
     for (int attempt = 0; ; attempt++) {
-      Errors error = ask(name, isTransaction, request);
+      Answer answer = ask(name, isTransaction, request);
+      Errors error = answer.error();
       if (!ASK_AGAIN.contains(error) && !ASK_ANOTHER.contains(error)) {
-        return error;
+        return answer;
       }
       if (System.nanoTime() > deadline) {
         throw error == Errors.CONCURRENT_TRANSACTIONS
             ? EosKafkaException.of(
                 "EOSKAFKA_FORMER_TRANSACTION_OPEN",
-                Map.of("transactionalId", name, "timeout", settings.maxBlock().toMillis()))
+                Map.of("transactionalId", name, "timeout", maxBlock.toMillis()))
             : new TimeoutException("the coordinator of " + name + " answers " + error);
       }
       KafkaCalls.sleep(RETRY_MS.backoff(attempt));
     }
   }
 
-  private Errors ask(String name, boolean isTransaction, AbstractRequest.Builder<?> request) {
+  private Answer ask(String name, boolean isTransaction, AbstractRequest.Builder<?> request) {
     Errors error;
+    Node node = coordinators.get(name);
     try {
-      Node node = coordinators.get(name);
       if (node == null) {
-        node = isTransaction ? transactionCoordinator(name) : groupCoordinator(name);
+        node =
+            isTransaction ? brokers.transactionCoordinator(name) : brokers.groupCoordinator(name);
         coordinators.put(name, node);
       }
-      error = error(send(node, request));
+      error = error(brokers.send(node, request));
     } catch (IOException e) {
       error = Errors.NETWORK_EXCEPTION;
     }
     if (ASK_ANOTHER.contains(error)) {
       coordinators.remove(name);
     }
-    return error;
+    return new Answer(error, node);
   }
 
-  private Node transactionCoordinator(String transactionalId) throws IOException {
-    int id =
-        KafkaCalls.get(
-                admin.describeTransactions(List.of(transactionalId)).description(transactionalId))
-            .coordinatorId();
-    Collection<Node> nodes = KafkaCalls.get(admin.describeCluster().nodes());
-    return nodes.stream()
-        .filter(node -> node.id() == id)
-        .findFirst()
-        .orElseThrow(() -> new IOException("coordinator " + id + " is not among " + nodes));
-  }
+  private static final class OfCluster implements Brokers {
+    private final Admin admin;
+    private final ClientSettings settings;
+    private final Map<Node, BrokerRequests> requests = new ConcurrentHashMap<>();
 
-  private Node groupCoordinator(String group) {
-    return KafkaCalls.get(admin.describeConsumerGroups(List.of(group)).describedGroups().get(group))
-        .coordinator();
-  }
+    OfCluster(Admin admin, ClientSettings settings) {
+      this.admin = admin;
+      this.settings = settings;
+    }
 
-  private AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException {
-    BrokerRequests of =
-        requests.computeIfAbsent(
-            node,
-            n -> {
-              BrokerRequests opened = new BrokerRequests(settings, "eoskafka-coordinator-calls");
-              opened.setNodes(List.of(n));
-              return opened;
-            });
-    synchronized (of) {
-      return of.ask(node, request);
+    @Override
+    public Node transactionCoordinator(String transactionalId) throws IOException {
+      int id =
+          KafkaCalls.get(
+                  admin.describeTransactions(List.of(transactionalId)).description(transactionalId))
+              .coordinatorId();
+      Collection<Node> nodes = KafkaCalls.get(admin.describeCluster().nodes());
+      return nodes.stream()
+          .filter(node -> node.id() == id)
+          .findFirst()
+          .orElseThrow(() -> new IOException("coordinator " + id + " is not among " + nodes));
+    }
+
+    @Override
+    public Node groupCoordinator(String group) {
+      return KafkaCalls.get(
+              admin.describeConsumerGroups(List.of(group)).describedGroups().get(group))
+          .coordinator();
+    }
+
+    @Override
+    public AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException {
+      BrokerRequests of =
+          requests.computeIfAbsent(
+              node,
+              n -> {
+                BrokerRequests opened = new BrokerRequests(settings, "eoskafka-coordinator-calls");
+                opened.setNodes(List.of(n));
+                return opened;
+              });
+      synchronized (of) {
+        return of.ask(node, request);
+      }
+    }
+
+    @Override
+    public void close() {
+      requests.values().forEach(BrokerRequests::close);
     }
   }
 
@@ -361,6 +408,6 @@ public final class CoordinatorCalls implements AutoCloseable {
 
   @Override
   public void close() {
-    requests.values().forEach(BrokerRequests::close);
+    brokers.close();
   }
 }

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -336,13 +337,20 @@ public final class TransactionalProducer implements Transactions {
    * As {@link #sendOffsets}, past this producer, which was refused with a former fence and would
    * only abort now.
    *
-   * @return false if the group refuses this fence too
+   * @return the coordinator that has accepted the last of them; empty if the group refuses this
+   *     fence too
    */
-  public boolean addOffsetsElsewhere(
+  public Optional<Node> addOffsetsElsewhere(
       Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, CoordinatorCalls coordinators) {
     try {
-      return GroupMember.parts(offsets).stream()
-          .allMatch(part -> coordinators.addOffsets(known, part, fence));
+      Optional<Node> accepted = Optional.empty();
+      for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
+        accepted = coordinators.addOffsets(known, part, fence);
+        if (accepted.isEmpty()) {
+          return accepted;
+        }
+      }
+      return accepted;
     } catch (RuntimeException e) {
       throw errors.explain(e);
     }

@@ -1,0 +1,112 @@
+package io.eoskafka.transaction;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.eoskafka.identity.Fence;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InvalidTxnStateException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
+import org.junit.jupiter.api.Test;
+
+/** Who accepts offsets, when several tasks of a JVM ask coordinators at a time. */
+class CoordinatorCallsTest {
+  private static final Node ONE = new Node(1, "one", 9092);
+  private static final Node TWO = new Node(2, "two", 9092);
+  private static final TopicPartition PARTITION = new TopicPartition("t", 0);
+  private static final Map<TopicPartition, OffsetAndMetadata> OFFSETS =
+      Map.of(PARTITION, new OffsetAndMetadata(7));
+  private static final Fence FENCE = new Fence("g", 4, "member", null);
+  private static final PreparedTransaction TRANSACTION =
+      new PreparedTransaction("id-0", 1, (short) 2, true);
+
+  /** What is looked up and answered next. */
+  private final Deque<Node> coordinators = new ArrayDeque<>(List.of(ONE, TWO));
+
+  private final Deque<Supplier<Errors>> answers = new ArrayDeque<>();
+
+  private final CoordinatorCalls calls = calls(Duration.ofMinutes(1));
+
+  private CoordinatorCalls calls(Duration maxBlock) {
+    return new CoordinatorCalls(
+        new CoordinatorCalls.Brokers() {
+          @Override
+          public Node transactionCoordinator(String transactionalId) {
+            throw new AssertionError("not asked for");
+          }
+
+          @Override
+          public Node groupCoordinator(String group) {
+            return coordinators.remove();
+          }
+
+          @Override
+          public AbstractResponse send(Node node, AbstractRequest.Builder<?> request)
+              throws IOException {
+            Errors error = answers.remove().get();
+            if (error == Errors.NETWORK_EXCEPTION) {
+              throw new IOException("no connection to " + node);
+            }
+            return new TxnOffsetCommitResponse(0, Map.of(PARTITION, error));
+          }
+
+          @Override
+          public void close() {}
+        },
+        maxBlock);
+  }
+
+  @Test
+  void theCoordinatorThatHasAcceptedOffsetsIsNotTheOneThatAnotherTaskHasFoundSince() {
+    answers.add(
+        () -> {
+          // While the answer is on its way, another task of this JVM looks for the coordinator.
+          assertThat(calls.addOffsets(TRANSACTION, OFFSETS, FENCE)).contains(TWO);
+          return Errors.NONE;
+        });
+    answers.add(() -> Errors.NOT_COORDINATOR);
+    answers.add(() -> Errors.NONE);
+    assertThat(calls.addOffsets(TRANSACTION, OFFSETS, FENCE)).contains(ONE);
+  }
+
+  @Test
+  void aBrokerThatDoesNotAnswerIsNotTheOneThatHasAcceptedThem() {
+    answers.add(() -> Errors.NETWORK_EXCEPTION);
+    answers.add(() -> Errors.COORDINATOR_LOAD_IN_PROGRESS);
+    answers.add(() -> Errors.NONE);
+    assertThat(calls.addOffsets(TRANSACTION, OFFSETS, FENCE)).contains(TWO);
+  }
+
+  @Test
+  void nobodyHasAcceptedOffsetsWithAFenceThatIsRefused() {
+    answers.add(() -> Errors.ILLEGAL_GENERATION);
+    assertThat(calls.addOffsets(TRANSACTION, OFFSETS, FENCE)).isEmpty();
+  }
+
+  @Test
+  void anyOtherRefusalIsAnError() {
+    answers.add(() -> Errors.INVALID_TXN_STATE);
+    assertThatThrownBy(() -> calls.addOffsets(TRANSACTION, OFFSETS, FENCE))
+        .isInstanceOf(InvalidTxnStateException.class);
+  }
+
+  @Test
+  void aCoordinatorIsAskedAgainForMaxBlockAtTheLongest() {
+    answers.add(() -> Errors.COORDINATOR_LOAD_IN_PROGRESS);
+    assertThatThrownBy(() -> calls(Duration.ofMillis(-1)).addOffsets(TRANSACTION, OFFSETS, FENCE))
+        .isInstanceOf(TimeoutException.class);
+  }
+}
