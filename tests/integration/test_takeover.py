@@ -6,9 +6,11 @@ batch as done, the group has the truth all the same.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,13 +183,20 @@ def test_what_an_open_batch_has_left_when_it_ended_early_is_read_by_the_next_run
 @needs_python_in_task_scope
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_at_once")
-def test_what_it_has_left_is_not_passed_over_if_its_mark_is_lost(streams: Streams) -> None:
+@pytest.mark.parametrize("lost", ["sources/0/eoskafka-taken-over", "sources"])
+def test_what_it_has_left_is_not_passed_over_if_its_mark_is_lost(
+    streams: Streams, tmp_path: Path, lost: str
+) -> None:
     job, sent = end_early(streams, 0)
-    mark = job.checkpoint / "sources" / "0" / "eoskafka-taken-over"
-    kept = mark.read_text()
-    forget([mark])
+    sources = job.checkpoint / "sources"
+    shutil.copytree(sources, tmp_path / "kept")
+    if lost == "sources":
+        shutil.rmtree(sources)
+    else:
+        forget([job.checkpoint / lost])
     assert "[EOSKAFKA_GROUP_BEHIND_LOG]" in streams.failure(job.writer(kv))
-    mark.write_text(kept)
+    shutil.rmtree(sources, ignore_errors=True)
+    shutil.copytree(tmp_path / "kept", sources)
     streams.run(job.writer(kv))
     assert job.written() == [*range(sent)]
 

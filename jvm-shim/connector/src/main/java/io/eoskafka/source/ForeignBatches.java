@@ -66,7 +66,8 @@ final class ForeignBatches {
 
   /**
    * Where the group has offsets of the last batch of others, that batch was run here, and the file
-   * that says so is missing: what it has left, if it ended early, only the group knows.
+   * that says so is missing, alone or with all files that this connector keeps: what the batch has
+   * left, if it ended early, only the group knows.
    *
    * @throws EosKafkaException {@code EOSKAFKA_GROUP_BEHIND_LOG}
    */
