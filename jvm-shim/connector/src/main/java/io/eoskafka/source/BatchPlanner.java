@@ -85,11 +85,10 @@ final class BatchPlanner {
     Ranges ranges = ranges(starts, sparkStart, ends, decided.isPresent());
     List<SlotRange> pieces = RangeSplit.cut(ranges.all(), layout.split());
     boolean isSplit = pieces.size() > ranges.all().size();
-    SortedMap<Integer, SlotWork> work =
-        work(
-            pieces,
-            isSplit,
-            slotShares.of(ends.navigableKeySet(), layout.slots(), layout.asBefore()));
+    Map<TopicPartition, Integer> slotOf =
+        slotShares.of(ends.navigableKeySet(), layout.slots(), layout.asBefore());
+    ledger.planned(slotOf);
+    SortedMap<Integer, SlotWork> work = work(pieces, isSplit, slotOf);
     return new PlannedBatch(
         work.values().stream().map(ofSlot -> partition(ofSlot, isSplit)).toList(),
         work,

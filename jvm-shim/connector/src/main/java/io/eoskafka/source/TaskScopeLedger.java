@@ -29,8 +29,11 @@ final class TaskScopeLedger {
    */
   private final Map<TopicPartition, Long> left = new HashMap<>();
 
-  /** How far tasks of this run have committed each partition. */
-  private final Map<TopicPartition, Long> committed = new HashMap<>();
+  /** How far tasks of this run were to read each partition, or have, by the slot that had it. */
+  private final Map<TopicPartition, Map<Integer, Long>> ends = new HashMap<>();
+
+  /** The slots of the last plan, of either scope. */
+  private Map<TopicPartition, Integer> dealt = Map.of();
 
   private long stableWaitMs;
 
@@ -63,7 +66,10 @@ final class TaskScopeLedger {
         continue;
       }
       for (SlotRange range : work.ranges()) {
-        reached.put(range.topicPartition(), record(epoch, range, commit));
+        long offset = record(epoch, range, commit);
+        reached.put(range.topicPartition(), offset);
+        ends.computeIfAbsent(range.topicPartition(), p -> new HashMap<>())
+            .merge(work.slot(), range.isOpen() ? offset : range.end(), Math::max);
       }
       owners.put(work.slot(), commit);
     }
@@ -87,7 +93,6 @@ final class TaskScopeLedger {
               "committed",
               offset == null ? "nothing" : offset));
     }
-    committed.merge(partition, offset, Math::max);
     left.computeIfPresent(partition, (same, end) -> offset < end ? end : null);
     if (isShort) {
       left.merge(partition, range.end(), Math::max);
@@ -101,18 +106,38 @@ final class TaskScopeLedger {
     return offset;
   }
 
+  /** A batch is planned, in which these slots have the partitions that are whole. */
+  void planned(Map<TopicPartition, Integer> slots) {
+    dealt = Map.copyOf(slots);
+  }
+
   /**
    * Logs were cut, and are read from these offsets on. A late attempt that finds the group before
-   * the end of its range would take up what lies between, as if it had been left.
+   * the end of its range would take up what lies between, as if it had been left: so each partition
+   * stays in its slot. If another slot has had it before, the query cannot go on: an attempt of
+   * that one would write under another transactional id, with the fence of this run. In a shared
+   * group the driver gives no fence to an attempt of a batch that is over.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_LOG_TRUNCATED}
    */
   void movedBack(Map<TopicPartition, Long> starts) {
     starts.forEach(
-        (partition, start) -> {
-          Long end = committed.get(partition);
-          if (end != null && end > start) {
-            left.merge(partition, end, Math::max);
-          }
-        });
+        (partition, start) ->
+            ends.getOrDefault(partition, Map.of())
+                .forEach(
+                    (slot, end) -> {
+                      if (end > start) {
+                        requireSameSlot(partition, slot, start, end);
+                        left.merge(partition, end, Math::max);
+                      }
+                    }));
+  }
+
+  private void requireSameSlot(TopicPartition partition, int slot, long start, long end) {
+    if (!isShared && !Integer.valueOf(slot).equals(dealt.get(partition))) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_LOG_TRUNCATED", Map.of("partition", partition, "from", end, "end", start));
+    }
   }
 
   /** Whether tasks have ended before their planned ends, and nobody has got there since. */

@@ -273,6 +273,7 @@ class BatchEndTest {
   void whatATaskHadCommittedBeforeALogWasCutIsLeft() {
     SlotWork work = new SlotWork(0, List.of(new SlotRange("t", 0, 2, 2, 5, "id")), null);
     SlotCommit commit = new SlotCommit("p", 0, "jvm", "1", "host", Map.of(A, 5L), false, 0);
+    ledger.planned(Map.of(A, 0));
     ledger.record(1, List.of(work), Map.of(0, commit));
     movedBack.put(A, 4L);
     logs.put(A, 4L);

@@ -1,6 +1,7 @@
 package io.eoskafka.source;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.entry;
 
 import io.eoskafka.config.SourceOptions;
@@ -135,6 +136,20 @@ class BatchPlannerTest {
     assertThat(batch.isSplit()).isFalse();
     assertThat(batch.isOwn()).isTrue();
     assertThat(batch.sharedPlan()).isZero();
+  }
+
+  @Test
+  void theLedgerKnowsInWhichSlotAPartitionIs() {
+    starts.putAll(Map.of(A, 1L, B, 1L));
+    BatchPlanner planner = planner(Map.of());
+    plan(planner, Map.of(), Map.of(A, 3L, B, 3L));
+    committed(1, B, 2, false);
+    ledger.movedBack(Map.of(B, 3L));
+    // Without A it is in the first slot.
+    starts.remove(A);
+    plan(planner, Map.of(), Map.of(B, 3L));
+    assertThatThrownBy(() -> ledger.movedBack(Map.of(B, 2L)))
+        .hasMessageContaining("[EOSKAFKA_LOG_TRUNCATED]");
   }
 
   @Test

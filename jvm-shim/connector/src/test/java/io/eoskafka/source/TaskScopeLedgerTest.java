@@ -60,6 +60,7 @@ class TaskScopeLedgerTest {
   @Test
   void whatATaskHadCommittedBeforeItsLogWasCutCountsAsLeft() {
     TaskScopeLedger ledger = new TaskScopeLedger(false);
+    ledger.planned(Map.of(PARTITION, SLOT));
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
     ledger.movedBack(Map.of(PARTITION, 7L));
     assertThat(ledger.hasLeft()).isTrue();
@@ -67,6 +68,42 @@ class TaskScopeLedgerTest {
     assertThat(ledger.hasLeft()).isTrue();
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
     assertThat(ledger.hasLeft()).isFalse();
+  }
+
+  /** The partition may be in one slot only, and a late attempt of the other one would write. */
+  @Test
+  void aLogThatWasCutBelowWhatAnotherSlotHadStopsTheQuery() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    ledger.planned(Map.of(PARTITION, SLOT));
+    record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
+    // A batch in epoch scope, say, which reports nothing.
+    ledger.planned(Map.of(PARTITION, SLOT + 1));
+    ledger.movedBack(Map.of(PARTITION, 9L));
+    assertThat(ledger.hasLeft()).isFalse();
+    assertThatThrownBy(() -> ledger.movedBack(Map.of(PARTITION, 7L)))
+        .hasMessageContaining("[EOSKAFKA_LOG_TRUNCATED]")
+        .hasMessageContaining("t-0");
+  }
+
+  /** It may read up to there, however early it has ended. */
+  @Test
+  void soDoesOneThatWasCutBelowWhatAnotherSlotWasToRead() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    ledger.planned(Map.of(PARTITION, SLOT));
+    record(ledger, 20, committed(Map.of(PARTITION, 9L), true));
+    ledger.planned(Map.of(PARTITION, SLOT + 1));
+    assertThatThrownBy(() -> ledger.movedBack(Map.of(PARTITION, 15L)))
+        .hasMessageContaining("[EOSKAFKA_LOG_TRUNCATED]");
+  }
+
+  @Test
+  void inASharedGroupAnAttemptOfAnEarlierBatchGetsNoFence() {
+    TaskScopeLedger ledger = new TaskScopeLedger(true);
+    ledger.planned(Map.of(PARTITION, SLOT));
+    record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
+    ledger.planned(Map.of(PARTITION, SLOT + 1));
+    ledger.movedBack(Map.of(PARTITION, 7L));
+    assertThat(ledger.hasLeft()).isTrue();
   }
 
   /** Of a batch in epoch scope no task commits late. */
