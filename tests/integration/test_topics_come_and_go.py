@@ -362,7 +362,19 @@ def test_a_broker_that_still_knows_the_former_topic(streams: Streams, tmp_path: 
         own.proxies[1].mend()
         job.send(*range(30, 40))
         wait_written(*range(40))
-        assert there.finished(query, job.output) == [*range(40)]
+        query.stop()
+
+        # While a query runs that has never known the former topic: it asks all brokers.
+        ids_file.with_name("eoskafka-former-topic-ids.json").unlink()
+        query = there.start(writer)
+        job.send(*range(40, 50))
+        wait_written(*range(50))
+        lie(own, Api.DESCRIBE_TOPIC_PARTITIONS, topic_id(), former)
+        wait_asked()
+        own.proxies[1].mend()
+        job.send(*range(50, 60))
+        wait_written(*range(60))
+        assert there.finished(query, job.output) == [*range(60)]
 
 
 @pytest.mark.slow  # the query waits for 20 seconds

@@ -70,7 +70,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     this.options = options;
     this.topics = topics;
     dataLoss = new DataLossPolicy(options.failOnDataLoss());
-    tracker = new TopicTracker(topics::discover, dataLoss);
+    tracker = new TopicTracker(topics::discover, topics::agreedIds, dataLoss);
     start = new DriverStart(run, options, wantedGroup, sourcePath, admin, topics, tracker);
   }
 

@@ -12,6 +12,8 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
@@ -26,17 +28,23 @@ final class TopicTracker {
   private static final long INTERVAL_NANOS = Duration.ofSeconds(1).toNanos();
 
   /** Brokers learn of each other's topics within milliseconds, or are far behind. */
-  private static final long LOOK_AGAIN_MS = 1_000;
+  private static final Duration LOOK_AGAIN = Duration.ofSeconds(1);
 
   /** By default a broker that is cut off is in nobody's list of brokers after 9 seconds. */
   private static final Duration PATIENCE = Duration.ofSeconds(20);
 
   private final Supplier<Map<TopicPartition, String>> topics;
+  private final Function<Set<String>, Map<String, String>> agreedIds;
   private final DataLossPolicy dataLoss;
+  private final Duration lookAgain;
+  private final Duration patience;
   private Map<TopicPartition, String> ids = Map.of();
 
   /** Under which ids this run has known partitions, also those that are deleted now. */
   private final Map<TopicPartition, String> seen = new HashMap<>();
+
+  /** What the checkpoint had at the start. */
+  private Map<TopicPartition, String> expected = Map.of();
 
   private long discoveredNanos;
 
@@ -51,10 +59,30 @@ final class TopicTracker {
 
   /**
    * @param topics as {@link Topics#discover} finds them
+   * @param agreedIds as {@link Topics#agreedIds} finds them
    */
-  TopicTracker(Supplier<Map<TopicPartition, String>> topics, DataLossPolicy dataLoss) {
+  TopicTracker(
+      Supplier<Map<TopicPartition, String>> topics,
+      Function<Set<String>, Map<String, String>> agreedIds,
+      DataLossPolicy dataLoss) {
+    this(topics, agreedIds, dataLoss, LOOK_AGAIN, PATIENCE);
+  }
+
+  /**
+   * @param lookAgain how long to wait before the cluster is asked again
+   * @param patience for how long that is done
+   */
+  TopicTracker(
+      Supplier<Map<TopicPartition, String>> topics,
+      Function<Set<String>, Map<String, String>> agreedIds,
+      DataLossPolicy dataLoss,
+      Duration lookAgain,
+      Duration patience) {
     this.topics = topics;
+    this.agreedIds = agreedIds;
     this.dataLoss = dataLoss;
+    this.lookAgain = lookAgain;
+    this.patience = patience;
   }
 
   /** Whether it is time to look for new partitions. */
@@ -64,35 +92,54 @@ final class TopicTracker {
 
   /**
    * Asks the cluster. A broker that has fallen behind does not know what others know: before
-   * anything is said to be deleted or created again, this looks for it once more, and an answer
-   * with an id that was replaced before is not used at all.
+   * anything is said to be deleted or created again, this looks for it once more. A topic was
+   * created again only if all brokers name its new id, since the same broker may answer each time.
+   * An answer with an id that was replaced before is not used at all.
    *
    * @param known partitions that existed before
    * @return the partitions with their topics' ids, for {@link #update}
    * @throws EosKafkaException {@code EOSKAFKA_TOPIC_ID_UNCLEAR}
    */
   Map<TopicPartition, String> discover(Collection<TopicPartition> known) {
-    return discover(known, seen);
+    Map<TopicPartition, String> before = new HashMap<>(expected);
+    before.putAll(seen);
+    return ask(known, before);
   }
 
   /**
    * As the other one, at a start.
    *
-   * @param expected what the checkpoint has
+   * @param kept what the checkpoint has
    */
   Map<TopicPartition, String> discover(
-      Collection<TopicPartition> known, Map<TopicPartition, String> expected) {
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
-    Map<TopicPartition, String> found = ask(known, expected);
-    for (Optional<TopicPartition> old = old(found); old.isPresent(); old = old(found)) {
-      if (System.nanoTime() > deadline) {
-        throw unclear(old.get(), found.get(old.get()), "a former topic of this name had that id");
+      Collection<TopicPartition> known, Map<TopicPartition, String> kept) {
+    expected = Map.copyOf(kept);
+    return ask(known, kept);
+  }
+
+  private Map<TopicPartition, String> ask(
+      Collection<TopicPartition> known, Map<TopicPartition, String> before) {
+    long deadline = System.nanoTime() + patience.toNanos();
+    while (true) {
+      Map<TopicPartition, String> found = askTwice(known, before);
+      Optional<TopicPartition> old = old(found);
+      Optional<TopicPartition> unconfirmed = old.isPresent() ? old : unconfirmed(found, before);
+      if (unconfirmed.isEmpty()) {
+        addFormer(before, found);
+        return found;
       }
-      LOG.info("{} has an id from before it was created again: a broker is behind", old.get());
-      KafkaCalls.sleep(LOOK_AGAIN_MS);
-      found = ask(known, expected);
+      TopicPartition partition = unconfirmed.get();
+      if (System.nanoTime() > deadline) {
+        throw unclear(
+            partition,
+            found.get(partition),
+            old.isPresent()
+                ? "a former topic of this name had that id"
+                : "not every broker confirms it");
+      }
+      LOG.info("{} has another id than it had: a broker may be behind", partition);
+      KafkaCalls.sleep(lookAgain.toMillis());
     }
-    return found;
   }
 
   private Optional<TopicPartition> old(Map<TopicPartition, String> found) {
@@ -102,20 +149,37 @@ final class TopicTracker {
         .findFirst();
   }
 
-  private static EosKafkaException unclear(TopicPartition partition, String id, String why) {
-    return EosKafkaException.of(
-        "EOSKAFKA_TOPIC_ID_UNCLEAR",
-        Map.of("partition", partition, "id", id, "why", why, "waited", PATIENCE.toSeconds()));
+  /** A partition with another id than before, which not all brokers name. */
+  private Optional<TopicPartition> unconfirmed(
+      Map<TopicPartition, String> found, Map<TopicPartition, String> before) {
+    Set<String> replaced = new TreeSet<>();
+    found.keySet().stream()
+        .filter(partition -> isReplaced(partition, found, before))
+        .forEach(partition -> replaced.add(partition.topic()));
+    if (replaced.isEmpty()) {
+      return Optional.empty();
+    }
+    Map<String, String> agreed = agreedIds.apply(replaced);
+    return found.keySet().stream()
+        .filter(partition -> isReplaced(partition, found, before))
+        .filter(partition -> !found.get(partition).equals(agreed.get(partition.topic())))
+        .findFirst();
   }
 
-  private Map<TopicPartition, String> ask(
-      Collection<TopicPartition> known, Map<TopicPartition, String> expected) {
+  private EosKafkaException unclear(TopicPartition partition, String id, String why) {
+    return EosKafkaException.of(
+        "EOSKAFKA_TOPIC_ID_UNCLEAR",
+        Map.of("partition", partition, "id", id, "why", why, "waited", patience.toSeconds()));
+  }
+
+  private Map<TopicPartition, String> askTwice(
+      Collection<TopicPartition> known, Map<TopicPartition, String> before) {
     discoveredNanos = System.nanoTime();
     try {
       Map<TopicPartition, String> found = topics.get();
       if (!found.isEmpty()
           && found.keySet().containsAll(known)
-          && !isAnyReplaced(found, expected)) {
+          && found.keySet().stream().noneMatch(p -> isReplaced(p, found, before))) {
         return found;
       }
     } catch (EosKafkaException e) {
@@ -123,16 +187,16 @@ final class TopicTracker {
         throw e;
       }
     }
-    KafkaCalls.sleep(LOOK_AGAIN_MS);
+    KafkaCalls.sleep(lookAgain.toMillis());
     return topics.get();
   }
 
-  private static boolean isAnyReplaced(
-      Map<TopicPartition, String> found, Map<TopicPartition, String> expected) {
-    return found.entrySet().stream()
-        .anyMatch(
-            entry ->
-                !entry.getValue().equals(expected.getOrDefault(entry.getKey(), entry.getValue())));
+  private static boolean isReplaced(
+      TopicPartition partition,
+      Map<TopicPartition, String> found,
+      Map<TopicPartition, String> before) {
+    String id = found.get(partition);
+    return !id.equals(before.getOrDefault(partition, id));
   }
 
   /** Takes over what {@link #discover} has found. */
@@ -177,12 +241,12 @@ final class TopicTracker {
         continue;
       }
       long now = System.nanoTime();
-      if (now - doubtedSince.orElse(now) > PATIENCE.toNanos()) {
+      if (now - doubtedSince.orElse(now) > patience.toNanos()) {
         throw unclear(partition, id, "the stamp of its offset has the id " + stamped);
       }
       doubtedSince = OptionalLong.of(doubtedSince.orElse(now));
       LOG.info("{} has another id than its offset: a broker may be behind", partition);
-      KafkaCalls.sleep(LOOK_AGAIN_MS);
+      KafkaCalls.sleep(lookAgain.toMillis());
       return false;
     }
     doubtedSince = OptionalLong.empty();

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.wire.AgreedTopicIds;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.NewestLeaders;
 import io.eoskafka.wire.TopicIds;
@@ -144,6 +145,11 @@ final class Topics {
       found.keySet().retainAll(assigned);
     }
     return found;
+  }
+
+  /** The ids on which all brokers agree; see {@link AgreedTopicIds}. */
+  Map<String, String> agreedIds(Set<String> topics) {
+    return AgreedTopicIds.of(admin, options.client(), topics);
   }
 
   private static EosKafkaException noSuch(Object topic) {

@@ -1,10 +1,12 @@
 package io.eoskafka.source;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
@@ -30,9 +32,23 @@ class TopicTrackerTest {
   /** The last answer is given again and again. */
   private final Deque<String> answers = new ArrayDeque<>();
 
-  private final TopicTracker tracker = new TopicTracker(this::answer, new DataLossPolicy(false));
+  /** What all brokers agree on; as the other one. */
+  private final Deque<Map<String, String>> agreed = new ArrayDeque<>();
+
+  private final TopicTracker tracker =
+      new TopicTracker(
+          this::answer,
+          topics -> agreed.size() > 1 ? agreed.remove() : agreed.element(),
+          new DataLossPolicy(false),
+          Duration.ofMillis(1),
+          Duration.ofSeconds(1));
+
+  private boolean isThere = true;
 
   private Map<TopicPartition, String> answer() {
+    if (!isThere) {
+      return Map.of(new TopicPartition("other", 0), "of the other topic");
+    }
     return Map.of(PARTITION, answers.size() > 1 ? answers.remove() : answers.element());
   }
 
@@ -72,13 +88,76 @@ class TopicTrackerTest {
     CheckpointFiles files = new CheckpointFiles(checkpoint + "/sources/0", new Configuration());
     files.writeTopicIds(Map.of(PARTITION, NEW));
     answers.addAll(List.of(OLD, OLD, NEW));
+    agreed.add(Map.of());
     tracker.update(tracker.discover(Set.of(PARTITION), files.readTopicIds()));
-    assertThat(tracker.agreesWith(stamped(PARTITION, NEW))).isFalse();
-    tracker.update(tracker.discover(Set.of()));
     assertThat(tracker.agreesWith(stamped(PARTITION, NEW))).isTrue();
     tracker.keep(files.readTopicIds(), Set.of(PARTITION), Map.of(), files);
     assertThat(files.readTopicIds()).isEqualTo(Map.of(PARTITION, NEW));
-    assertThat(files.readFormerTopicIds()).isEqualTo(Set.of(OLD));
+    assertThat(files.readFormerTopicIds()).isEmpty();
+  }
+
+  @Test
+  void norDoesOneThatAnswersTwiceWhileTheQueryRuns() {
+    CheckpointFiles files = new CheckpointFiles(checkpoint + "/sources/0", new Configuration());
+    tracker.update(Map.of(PARTITION, NEW));
+    answers.addAll(List.of(OLD, OLD, NEW));
+    // One that is up to date contradicts it.
+    agreed.add(Map.of());
+    tracker.update(tracker.discover(Set.of(PARTITION)));
+    assertThat(tracker.id(PARTITION)).isEqualTo(NEW);
+    assertThat(tracker.agreesWith(stamped(PARTITION, NEW))).isTrue();
+    tracker.keep(Map.of(PARTITION, NEW), Set.of(PARTITION), Map.of(), files);
+    assertThat(files.readFormerTopicIds()).isEmpty();
+  }
+
+  @Test
+  void allBrokersMustHaveMeantTheIdThatWasFound() {
+    tracker.update(Map.of(PARTITION, NEW));
+    answers.addAll(List.of(OLD, OLD, NEW));
+    agreed.add(Map.of("t", NEW));
+    assertThat(tracker.discover(Set.of(PARTITION))).isEqualTo(Map.of(PARTITION, NEW));
+  }
+
+  @Test
+  void aTopicWasCreatedAgainOnceAllBrokersNameItsNewId() {
+    tracker.update(Map.of(PARTITION, OLD));
+    answers.add(NEW);
+    agreed.addAll(List.of(Map.of(), Map.of("t", NEW)));
+    tracker.update(tracker.discover(Set.of(PARTITION)));
+    assertThat(tracker.id(PARTITION)).isEqualTo(NEW);
+    assertThat(agreed).hasSize(1);
+    assertThat(tracker.agreesWith(stamped(PARTITION, OLD))).isTrue();
+  }
+
+  @Test
+  void soItWasIfThatIsFoundAtAStart() {
+    answers.add(NEW);
+    agreed.add(Map.of("t", NEW));
+    tracker.update(tracker.discover(Set.of(PARTITION), Map.of(PARTITION, OLD)));
+    assertThat(tracker.agreesWith(stamped(PARTITION, OLD))).isTrue();
+  }
+
+  @Test
+  void whatTheCheckpointHasOfAPartitionThatWasAwayAtTheStartIsNotForgotten() {
+    answers.add(OLD);
+    agreed.add(Map.of());
+    TopicPartition other = new TopicPartition("other", 0);
+    Map<TopicPartition, String> kept = Map.of(PARTITION, NEW, other, "of the other topic");
+    isThere = false;
+    tracker.update(tracker.discover(Set.of(), kept));
+    isThere = true;
+    assertThatThrownBy(() -> tracker.discover(Set.of()))
+        .hasMessageContaining("[EOSKAFKA_TOPIC_ID_UNCLEAR]");
+  }
+
+  @Test
+  void anIdThatNotEveryBrokerNamesIsNotWaitedForForever() {
+    tracker.update(Map.of(PARTITION, NEW));
+    answers.add(OLD);
+    agreed.add(Map.of());
+    assertThatThrownBy(() -> tracker.discover(Set.of(PARTITION)))
+        .hasMessageContaining("[EOSKAFKA_TOPIC_ID_UNCLEAR]")
+        .hasMessageContaining("not every broker");
   }
 
   @Test

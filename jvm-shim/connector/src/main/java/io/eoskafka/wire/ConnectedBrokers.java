@@ -1,0 +1,92 @@
+package io.eoskafka.wire;
+
+import io.eoskafka.config.ClientSettings;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.requests.MetadataRequest;
+import org.apache.kafka.common.requests.MetadataResponse;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The brokers that are connected to the controllers, and what they know.
+ *
+ * <p>A broker that is cut off from the controllers still answers clients, with what it knew before.
+ * By default it is in no other broker's list of brokers after nine seconds, and before that the
+ * controllers give nothing of its to another broker. Its own list is an old one, and has the others
+ * in it. So a broker counts as connected if it is in the list of each broker that answers.
+ */
+public final class ConnectedBrokers {
+  private static final Logger LOG = LoggerFactory.getLogger(ConnectedBrokers.class);
+
+  /** For one broker's connection, and for its answer. */
+  private static final int TIMEOUT_MS = 2_000;
+
+  /** Asks one broker. */
+  interface Question {
+    MetadataResponse ask(Node broker) throws IOException;
+  }
+
+  private ConnectedBrokers() {}
+
+  /**
+   * Asks every broker that any of them knows.
+   *
+   * @param admin of the same cluster
+   * @param topics that they are asked about
+   * @return what each connected broker answers; empty if one of them does not answer
+   */
+  public static Optional<Map<Node, MetadataResponse>> of(
+      Admin admin, ClientSettings settings, Collection<String> topics) {
+    Collection<Node> first = KafkaCalls.get(admin.describeCluster().nodes());
+    try (BrokerRequests requests =
+        new BrokerRequests(settings, "eoskafka-connected-brokers", TIMEOUT_MS)) {
+      return of(
+          first,
+          broker -> {
+            requests.setNodes(List.of(broker));
+            return (MetadataResponse)
+                requests.ask(broker, new MetadataRequest.Builder(List.copyOf(topics), false));
+          });
+    }
+  }
+
+  /**
+   * As the other one.
+   *
+   * @param first any of them
+   */
+  static Optional<Map<Node, MetadataResponse>> of(Collection<Node> first, Question question) {
+    Map<Integer, Node> brokers = new HashMap<>();
+    Map<Node, MetadataResponse> answers = new HashMap<>();
+    Deque<Node> left = new ArrayDeque<>(first);
+    while (!left.isEmpty()) {
+      Node broker = left.remove();
+      if (brokers.putIfAbsent(broker.id(), broker) != null) {
+        continue;
+      }
+      try {
+        MetadataResponse answer = question.ask(broker);
+        answers.put(broker, answer);
+        left.addAll(answer.brokers());
+      } catch (IOException e) {
+        LOG.info("Broker {} does not say which brokers it knows: {}", broker, e.toString());
+      }
+    }
+    brokers
+        .keySet()
+        .removeIf(id -> answers.values().stream().anyMatch(a -> !a.brokersById().containsKey(id)));
+    answers.keySet().retainAll(brokers.values());
+    return answers.isEmpty() || answers.size() < brokers.size()
+        ? Optional.empty()
+        : Optional.of(answers);
+  }
+}
