@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eoskafka import offsets
 from harness import Application, Flow, until
 from kafka import TopicPartition
 
@@ -148,6 +149,40 @@ def test_an_attempt_that_a_deposed_coordinator_has_answered_writes_nothing_twice
         send_elsewhere(flow, split)
         flow.assert_exactly_once()
         assert "[EOSKAFKA_START_NOT_CONFIRMED]" in application.text()
+
+
+def test_a_range_is_not_left_out_because_a_deposed_coordinator_calls_it_committed(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    """The offset was moved back since, which that broker does not know."""
+    begin, partition = PER_BATCH // 2, TopicPartition(flow.input, 0)
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        flow.start(application).wait_done()
+        flow.assert_nothing_is_open()
+        split.lead(another(split.coordinator()), flow.input, flow.output, TRANSACTIONS)
+        deposed = depose_coordinator(split, flow)
+        to = json.dumps({flow.input: {"0": begin}})
+        offsets.reset(split.servers(deposed), flow.group, to)
+
+        for node in BROKERS:
+            split.proxies[node].refuse(".*-driver$" if node == deposed else "eoskafka-executor")
+        query = flow.start(application)
+        until(
+            lambda: (
+                "[EOSKAFKA_COMMIT_NOT_CONFIRMED]" in application.text() or not query.status().active
+            ),
+            "an answer of the former coordinator",
+            90,
+        )
+        for proxy in split.proxies.values():
+            proxy.mend()
+        query.wait_done()
+        assert split.fetched(split.coordinator(deposed), flow.group, partition) == PER_BATCH
+        heal(split)
+        written = sorted(int((r.key or b"k")[1:]) for r in flow.outputs())
+        assert written == sorted([*range(PER_BATCH), *range(begin, PER_BATCH)])
 
 
 def test_an_epoch_does_not_begin_where_a_deposed_coordinator_says(

@@ -42,6 +42,18 @@ final class AttemptOffsets {
     return work.ranges().stream().allMatch(r -> starts.get(r.topicPartition()).offset() >= r.end());
   }
 
+  /** The starts of a slot's ranges that have nothing to read, as the group says. */
+  Map<TopicPartition, Long> atTheirEnds(SlotInput input) {
+    Map<TopicPartition, Long> ends = new HashMap<>();
+    for (SlotRange range : input.work().ranges()) {
+      long start = starts.get(range.topicPartition()).offset();
+      if (start >= range.end() && !input.isGone(range.topicPartition())) {
+        ends.put(range.topicPartition(), start);
+      }
+    }
+    return ends;
+  }
+
   /**
    * How far the records of these slots are out, if that is further than what is committed; in an
    * open range it may also be less, after a log was truncated. Nothing is committed of a partition

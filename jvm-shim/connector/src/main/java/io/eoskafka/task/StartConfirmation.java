@@ -3,11 +3,16 @@ package io.eoskafka.task;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.transaction.CoordinatorCalls.FetchedOffset;
 import io.eoskafka.transaction.ExecutorClients;
+import io.eoskafka.wire.KafkaCalls;
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Function;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.protocol.Errors;
@@ -39,11 +44,25 @@ final class StartConfirmation {
     Map<TopicPartition, FetchedOffset> fetch(Set<TopicPartition> partitions, boolean requireStable);
   }
 
+  /** By default a broker that is cut off is in nobody's list of brokers after 9 seconds. */
+  private static final Duration PATIENCE = Duration.ofSeconds(15);
+
+  private static final Duration RETRY = Duration.ofMillis(200);
+
   private final String group;
+  private final Duration patience;
   private final Map<TopicPartition, Long> unconfirmed = new HashMap<>();
 
   StartConfirmation(String group) {
+    this(group, PATIENCE);
+  }
+
+  /**
+   * @param patience for how long brokers are asked again that contradict each other
+   */
+  StartConfirmation(String group, Duration patience) {
     this.group = group;
+    this.patience = patience;
   }
 
   /** Takes a start that a fetch has shown. */
@@ -109,6 +128,81 @@ final class StartConfirmation {
       }
     }
     unconfirmed.keySet().removeAll(asked);
+  }
+
+  /**
+   * Asks all brokers about offsets that a fetch has shown and that lie at the ends of their ranges,
+   * as the other one.
+   *
+   * @param ends by topic-partition
+   */
+  void requireCommitted(TaskScope scope, Map<TopicPartition, Long> ends) {
+    try {
+      requireCommitted(
+          ends,
+          partitions ->
+              ExecutorClients.coordinators(scope.sink()).fetchEverywhere(group, partitions));
+    } catch (EosKafkaException e) {
+      // The next attempt looks for the coordinator anew.
+      ExecutorClients.forget(scope.source());
+      throw e;
+    }
+  }
+
+  /**
+   * Asks about ranges that an attempt leaves out, since their ends are committed: no coordinator
+   * accepts offsets of them, so nobody else would notice a wrong answer. It may be of a former
+   * coordinator from before the offset was moved back, to where a log was cut. Every broker that
+   * has the group's offsets must have got as far.
+   *
+   * @param ends by topic-partition, what the fetch has shown
+   * @param everyBroker see {@link io.eoskafka.transaction.CoordinatorCalls#fetchEverywhere}
+   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_NOT_CONFIRMED}
+   */
+  void requireCommitted(
+      Map<TopicPartition, Long> ends,
+      Function<Set<TopicPartition>, Map<Node, Map<TopicPartition, FetchedOffset>>> everyBroker) {
+    long deadline = System.nanoTime() + patience.toNanos();
+    while (!ends.isEmpty()) {
+      Map<Node, Map<TopicPartition, FetchedOffset>> answers = everyBroker.apply(ends.keySet());
+      Optional<TopicPartition> open =
+          ends.keySet().stream()
+              .filter(partition -> !isCommitted(partition, ends.get(partition), answers.values()))
+              .findFirst();
+      if (open.isEmpty()) {
+        return;
+      }
+      if (System.nanoTime() > deadline) {
+        Map<String, String> found = new TreeMap<>();
+        answers.forEach((node, of) -> found.put(node.toString(), of.get(open.get()).toString()));
+        throw EosKafkaException.of(
+            "EOSKAFKA_COMMIT_NOT_CONFIRMED",
+            Map.of(
+                "group",
+                group,
+                "partition",
+                open.get(),
+                "end",
+                ends.get(open.get()),
+                "found",
+                found.isEmpty() ? "not all brokers can be asked" : found));
+      }
+      KafkaCalls.sleep(RETRY.toMillis());
+    }
+  }
+
+  private static boolean isCommitted(
+      TopicPartition partition, long end, Collection<Map<TopicPartition, FetchedOffset>> answers) {
+    boolean isKnown = false;
+    for (Map<TopicPartition, FetchedOffset> answer : answers) {
+      FetchedOffset found = answer.get(partition);
+      if (found.error() == Errors.NONE && found.offset() >= end) {
+        isKnown = true;
+      } else if (found.error() != Errors.NOT_COORDINATOR) {
+        return false;
+      }
+    }
+    return isKnown;
   }
 
   /** The starts that were fetched and not asked about, for the next attempt of the producer. */

@@ -159,6 +159,7 @@ public final class TaskTransaction {
       throw e;
     }
     if (offsets.isCommitted(work) && !input.hasGone()) {
+      confirmation.requireCommitted(scope, offsets.atTheirEnds(input));
       return;
     }
     if (!fences.isOwned()) {
@@ -187,6 +188,7 @@ public final class TaskTransaction {
       throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
     }
     input.setStableWaitMs((System.nanoTime() - began) / 1_000_000);
+    confirmation.requireCommitted(scope, offsets.atTheirEnds(input));
   }
 
   private Set<TopicPartition> gone(List<SlotRange> ranges) {

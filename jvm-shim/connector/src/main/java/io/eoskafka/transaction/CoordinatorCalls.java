@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.BrokerRequests;
+import io.eoskafka.wire.ConnectedBrokers;
 import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
 import java.time.Duration;
@@ -76,6 +77,9 @@ public final class CoordinatorCalls implements AutoCloseable {
     Node groupCoordinator(String group);
 
     AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException;
+
+    /** See {@link ConnectedBrokers}. */
+    Optional<Set<Node>> connected();
 
     void close();
   }
@@ -241,6 +245,21 @@ public final class CoordinatorCalls implements AutoCloseable {
     }
   }
 
+  /**
+   * Asks all connected brokers for the offsets of a group. One that is not the group's coordinator
+   * says so.
+   *
+   * @return what each has answered; none if they cannot all be asked
+   */
+  public Map<Node, Map<TopicPartition, FetchedOffset>> fetchEverywhere(
+      String group, Collection<TopicPartition> partitions) {
+    Map<Node, Map<TopicPartition, FetchedOffset>> answers = new HashMap<>();
+    for (Node node : brokers.connected().orElse(Set.of())) {
+      answers.put(node, fetch(node, group, partitions, false));
+    }
+    return answers;
+  }
+
   private static AbstractRequest.Builder<?> fetchRequest(
       String group, Collection<TopicPartition> partitions, boolean requireStable) {
     Map<String, OffsetFetchRequestTopics> topics = new HashMap<>();
@@ -381,6 +400,11 @@ public final class CoordinatorCalls implements AutoCloseable {
       synchronized (of) {
         return of.ask(node, request);
       }
+    }
+
+    @Override
+    public Optional<Set<Node>> connected() {
+      return ConnectedBrokers.of(admin, settings, Set.of()).map(Map::keySet);
     }
 
     @Override

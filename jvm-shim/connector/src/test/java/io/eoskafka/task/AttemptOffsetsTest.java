@@ -45,6 +45,18 @@ class AttemptOffsetsTest {
   }
 
   @Test
+  void aRangeIsAtItsEndIfTheGroupSaysSo() {
+    SlotInput input = new SlotInput(upTo(9));
+    assertThat(begun(8).atTheirEnds(input)).isEmpty();
+    assertThat(begun(9).atTheirEnds(input)).isEqualTo(Map.of(PARTITION, 9L));
+    assertThat(begun(Long.MAX_VALUE - 1).atTheirEnds(new SlotInput(upTo(SlotRange.OPEN))))
+        .isEmpty();
+    // Its topic was deleted: the group does not have it at all.
+    input.addGone(Set.of(PARTITION));
+    assertThat(begun(9).atTheirEnds(input)).isEmpty();
+  }
+
+  @Test
   void anOffsetIsCommittedWithItsLeaderEpochAndItsStamp() {
     SlotInput input = new SlotInput(upTo(9));
     input.handedOut(at(8), Set.of());

@@ -7,18 +7,26 @@ import io.eoskafka.identity.Fence;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.message.OffsetFetchResponseData.OffsetFetchResponseGroup;
+import org.apache.kafka.common.message.OffsetFetchResponseData.OffsetFetchResponsePartitions;
+import org.apache.kafka.common.message.OffsetFetchResponseData.OffsetFetchResponseTopics;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.OffsetFetchRequest;
+import org.apache.kafka.common.requests.OffsetFetchResponse;
 import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
 import org.junit.jupiter.api.Test;
 
@@ -38,6 +46,8 @@ class CoordinatorCallsTest {
 
   private final Deque<Supplier<Errors>> answers = new ArrayDeque<>();
 
+  private final List<Node> asked = new ArrayList<>();
+  private Optional<Set<Node>> connected = Optional.empty();
   private final CoordinatorCalls calls = calls(Duration.ofMinutes(1));
 
   private CoordinatorCalls calls(Duration maxBlock) {
@@ -56,11 +66,20 @@ class CoordinatorCallsTest {
           @Override
           public AbstractResponse send(Node node, AbstractRequest.Builder<?> request)
               throws IOException {
+            asked.add(node);
             Errors error = answers.remove().get();
             if (error == Errors.NETWORK_EXCEPTION) {
               throw new IOException("no connection to " + node);
             }
+            if (request instanceof OffsetFetchRequest.Builder) {
+              return fetched(error);
+            }
             return new TxnOffsetCommitResponse(0, Map.of(PARTITION, error));
+          }
+
+          @Override
+          public Optional<Set<Node>> connected() {
+            return connected;
           }
 
           @Override
@@ -108,5 +127,43 @@ class CoordinatorCallsTest {
     answers.add(() -> Errors.COORDINATOR_LOAD_IN_PROGRESS);
     assertThatThrownBy(() -> calls(Duration.ofMillis(-1)).addOffsets(TRANSACTION, OFFSETS, FENCE))
         .isInstanceOf(TimeoutException.class);
+  }
+
+  private static OffsetFetchResponse fetched(Errors error) {
+    OffsetFetchResponseGroup group =
+        new OffsetFetchResponseGroup().setGroupId("g").setErrorCode(error.code());
+    if (error == Errors.NONE) {
+      group.setTopics(
+          List.of(
+              new OffsetFetchResponseTopics()
+                  .setName("t")
+                  .setPartitions(
+                      List.of(
+                          new OffsetFetchResponsePartitions()
+                              .setPartitionIndex(0)
+                              .setCommittedOffset(7)))));
+    }
+    return new OffsetFetchResponse.Builder(List.of(group)).build((short) 8);
+  }
+
+  @Test
+  void everyConnectedBrokerIsAskedForOffsets() {
+    connected = Optional.of(Set.of(ONE, TWO));
+    answers.add(() -> Errors.NONE);
+    answers.add(() -> Errors.NOT_COORDINATOR);
+    assertThat(calls.fetchEverywhere("g", Set.of(PARTITION)))
+        .isEqualTo(
+            Map.of(
+                asked.get(0),
+                Map.of(PARTITION, new CoordinatorCalls.FetchedOffset(Errors.NONE, 7)),
+                asked.get(1),
+                Map.of(PARTITION, new CoordinatorCalls.FetchedOffset(Errors.NOT_COORDINATOR, -1))));
+    assertThat(asked).containsExactlyInAnyOrder(ONE, TWO);
+  }
+
+  @Test
+  void noneIsAskedForOffsetsIfNotAllOfThemCanBe() {
+    assertThat(calls.fetchEverywhere("g", Set.of(PARTITION))).isEmpty();
+    assertThat(asked).isEmpty();
   }
 }
