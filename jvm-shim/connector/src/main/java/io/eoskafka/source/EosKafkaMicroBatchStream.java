@@ -284,6 +284,9 @@ public class EosKafkaMicroBatchStream
           Map.of("detail", "the query's sink was not known to be eoskafka when it was planned"));
     }
     progress.batchBegins();
+    if (!mayEndEarly) {
+      ledger.slotsAreTogether();
+    }
     // In a shared group the driver waits for a batch's tasks before it gives partitions up.
     int interval = options.isShared() ? 0 : sink.commitIntervalMs();
     if (isRealTime) {

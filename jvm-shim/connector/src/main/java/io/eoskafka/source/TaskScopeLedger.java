@@ -32,6 +32,9 @@ final class TaskScopeLedger {
   /** How far tasks of this run were to read each partition, or have, by the slot that had it. */
   private final Map<TopicPartition, Map<Integer, Long>> ends = new HashMap<>();
 
+  /** Whether tasks have had several slots: then the first one has named the transactional id. */
+  private boolean putsSlotsTogether;
+
   /** The slots of the last plan, of either scope. */
   private Map<TopicPartition, Integer> dealt = Map.of();
 
@@ -111,12 +114,17 @@ final class TaskScopeLedger {
     dealt = Map.copyOf(slots);
   }
 
+  /** A batch is in task scope, and its tasks may have several slots. */
+  void slotsAreTogether() {
+    putsSlotsTogether = true;
+  }
+
   /**
    * Logs were cut, and are read from these offsets on. A late attempt that finds the group before
    * the end of its range would take up what lies between, as if it had been left: so each partition
-   * stays in its slot. If another slot has had it before, the query cannot go on: an attempt of
-   * that one would write under another transactional id, with the fence of this run. In a shared
-   * group the driver gives no fence to an attempt of a batch that is over.
+   * stays in its slot. If another slot has had it before, or a task with several slots, the query
+   * cannot go on: an attempt of that one would write under another transactional id, with the fence
+   * of this run. In a shared group the driver gives no fence to an attempt of a batch that is over.
    *
    * @throws EosKafkaException {@code EOSKAFKA_LOG_TRUNCATED}
    */
@@ -134,7 +142,8 @@ final class TaskScopeLedger {
   }
 
   private void requireSameSlot(TopicPartition partition, int slot, long start, long end) {
-    if (!isShared && !Integer.valueOf(slot).equals(dealt.get(partition))) {
+    boolean isSame = !putsSlotsTogether && Integer.valueOf(slot).equals(dealt.get(partition));
+    if (!isShared && !isSame) {
       throw EosKafkaException.of(
           "EOSKAFKA_LOG_TRUNCATED", Map.of("partition", partition, "from", end, "end", start));
     }

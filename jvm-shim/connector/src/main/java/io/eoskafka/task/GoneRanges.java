@@ -3,8 +3,10 @@ package io.eoskafka.task;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.transaction.ExecutorClients;
+import io.eoskafka.wire.ConnectedBrokers;
 import io.eoskafka.wire.TopicIds;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -14,12 +16,15 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.requests.MetadataResponse;
 
 /**
  * Which ranges of a batch nobody can read any more, since their topics were deleted.
  *
  * <p>Two witnesses: a broker that has fallen behind may not know a new topic yet, but a group loses
  * its offset of a partition only with the topic, and each start is committed before it is planned.
+ * The same broker may be both, if it was the group's coordinator. So in the end no connected broker
+ * may know the topic.
  */
 public final class GoneRanges {
   /** An answer takes milliseconds; a look that has less time than this would miss it. */
@@ -80,6 +85,38 @@ public final class GoneRanges {
               .committed(gone, new ListConsumerGroupOffsetsOptions().timeoutMs(timeoutMs.get()))
               .keySet());
     }
+    if (!gone.isEmpty()) {
+      gone.removeAll(known(admin, source, gone, ranges));
+    }
     return gone;
+  }
+
+  /** Those that a connected broker still knows as planned; all if they cannot all be asked. */
+  private static Set<TopicPartition> known(
+      Admin admin,
+      ClientSettings source,
+      Set<TopicPartition> partitions,
+      Collection<SlotRange> ranges) {
+    Set<String> topics = new HashSet<>();
+    partitions.forEach(partition -> topics.add(partition.topic()));
+    return ConnectedBrokers.of(admin, source, topics)
+        .map(answers -> known(answers.values(), ranges))
+        .orElse(Set.copyOf(partitions));
+  }
+
+  static Set<TopicPartition> known(
+      Collection<MetadataResponse> answers, Collection<SlotRange> ranges) {
+    Map<TopicPartition, String> planned = new HashMap<>();
+    ranges.forEach(range -> planned.put(range.topicPartition(), range.topicId()));
+    Set<TopicPartition> known = new HashSet<>();
+    for (MetadataResponse answer : answers) {
+      for (MetadataResponse.TopicMetadata topic : answer.topicMetadata()) {
+        topic.partitionMetadata().stream()
+            .map(found -> found.topicPartition)
+            .filter(partition -> topic.topicId().toString().equals(planned.get(partition)))
+            .forEach(known::add);
+      }
+    }
+    return known;
   }
 }

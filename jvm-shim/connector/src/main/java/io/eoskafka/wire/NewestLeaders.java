@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.kafka.clients.admin.Admin;
@@ -21,7 +22,6 @@ import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractResponse;
 import org.apache.kafka.common.requests.ListOffsetsRequest;
 import org.apache.kafka.common.requests.ListOffsetsResponse;
-import org.apache.kafka.common.requests.MetadataRequest;
 import org.apache.kafka.common.requests.MetadataResponse;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -32,8 +32,8 @@ import org.slf4j.LoggerFactory;
  * <p>A leader that is cut off from its peers and from the controller does not learn that another
  * one was elected. It answers with a high watermark that no longer moves, and clients that take
  * their metadata from it believe it. The admin client sends no leader epoch that would find it out.
- * So every broker is asked for the leaders that it knows, and of each partition the one with the
- * highest leader epoch is asked for the end, with that epoch.
+ * So all {@link ConnectedBrokers} are asked for the leaders that they know, and of each partition
+ * the one with the highest leader epoch is asked for the end, with that epoch.
  */
 public final class NewestLeaders {
   private static final Logger LOG = LoggerFactory.getLogger(NewestLeaders.class);
@@ -42,14 +42,6 @@ public final class NewestLeaders {
   private static final long CONNECT_MS = 2_000;
 
   private static final long RETRY_MS = 100;
-
-  private final BrokerRequests requests;
-  private final Collection<Node> nodes;
-
-  private NewestLeaders(BrokerRequests requests, Collection<Node> nodes) {
-    this.requests = requests;
-    this.nodes = nodes;
-  }
 
   /** A leader as a broker knows it. */
   private record Leader(Node node, int epoch) {}
@@ -64,58 +56,38 @@ public final class NewestLeaders {
   public static Map<TopicPartition, Long> highWatermarks(
       Admin admin, ClientSettings settings, Collection<TopicPartition> partitions) {
     long deadline = System.nanoTime() + settings.apiTimeout().toNanos();
+    Set<String> topics = new TreeSet<>();
+    partitions.forEach(partition -> topics.add(partition.topic()));
     while (true) {
-      Collection<Node> nodes = KafkaCalls.get(admin.describeCluster().nodes());
-      try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-newest-leaders")) {
-        requests.setNodes(nodes);
-        NewestLeaders asking = new NewestLeaders(requests, nodes);
-        Set<TopicPartition> known = new HashSet<>();
-        Map<TopicPartition, Leader> leaders = asking.leaders(partitions, known);
-        Map<TopicPartition, Long> ends = asking.ends(leaders);
-        if (ends.keySet().containsAll(known)) {
-          LOG.info("The leaders that were elected last say: {}", ends);
-          return ends;
-        }
-        if (System.nanoTime() > deadline) {
-          known.removeAll(ends.keySet());
-          throw new TimeoutException("no leader of " + known + " answers");
-        }
+      Optional<Map<Node, MetadataResponse>> answers = ConnectedBrokers.of(admin, settings, topics);
+      Map<TopicPartition, Leader> leaders =
+          answers.map(known -> leaders(known.values(), partitions)).orElse(Map.of());
+      Map<TopicPartition, Long> ends = ends(settings, leaders);
+      if (answers.isPresent() && ends.keySet().containsAll(leaders.keySet())) {
+        LOG.info("The leaders that were elected last say: {}", ends);
+        return ends;
+      }
+      if (System.nanoTime() > deadline) {
+        Set<TopicPartition> left = new HashSet<>(partitions);
+        left.removeAll(ends.keySet());
+        throw new TimeoutException("no leader of " + left + " answers");
       }
       KafkaCalls.sleep(RETRY_MS);
     }
   }
 
-  /**
-   * @param known gets what some broker knows, with or without a leader; all of it if no broker
-   *     answers
-   */
-  private Map<TopicPartition, Leader> leaders(
-      Collection<TopicPartition> partitions, Set<TopicPartition> known) {
-    Set<String> topics = new TreeSet<>();
-    partitions.forEach(partition -> topics.add(partition.topic()));
+  /** Of what some broker knows, with or without a leader. */
+  private static Map<TopicPartition, Leader> leaders(
+      Collection<MetadataResponse> answers, Collection<TopicPartition> partitions) {
     Map<TopicPartition, Leader> leaders = new HashMap<>();
-    boolean hasAnswer = false;
-    for (Node node : nodes) {
-      try {
-        MetadataResponse answer =
-            (MetadataResponse)
-                requests.ask(
-                    node, new MetadataRequest.Builder(List.copyOf(topics), false), CONNECT_MS);
-        hasAnswer = true;
-        for (MetadataResponse.TopicMetadata topic : answer.topicMetadata()) {
-          for (MetadataResponse.PartitionMetadata found : topic.partitionMetadata()) {
-            if (partitions.contains(found.topicPartition)) {
-              known.add(found.topicPartition);
-              take(found, answer.brokersById(), leaders);
-            }
+    for (MetadataResponse answer : answers) {
+      for (MetadataResponse.TopicMetadata topic : answer.topicMetadata()) {
+        for (MetadataResponse.PartitionMetadata found : topic.partitionMetadata()) {
+          if (partitions.contains(found.topicPartition)) {
+            take(found, answer.brokersById(), leaders);
           }
         }
-      } catch (IOException e) {
-        LOG.info("Broker {} does not say which leaders it knows: {}", node, e.toString());
       }
-    }
-    if (!hasAnswer) {
-      known.addAll(partitions);
     }
     return leaders;
   }
@@ -130,7 +102,8 @@ public final class NewestLeaders {
         found.topicPartition, leader, (one, other) -> one.epoch() < other.epoch() ? other : one);
   }
 
-  private Map<TopicPartition, Long> ends(Map<TopicPartition, Leader> leaders) {
+  private static Map<TopicPartition, Long> ends(
+      ClientSettings settings, Map<TopicPartition, Leader> leaders) {
     Map<Node, Map<String, ListOffsetsTopic>> questions = new HashMap<>();
     leaders.forEach(
         (partition, leader) -> {
@@ -149,30 +122,41 @@ public final class NewestLeaders {
           }
         });
     Map<TopicPartition, Long> ends = new HashMap<>();
-    questions.forEach(
-        (node, topics) -> {
-          try {
-            AbstractResponse answer =
-                requests.ask(
-                    node,
-                    ListOffsetsRequest.Builder.forConsumer(false, IsolationLevel.READ_UNCOMMITTED)
-                        .setTargetTimes(List.copyOf(topics.values())),
-                    CONNECT_MS);
-            ((ListOffsetsResponse) answer)
-                .topics()
-                .forEach(
-                    topic ->
-                        topic.partitions().stream()
-                            .filter(found -> found.errorCode() == Errors.NONE.code())
-                            .forEach(
-                                found ->
-                                    ends.put(
-                                        new TopicPartition(topic.name(), found.partitionIndex()),
-                                        found.offset())));
-          } catch (IOException e) {
-            LOG.info("Broker {} does not say how far its logs reach: {}", node, e.toString());
-          }
-        });
+    if (questions.isEmpty()) {
+      return ends;
+    }
+    try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-newest-leaders")) {
+      requests.setNodes(questions.keySet());
+      questions.forEach((node, topics) -> ask(requests, node, topics.values(), ends));
+    }
     return ends;
+  }
+
+  private static void ask(
+      BrokerRequests requests,
+      Node node,
+      Collection<ListOffsetsTopic> topics,
+      Map<TopicPartition, Long> ends) {
+    try {
+      AbstractResponse answer =
+          requests.ask(
+              node,
+              ListOffsetsRequest.Builder.forConsumer(false, IsolationLevel.READ_UNCOMMITTED)
+                  .setTargetTimes(List.copyOf(topics)),
+              CONNECT_MS);
+      ((ListOffsetsResponse) answer)
+          .topics()
+          .forEach(
+              topic ->
+                  topic.partitions().stream()
+                      .filter(found -> found.errorCode() == Errors.NONE.code())
+                      .forEach(
+                          found ->
+                              ends.put(
+                                  new TopicPartition(topic.name(), found.partitionIndex()),
+                                  found.offset())));
+    } catch (IOException e) {
+      LOG.info("Broker {} does not say how far its logs reach: {}", node, e.toString());
+    }
   }
 }

@@ -96,6 +96,18 @@ class TaskScopeLedgerTest {
         .hasMessageContaining("[EOSKAFKA_LOG_TRUNCATED]");
   }
 
+  /** The first of them that has records names the transactional id, and may be another one next. */
+  @Test
+  void soDoesOneThatWasCutBelowWhatATaskWithSeveralSlotsHad() {
+    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    ledger.planned(Map.of(PARTITION, SLOT));
+    ledger.slotsAreTogether();
+    record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
+    ledger.movedBack(Map.of(PARTITION, 9L));
+    assertThatThrownBy(() -> ledger.movedBack(Map.of(PARTITION, 7L)))
+        .hasMessageContaining("[EOSKAFKA_LOG_TRUNCATED]");
+  }
+
   @Test
   void inASharedGroupAnAttemptOfAnEarlierBatchGetsNoFence() {
     TaskScopeLedger ledger = new TaskScopeLedger(true);
