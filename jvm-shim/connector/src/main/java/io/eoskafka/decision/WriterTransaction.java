@@ -2,7 +2,6 @@ package io.eoskafka.decision;
 
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.transaction.ExecutorClients;
-import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionalProducer;
@@ -77,10 +76,9 @@ public final class WriterTransaction {
                 partition,
                 scope.marker(transactionalId).getBytes(StandardCharsets.UTF_8),
                 EMPTY));
-    // The producer does not tell its own id and epoch; its coordinator does.
     PreparedTransaction prepared;
     try {
-      prepared = OpenTransactions.describe(ExecutorClients.admin(scope.sink()), transactionalId);
+      prepared = producer.describe(ExecutorClients.admin(scope.sink()));
     } catch (TimeoutException e) {
       ExecutorClients.forget(scope.sink());
       throw e;

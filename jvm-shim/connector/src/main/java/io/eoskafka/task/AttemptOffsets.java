@@ -97,14 +97,18 @@ final class AttemptOffsets {
   }
 
   /**
-   * What the group has of each partition as far as the attempt knows.
+   * What the group has of each partition as far as the attempt knows. It has nothing of those that
+   * were deleted.
    *
    * @param before what its producer had committed before
+   * @param slots that have been read
    */
-  Map<TopicPartition, OffsetAndMetadata> known(Map<TopicPartition, OffsetAndMetadata> before) {
+  Map<TopicPartition, OffsetAndMetadata> known(
+      Map<TopicPartition, OffsetAndMetadata> before, List<SlotInput> slots) {
     Map<TopicPartition, OffsetAndMetadata> known = new HashMap<>(before);
     known.putAll(starts);
     known.putAll(committed);
+    known.keySet().removeIf(partition -> slots.stream().anyMatch(slot -> slot.isGone(partition)));
     return known;
   }
 }

@@ -337,7 +337,10 @@ public final class TaskTransaction {
         ended = true;
         if (!producer.isSpent()) {
           SlotProducers.rest(
-              transactionalId, producer, offsets.known(goingOnFrom), confirmation.unconfirmed());
+              transactionalId,
+              producer,
+              offsets.known(goingOnFrom, slots),
+              confirmation.unconfirmed());
         }
       }
     }

@@ -8,6 +8,7 @@ import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OffsetsCoordinator;
+import io.eoskafka.wire.ProducerIdentity;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -148,12 +149,33 @@ public final class TransactionalProducer implements Transactions {
   public PreparedTransaction identify(Admin admin) {
     if (known == null) {
       try {
-        known = OpenTransactions.describe(admin, transactionalId);
+        known = describe(admin);
       } catch (RuntimeException e) {
         throw errors.explain(e);
       }
     }
     return known;
+  }
+
+  /**
+   * What a coordinator says of this producer. It must be what the producer itself has: somebody
+   * else may have initialised the id, and a former coordinator that is cut off from the other
+   * brokers may not know yet that this producer has.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_ATTEMPT_FENCED}
+   */
+  public PreparedTransaction describe(Admin admin) {
+    PreparedTransaction described = OpenTransactions.describe(admin, transactionalId);
+    ProducerIdentity own = ProducerIdentity.of(producer);
+    if (described.producerId() != own.producerId() || described.producerEpoch() != own.epoch()) {
+      LOG.info(
+          "The coordinator of {} knows {}, and the producer is {}",
+          transactionalId,
+          described,
+          own);
+      throw errors.fenced(null);
+    }
+    return described;
   }
 
   /** By transaction version 2 each end of a transaction moves the epoch by one (KIP-890). */

@@ -44,6 +44,15 @@ class AttemptOffsetsTest {
     return offsets.reached(input, input.work().ranges().get(0));
   }
 
+  /** Otherwise the next attempt would begin there without asking the group. */
+  @Test
+  void ofAPartitionThatWasDeletedTheGroupHasNothing() {
+    SlotInput input = new SlotInput(upTo(9));
+    assertThat(begun(9).known(Map.of(), List.of(input))).containsOnlyKeys(PARTITION);
+    input.addGone(Set.of(PARTITION));
+    assertThat(begun(9).known(at(5), List.of(input))).isEmpty();
+  }
+
   @Test
   void aRangeIsAtItsEndIfTheGroupSaysSo() {
     SlotInput input = new SlotInput(upTo(9));
@@ -119,9 +128,9 @@ class AttemptOffsetsTest {
     OffsetAndMetadata ofOther = new OffsetAndMetadata(3, Optional.of(6), "");
     Map<TopicPartition, OffsetAndMetadata> before =
         Map.of(PARTITION, new OffsetAndMetadata(5), other, ofOther);
-    assertThat(offsets.known(before)).isEqualTo(before);
+    assertThat(offsets.known(before, List.of())).isEqualTo(before);
     offsets.committed(at(9));
-    assertThat(offsets.known(before))
+    assertThat(offsets.known(before, List.of()))
         .isEqualTo(Map.of(PARTITION, at(9).get(PARTITION), other, ofOther));
   }
 
@@ -130,7 +139,7 @@ class AttemptOffsetsTest {
     AttemptOffsets offsets = begun(2);
     offsets.committed(at(5));
     AttemptOffsets next = new AttemptOffsets();
-    next.beginAfter(offsets.known(Map.of()), upTo(9));
+    next.beginAfter(offsets.known(Map.of(), List.of()), upTo(9));
     assertThat(next.starts(upTo(9))).isEqualTo(at(5));
   }
 
@@ -157,7 +166,8 @@ class AttemptOffsetsTest {
       offsets.committed(commit);
       assertThat(toCommit(offsets, input)).isEmpty();
       assertThat(reached(offsets, input)).isEqualTo(group.get(PARTITION)).isEqualTo(out);
-      assertThat(offsets.known(Map.of()).get(PARTITION).offset()).isEqualTo(group.get(PARTITION));
+      assertThat(offsets.known(Map.of(), List.of()).get(PARTITION).offset())
+          .isEqualTo(group.get(PARTITION));
     }
   }
 }

@@ -1,0 +1,18 @@
+package io.eoskafka.wire;
+
+import org.apache.kafka.clients.producer.KafkaProducer;
+
+/**
+ * The producer id and epoch that a transactional producer has. It has no call for them, and the
+ * broker that is asked for them may be a former coordinator of its transactional id, which answers
+ * from memory. So this looks into the producer.
+ */
+public record ProducerIdentity(long producerId, short epoch) {
+  /** To be asked after the producer has been initialised; both are -1 before. */
+  public static ProducerIdentity of(KafkaProducer<?, ?> producer) {
+    Object found =
+        PrivateField.read(PrivateField.read(producer, "transactionManager"), "producerIdAndEpoch");
+    return new ProducerIdentity(
+        (long) PrivateField.read(found, "producerId"), (short) PrivateField.read(found, "epoch"));
+  }
+}
