@@ -183,7 +183,9 @@ def test_what_an_open_batch_has_left_when_it_ended_early_is_read_by_the_next_run
 @needs_python_in_task_scope
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_at_once")
-@pytest.mark.parametrize("lost", ["sources/0/eoskafka-taken-over", "sources"])
+@pytest.mark.parametrize(
+    "lost", ["sources/0/eoskafka-taken-over", "sources"], ids=["mark", "folder"]
+)
 def test_what_it_has_left_is_not_passed_over_if_its_mark_is_lost(
     streams: Streams, tmp_path: Path, lost: str
 ) -> None:
