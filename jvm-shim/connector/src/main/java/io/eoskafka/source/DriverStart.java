@@ -118,10 +118,6 @@ final class DriverStart {
     // Before joining, so that a running owner is not disturbed.
     committed.forEach(
         (partition, offset) -> rule.refuseForeign(partition, offset, () -> members().names()));
-    if (lastForeignBatch >= 0) {
-      // Also without an identity, which is lost together with what says that the batch was run.
-      foreignBatches.requireNotRunHere(lastForeignBatch, committed, sparkStart);
-    }
     tracker.requireChosen(sparkStart, files);
     requireWholePartitions(query);
     if (groupIsTheTruth) {

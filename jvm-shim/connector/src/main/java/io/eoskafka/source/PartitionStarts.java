@@ -80,6 +80,11 @@ final class PartitionStarts {
       boolean lastIsDecided,
       Set<TopicPartition> unresolved) {
     stable.forEach((partition, offset) -> rule.refuseForeign(partition, offset, owner));
+    if (rule.logIsAhead()) {
+      // Also without an identity, which is lost together with what says that the batch was run.
+      long last = RunningQuery.ofThisThread().lastDone().orElse(-1);
+      context.foreignBatches().requireNotRunHere(last, stable, sparkStart);
+    }
     Map<TopicPartition, Long> logged = sparkStart == null ? Map.of() : sparkStart.offsets();
     Optional<PartitionOffsets> initialFile = context.files().readInitialOffsets();
     Map<TopicPartition, Long> initial = initialFile.map(PartitionOffsets::offsets).orElse(Map.of());

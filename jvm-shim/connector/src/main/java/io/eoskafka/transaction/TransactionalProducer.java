@@ -173,6 +173,8 @@ public final class TransactionalProducer implements Transactions {
           transactionalId,
           described,
           own);
+      // The next attempt may ask another broker.
+      ExecutorClients.forget(settings);
       throw errors.fenced(null);
     }
     return described;
