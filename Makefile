@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo compare linkage unit test test-oldest coverage release fuzz model requests mutations prove matrix corpus upgrades chaos handover migration registration \
-	start-time bench soak real-time-chaos real-time-soak check clean docs surface
+	start-time bench soak real-time-chaos real-time-soak damaged-checkpoints check clean docs surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -110,6 +110,9 @@ handover: build ## a new version takes over from the running one, and the report
 
 migration: build ## from the built-in connector and back, under load, and the report on it
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.migration
+
+damaged-checkpoints: build ## starts after files of a checkpoint were damaged, beside the built-in connector (resumable)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.damaged_checkpoints
 
 registration: build ## requests per transaction with and without registerTopics, and the report
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.registration

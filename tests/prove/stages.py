@@ -156,6 +156,14 @@ _PROGRAMS = (
         ("make", "migration"),
     ),
     _Program(
+        "damaged-checkpoints",
+        "A checkpoint whose files are damaged is continued rightly, or refused.",
+        "reports/damaged-checkpoints.md",
+        "tests/integration/damage.py",
+        r"(\d+) (cells)\.",
+        ("make", "damaged-checkpoints"),
+    ),
+    _Program(
         "corpus",
         "A start after a crash has the same outcome as with a former connector.",
         "reports/corpus.md",
