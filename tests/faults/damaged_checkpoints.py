@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
 from damage import BUILT_IN, KINDS, LASTS, RIGHT, SPARK, STATEFUL, Cell, cells, damages, outcome
 from eoskafka.cluster import LocalCluster
-from streams import Streams, start_session
+from eoskafka.session import REAL_TIME_CHECK
+from streams import Streams, settings, start_session
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STATE = ROOT / "build" / "damaged-checkpoints.json"
 REPORT = ROOT / "reports" / "damaged-checkpoints.md"
 REFUSALS = (SPARK, "EOSKAFKA_")
+AT_ONCE = 3
 
 INTRODUCTION = """# Damaged checkpoints
 
@@ -47,10 +51,16 @@ def main() -> int:
     """Look at cells until the time is over; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=240, help="stop after so long")
-    limit = time.monotonic() + 60 * parser.parse_args().minutes
+    parser.add_argument("--only", default="", help="cells whose names have this pattern")
+    arguments = parser.parse_args()
+    limit = time.monotonic() + 60 * arguments.minutes
     commit = _commit()
     found: dict[str, list[str]] = json.loads(STATE.read_text()) if STATE.exists() else {}
-    wanted = [cell for cell in cells(KINDS + BUILT_IN) if found.get(str(cell), [""])[0] != commit]
+    wanted = [
+        cell
+        for cell in cells(KINDS + BUILT_IN)
+        if found.get(str(cell), [""])[0] != commit and re.search(arguments.only, str(cell))
+    ]
     if wanted:
         with tempfile.TemporaryDirectory() as name:
             _look(wanted, Path(name), commit, found, limit)
@@ -76,22 +86,38 @@ def _commit() -> str:
 def _look(
     wanted: list[Cell], folder: Path, commit: str, found: dict[str, list[str]], limit: float
 ) -> None:
+    """Cells do not know of each other: a few at a time, because queries mostly wait."""
     with LocalCluster(brokers=1, data_dir=folder / "cluster") as cluster:
         spark = start_session(folder)
+
+        def look(number: int, cell: Cell) -> str | None:
+            if time.monotonic() > limit:
+                return None
+            place = folder / str(number)
+            place.mkdir()
+            with closing(Streams(spark, cluster.bootstrap_servers, place)) as streams:
+                return outcome(streams, cell, place)
+
         try:
-            for number, cell in enumerate(wanted):
-                if time.monotonic() > limit:
-                    break
-                place = folder / str(number)
-                place.mkdir()
-                with closing(Streams(spark, cluster.bootstrap_servers, place)) as streams:
-                    said = outcome(streams, cell, place)
-                found[str(cell)] = [commit, said]
-                print(f"{cell}: {said}", flush=True)
-                STATE.parent.mkdir(exist_ok=True)
-                STATE.write_text(json.dumps(found, indent=1), encoding="utf-8")
+            with settings(spark, {REAL_TIME_CHECK: "false"}), ThreadPoolExecutor(AT_ONCE) as pool:
+                cells_of = {pool.submit(look, n, cell): cell for n, cell in enumerate(wanted)}
+                for done in as_completed(cells_of):
+                    _keep(cells_of[done], done, commit, found)
         finally:
             spark.stop()
+
+
+def _keep(cell: Cell, done: Future[str | None], commit: str, found: dict[str, list[str]]) -> None:
+    """Keep an outcome, but not that of a cell that could not be looked at."""
+    error = done.exception()
+    said = None if error else done.result()
+    if error:
+        print(f"{cell}: {type(error).__name__}: {error}", flush=True)
+    elif said:
+        found[str(cell)] = [commit, said]
+        print(f"{cell}: {said}", flush=True)
+        STATE.parent.mkdir(exist_ok=True)
+        STATE.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 def _is_right(cell: Cell, said: str) -> bool:

@@ -45,6 +45,8 @@ def start_session(folder: Path, cores: int = 2) -> SparkSession:
         .config(
             "spark.driver.extraJavaOptions",
             f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1 "
+            # This level's default is full after a few hundred queries; then nothing is compiled.
+            "-XX:ReservedCodeCacheSize=240m "
             # A property of Kafka's client, by Kafka's own name.
             "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://login.example.com/token",
         )
