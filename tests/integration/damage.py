@@ -10,6 +10,7 @@ looks at what the built-in connector does, and writes the table.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections import defaultdict
@@ -27,11 +28,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 from streams import QUERY_S, Streams, kv, settings
 
-# `epoch scope` keeps state; `real time` has run in micro-batches before the damage.
-KINDS = ("task scope", "epoch scope", "foreachBatch", "real time")
+# `epoch scope` keeps state. `real time` has run in micro-batches before the damage. The built-in
+# connector has run what was `taken over`, and has planned the last batch too.
+KINDS = ("task scope", "epoch scope", "foreachBatch", "real time", "taken over", "shared group")
 BUILT_IN = ("built-in", "built-in with state")
 STATEFUL = ("epoch scope", "built-in with state")
-LASTS = ("done", "open")
+# What has become of the last batch: it is done; it has written nothing; or all of it, as after a
+# crash before Spark could log it.
+LASTS = ("done", "open", "written")
 
 KEYS = 5
 SENT_AT_ONCE = 10
@@ -40,6 +44,14 @@ IDENTITY = "sources/0/eoskafka-identity.json"
 TOPIC_IDS = "sources/0/eoskafka-topic-ids.json"
 SINK = "eoskafka-sink.json"
 STATE = "state/0/0/S.delta"
+TAKEN_OVER = "sources/0/eoskafka-taken-over"
+# Of those kinds alone.
+OWN_FILES = {
+    "epoch scope": (SINK,),
+    "foreachBatch": ("eoskafka-last-run", "eoskafka-write-*.json"),
+    "taken over": (TAKEN_OVER,),
+    "shared group": ("sources/0/eoskafka-unresolved.json", "sources/0/eoskafka-run"),
+}
 LOGS = ("offsets", "commits")
 RIGHT = "right"
 SPARK = "Spark's error"
@@ -51,8 +63,8 @@ class Damage(NamedTuple):
     """What happens to files while the query is stopped.
 
     Attributes:
-        what: `deleted`, `empty`, `cut` (to its first half) or `older`: replaced by that of a copy
-            that is two batches old.
+        what: `deleted`, `empty`, `cut` (to its first half), `older`: replaced by that of a copy
+            that is two batches old, or `surplus`: a copy of the one before.
         files: relative to the checkpoint; `N` stands for the last batch, `M` for the one before,
             `S` for the version of the state that the next batch reads.
     """
@@ -65,7 +77,7 @@ class Damage(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One kind of query and one damage; `last` says whether its last batch is done or open."""
+    """One kind of query and one damage; `last` is one of `LASTS`."""
 
     kind: str
     last: str
@@ -79,12 +91,13 @@ def damages() -> list[Damage]:
     """All of them."""
     files = (
         *("metadata", "offsets/N", "offsets/M", "commits/N", "commits/M", "sources/0/0"),
-        *(IDENTITY, TOPIC_IDS, SINK, STATE),
+        *(IDENTITY, TOPIC_IDS, STATE, *itertools.chain(*OWN_FILES.values())),
     )
     folders = [(folder,) for folder in (*LOGS, "sources", "state")]
     return [
         *(Damage(what, (file,)) for what in ("deleted", "empty", "cut") for file in files),
         Damage("deleted", ("offsets/N", "commits/N")),
+        Damage("surplus", ("commits/N",)),
         *(Damage("deleted", folder) for folder in folders),
         *(Damage("older", folder) for folder in folders),
         *(Damage("older", several) for several in (LOGS, (*LOGS, "sources", "state", SINK))),
@@ -94,14 +107,17 @@ def damages() -> list[Damage]:
 def cells(kinds: tuple[str, ...]) -> Iterator[Cell]:
     """Those that there can be: a damage of files that a kind of query has not got is left out."""
     for kind in kinds:
+        left_out = {IDENTITY, TOPIC_IDS} if kind in BUILT_IN else set()
+        left_out.update(*(files for other, files in OWN_FILES.items() if other != kind))
         for last in LASTS:
             for damage in damages():
                 only = damage.files[0] if len(damage.files) == 1 else ""
+                is_surplus = damage.what == "surplus"
                 if not (
-                    (only in (IDENTITY, TOPIC_IDS) and kind in BUILT_IN)
-                    or (only == SINK and kind != "epoch scope")
+                    only in left_out
                     or (only.startswith("state") and kind not in STATEFUL)
-                    or ("commits/N" in damage.files and last == "open")
+                    or ("commits/N" in damage.files and (last == "done") == is_surplus)
+                    or ("commits/N" in damage.files and last == "written")
                 ):
                     yield Cell(kind, last, damage)
 
@@ -116,14 +132,18 @@ class Queries:
     """One query of a kind, over and over, with everything it has been sent."""
 
     def __init__(self, streams: Streams, kind: str) -> None:
-        streams.form = "kafka" if kind in BUILT_IN else "eoskafka"
         self.kind = kind
         self.job = streams.job()
         self.sent = 0
+        self.use("kafka" if kind in (*BUILT_IN, "taken over") else "eoskafka")
 
     @property
     def checkpoint(self) -> Path:
         return self.job.checkpoint
+
+    def use(self, form: str) -> None:
+        """Go on with another connector."""
+        self.job.streams.form = form
 
     def send(self) -> None:
         """More records."""
@@ -166,6 +186,8 @@ class Queries:
         job = self.job if not fails else self.job._replace(output="no/topic")
         if self.kind in STATEFUL:
             return job.writer(counted).outputMode("update")
+        if self.kind == "shared group":
+            return job.writer(ownership="shared")
         if self.kind != "foreachBatch":
             return job.writer()
         rows = kv(job.streams.source(job.input, {"kafka.group.id": job.group}))
@@ -228,14 +250,17 @@ def inflict(cell: Cell, queries: Queries, older: Path) -> None:
     for name in damage.files:
         path = re.sub("N$", str(last), re.sub("M$", str(last - 1), name))
         path = path.replace("S.delta", f"{last + (cell.last == 'done')}.delta")
-        file = queries.checkpoint / path
-        assert file.exists() or len(damage.files) > 1 or name == SINK, file
+        found = [*queries.checkpoint.glob(path)]
+        assert found or len(damage.files) > 1 or damage.what == "surplus", path
+        file = found[0] if found else queries.checkpoint / path
         content = file.read_bytes() if file.is_file() else b""
         remove(file)
         if damage.what == "empty":
             file.touch()
         elif damage.what == "cut":
             file.write_bytes(content[: len(content) // 2])
+        elif damage.what == "surplus":
+            shutil.copy(file.with_name(str(last - 1)), file)
         elif damage.what == "older" and (older / path).is_dir():
             shutil.copytree(older / path, file)
         elif damage.what == "older" and (older / path).exists():
@@ -243,7 +268,7 @@ def inflict(cell: Cell, queries: Queries, older: Path) -> None:
 
 
 def prepare(streams: Streams, kind: str, last: str, folder: Path) -> Queries:
-    """A query that has run three batches, the last of which may be open; more input is there."""
+    """A query that has run four batches, the last of which may not be done; more input is there."""
     queries = Queries(streams, kind)
     queries.send()
     queries.run()
@@ -252,10 +277,15 @@ def prepare(streams: Streams, kind: str, last: str, folder: Path) -> Queries:
         queries.send()
         queries.run()
     queries.send()
+    if kind == "taken over":
+        queries.leave_open()
+        queries.use("eoskafka")
     if last == "open":
         queries.leave_open()
     else:
         queries.run()
+    if last == "written":
+        remove(queries.checkpoint / "commits" / str(queries.last_batch()))
     copy(queries.checkpoint, folder / "whole")
     queries.send()
     return queries
