@@ -1,8 +1,8 @@
 """`make damaged-checkpoints`: what a start does after files of its checkpoint were damaged.
 
 Every cell of `damage.py`, for this connector and the built-in one, on one broker and one session.
-It can be interrupted: outcomes are kept in `build`, and a cell whose outcome is that of another
-commit is looked at again.
+It can be interrupted: outcomes are kept in `build`. A cell whose outcome is that of another commit
+is looked at again, after those that have none.
 
 Exit code 0: whatever this connector has not refused is right. 1: otherwise.
 """
@@ -91,6 +91,7 @@ def main() -> int:
         for cell in everything
         if found.get(str(cell), [""])[0] != commit and re.search(arguments.only, str(cell))
     ]
+    wanted.sort(key=lambda cell: str(cell) in found)
     if wanted:
         with tempfile.TemporaryDirectory() as name:
             _look(wanted, Path(name), commit, found, limit)
@@ -128,8 +129,6 @@ def _look(
                 return outcome(streams, cell, place)
 
         try:
-            # What a crash leaves open is looked at last: the rest of the table does not need it.
-            wanted.sort(key=lambda cell: cell.last == LASTS[-1])
             with settings(spark, {REAL_TIME_CHECK: "false"}), ThreadPoolExecutor(AT_ONCE) as pool:
                 cells_of = {pool.submit(look, n, cell): cell for n, cell in enumerate(wanted)}
                 for done in as_completed(cells_of):
