@@ -389,6 +389,31 @@ def test_without_our_sink_an_older_checkpoint_is_refused_and_moves_no_offset(
     assert job.written() == [0, 1, 2, 3, 4, 5, 6]
 
 
+def test_without_our_sink_a_deleted_group_changes_nothing(job: Job) -> None:
+    job.send(0, 1, 2, 3)
+    run_to_nowhere(job)
+    delete_group(job)
+    job.send(4, 5)
+    run_to_nowhere(job)
+    assert job.offsets() == job.streams.ends(job.input)
+
+
+def test_without_our_sink_a_deleted_group_stops_the_query_if_our_sink_has_run_the_last_batch(
+    job: Job,
+) -> None:
+    job.send(0, 1, 2, 3)
+    job.run()
+    delete_group(job)
+    # What the batch has left, if it ended early, only the group knew.
+    assert "[EOSKAFKA_OFFSETS_GONE]" in job.streams.failure(to_nowhere(job))
+
+
+def delete_group(job: Job) -> None:
+    """As the broker does in time with the offsets of a group that has no member."""
+    job.leave()
+    job.streams.admin.delete_groups([job.group])
+
+
 def test_our_sink_goes_on_where_another_sink_stopped(job: Job) -> None:
     job.send(0, 1, 2, 3)
     run_to_nowhere(job)

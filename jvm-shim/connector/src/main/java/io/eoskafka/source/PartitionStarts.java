@@ -111,7 +111,8 @@ final class PartitionStarts {
             context.groupIsTheTruth(),
             dataLoss,
             options.starting().isExplicit(),
-            lastIsDecided);
+            lastIsDecided,
+            !context.groupIsTheTruth() && sparkStart != null && !isOfSink(sparkStart));
     Map<TopicPartition, StartResolver.ResolvedStart> starts = new HashMap<>();
     for (TopicPartition partition : partitions) {
       StartResolver.PartitionFacts facts =
@@ -184,12 +185,16 @@ final class PartitionStarts {
       TopicPartition partition, long committed, PartitionOffsets sparkStart) {
     if (!context.groupIsTheTruth()
         && sparkStart != null
-        && (sparkStart.isOurs()
-            || context.foreignBatches().isTakenOver(RunningQuery.ofThisThread()))
+        && isOfSink(sparkStart)
         && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {
       throw EosKafkaException.of(
           "EOSKAFKA_BATCH_UNFINISHED", Map.of("former", "writeStream.format(\"eoskafka\")"));
     }
+  }
+
+  /** Whether our sink has run the last batch in Spark's log, or has gone on from it. */
+  private boolean isOfSink(PartitionOffsets sparkStart) {
+    return sparkStart.isOurs() || context.foreignBatches().isTakenOver(RunningQuery.ofThisThread());
   }
 
   /** Whether {@code startingOffsets} may be asked for; looking them up may fail. */

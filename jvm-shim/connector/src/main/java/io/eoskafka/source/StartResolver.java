@@ -18,6 +18,8 @@ import org.apache.kafka.common.TopicPartition;
  * @param dataLoss what happens where records are gone
  * @param optionIsExplicit whether {@code startingOffsets} names offsets, which must be in the log
  * @param lastIsDecided whether the last batch that Spark has planned is known to have taken effect
+ * @param logIsOfOthers whether this connector's sink has no part in what Spark's log has, nor in
+ *     this run: the group only follows the log then, and a lost offset means nothing
  */
 record StartResolver(
     StartingPoint rule,
@@ -26,7 +28,8 @@ record StartResolver(
     boolean groupIsTheTruth,
     DataLossPolicy dataLoss,
     boolean optionIsExplicit,
-    boolean lastIsDecided) {
+    boolean lastIsDecided,
+    boolean logIsOfOthers) {
 
   static final String RECREATED = "the topic was deleted and created again";
 
@@ -150,7 +153,7 @@ record StartResolver(
         facts.isOfFormerTopic(),
         facts.isRecreatedSince(),
         facts.keptTopicId() != null && !facts.isUnresolved(),
-        lastIsDecided);
+        lastIsDecided || logIsOfOthers && facts.logged() != null);
   }
 
   private long startFrom(StartingPoint.Source source, PartitionFacts facts) {

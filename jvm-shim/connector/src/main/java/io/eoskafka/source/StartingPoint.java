@@ -139,8 +139,8 @@ record StartingPoint(
    * @param isOfFormerTopic whether {@code committed} is of a topic that had the name before
    * @param recreated whether the checkpoint knows the topic under another id
    * @param wasFound whether the checkpoint knows the partition: then the group had its offset
-   * @param lastIsDecided whether the last batch that Spark has planned is known to have taken
-   *     effect: then Spark's log is as good as the group's offsets
+   * @param logSuffices whether Spark's log is known to be as good as the group's offsets: the last
+   *     batch that it has planned has taken effect, or our sink has no part in it
    */
   Source of(
       TopicPartition partition,
@@ -151,7 +151,7 @@ record StartingPoint(
       boolean isOfFormerTopic,
       boolean recreated,
       boolean wasFound,
-      boolean lastIsDecided) {
+      boolean logSuffices) {
     if (logIsAhead && sparkStart != null) {
       if (committed != null && !isOfFormerTopic) {
         requireNotBehind(identity, partition, committed.offset(), sparkStart);
@@ -209,10 +209,10 @@ record StartingPoint(
     if (logged == null && !isForgotten) {
       return Source.NEW_PARTITION;
     }
-    if (lastIsDecided && decidedStart != null) {
+    if (logSuffices && decidedStart != null) {
       return Source.DECISION;
     }
-    if (isForgotten || ownLog && !lastIsDecided) {
+    if (isForgotten || ownLog && !logSuffices) {
       throw gone(partition, logged);
     }
     return sparkStart != null ? Source.SPARK_LOG : Source.INITIAL_FILE;

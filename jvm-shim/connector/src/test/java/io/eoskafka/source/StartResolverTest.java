@@ -34,6 +34,7 @@ class StartResolverTest {
         true,
         new DataLossPolicy(failOnDataLoss),
         false,
+        false,
         false);
   }
 
@@ -126,6 +127,7 @@ class StartResolverTest {
             true,
             new DataLossPolicy(true),
             false,
+            false,
             false);
     PartitionFacts facts =
         facts(committed(7, Stamp.Scope.TASK, OURS.exclusiveId(), ID, 3), ID, null);
@@ -142,6 +144,39 @@ class StartResolverTest {
         new PartitionFacts(PARTITION, null, ID, ID, null, true, 5L, null, 9L, 2, 20, true);
     assertThat(resolver(true).resolve(withFile))
         .isEqualTo(new ResolvedStart(5, true, false, false));
+  }
+
+  /** The checkpoint has run before; its group has no offset any more. */
+  private static StartResolver withoutOurSink(boolean logIsOfOthers) {
+    return new StartResolver(
+        new StartingPoint(OURS, null, true, true, true, false),
+        OURS,
+        Stamp.SAME_CLUSTER,
+        false,
+        new DataLossPolicy(true),
+        false,
+        false,
+        logIsOfOthers);
+  }
+
+  @Example
+  void withoutOurSinkAnOffsetThatIsGoneIsInSparksLog() {
+    assertThat(withoutOurSink(true).resolve(facts(null, ID, 7L)))
+        .isEqualTo(new ResolvedStart(7, true, false, false));
+  }
+
+  @Example
+  void withoutOurSinkAnOffsetThatIsGoneStopsTheQueryIfOurSinkHasRunTheLastBatch() {
+    assertThatThrownBy(() -> withoutOurSink(false).resolve(facts(null, ID, 7L)))
+        .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
+  }
+
+  @Example
+  void withoutOurSinkAPartitionThatSparksLogHasNotGotAnyMoreDoesNotBeginAgain() {
+    PartitionFacts forgotten =
+        new PartitionFacts(PARTITION, null, ID, ID, null, false, 4L, null, null, 2, 20, false);
+    assertThatThrownBy(() -> withoutOurSink(true).resolve(forgotten))
+        .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
   }
 
   /** With {@code failOnDataLoss=false} a query always finds a start that the log has. */
