@@ -26,10 +26,21 @@ public final class RealTime {
    * In this mode Spark forgets a batch that a former run has planned and not ended. Its epoch, or
    * writes of its {@code foreachBatch}, may have been decided. To be called before that: when the
    * query's sources are told of the mode.
+   *
+   * <p>Nor may the plan of the last batch that is done be missing: Spark would run the one before
+   * it again, until its time is over, and could not log it then.
    */
   static void requireLastBatchDone() {
     RunningQuery query = RunningQuery.ofThisThread();
     long planned = query.lastPlanned().orElse(-1);
+    long logged = query.logs().lastLogged().orElse(-1);
+    if (logged > planned) {
+      throw refused(
+          "batch "
+              + logged
+              + " of its checkpoint is done, and its file in the folder offsets is missing; restore "
+              + "that file");
+    }
     if (planned > query.lastDone().orElse(-1)
         && query.checkpointFolder().hasFile("eoskafka-(sink|write-.*)\\.json")) {
       throw refused(

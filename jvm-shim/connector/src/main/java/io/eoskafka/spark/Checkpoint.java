@@ -31,7 +31,7 @@ public record Checkpoint(String location, Configuration hadoop) {
    */
   public OptionalLong lastDone() {
     // First: a driver that still runs may plan and log batches between the two looks.
-    OptionalLong logged = log("commits").lastBatch();
+    OptionalLong logged = lastLogged();
     OptionalLong planned = lastPlanned();
     if (planned.isEmpty() || planned.equals(logged)) {
       return planned;
@@ -39,6 +39,11 @@ public record Checkpoint(String location, Configuration hadoop) {
     return planned.getAsLong() == 0
         ? OptionalLong.empty()
         : OptionalLong.of(planned.getAsLong() - 1);
+  }
+
+  /** The last batch that Spark has logged as done, whether or not its plan is there. */
+  public OptionalLong lastLogged() {
+    return log("commits").lastBatch();
   }
 
   /** The oldest batch whose plan Spark has kept; it purges those before it. */
