@@ -39,7 +39,8 @@ from damage import (
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.jars import KAFKA_VERSION
 from eoskafka.session import REAL_TIME_CHECK
-from streams import Streams, settings, start_session
+from sessions import settings, start_session
+from streams import Streams
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STATE = ROOT / "build" / "damaged-checkpoints.json"

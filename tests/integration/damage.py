@@ -26,7 +26,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
-from streams import QUERY_S, Streams, kv, settings
+from sessions import settings
+from streams import QUERY_S, Streams, kv
 
 # `epoch scope` keeps state. `real time` has run in micro-batches before the damage. The built-in
 # connector has run what was `taken over`, and has planned the last batch too.
@@ -40,15 +41,17 @@ LASTS = ("done", "open", "written")
 KEYS = 5
 SENT_AT_ONCE = 10
 BATCH = "5 seconds"
+INITIAL = "sources/0/0"
 IDENTITY = "sources/0/eoskafka-identity.json"
 TOPIC_IDS = "sources/0/eoskafka-topic-ids.json"
 SINK = "eoskafka-sink.json"
 STATE = "state/0/0/S.delta"
+LAST_RUN = "eoskafka-last-run"
 TAKEN_OVER = "sources/0/eoskafka-taken-over"
 # Of those kinds alone.
 OWN_FILES = {
     "epoch scope": (SINK,),
-    "foreachBatch": ("eoskafka-last-run", "eoskafka-write-*.json"),
+    "foreachBatch": (LAST_RUN, "eoskafka-write-*.json"),
     "taken over": (TAKEN_OVER,),
     "shared group": ("sources/0/eoskafka-unresolved.json", "sources/0/eoskafka-run"),
 }
@@ -90,7 +93,7 @@ class Cell(NamedTuple):
 def damages() -> list[Damage]:
     """All of them."""
     files = (
-        *("metadata", "offsets/N", "offsets/M", "commits/N", "commits/M", "sources/0/0"),
+        *("metadata", "offsets/N", "offsets/M", "commits/N", "commits/M", INITIAL),
         *(IDENTITY, TOPIC_IDS, STATE, *itertools.chain(*OWN_FILES.values())),
     )
     folders = [(folder,) for folder in (*LOGS, "sources", "state")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any
 import pytest
 from damage import (
     IDENTITY,
+    INITIAL,
     KINDS,
+    LAST_RUN,
     LOGS,
+    OWN_FILES,
     RIGHT,
-    SINK,
+    SENT_AT_ONCE,
     SPARK,
     STATE,
+    TAKEN_OVER,
     TOPIC_IDS,
     Cell,
     Damage,
@@ -31,40 +36,57 @@ NEWER = "EOSKAFKA_DECISION_NEWER"
 OTHER_PLAN = "EOSKAFKA_DECISION_OTHER_PLAN"
 UNREADABLE = "EOSKAFKA_CHECKPOINT_UNREADABLE"
 BEHIND = "EOSKAFKA_GROUP_BEHIND_LOG"
+GROUP_AHEAD = "EOSKAFKA_LOG_BEHIND_GROUP"
+REFUSED = "EOSKAFKA_REAL_TIME_REFUSED"
 
 # Each of another kind, and with another outcome.
 SHORT = {
     Cell("epoch scope", "open", Damage("deleted", ("commits/M",))),
     Cell("epoch scope", "done", Damage("deleted", ("offsets/N",))),
     Cell("epoch scope", "done", Damage("older", LOGS)),
+    Cell("real time", "done", Damage("deleted", ("offsets/N",))),
 }
+# The connector's files that every start reads, and one that it reads until it has planned a batch.
+OF_OURS = {INITIAL, IDENTITY, TOPIC_IDS, *itertools.chain(*OWN_FILES.values())} - {LAST_RUN}
+LOST = f"{SENT_AT_ONCE} lost"
 
 
 def expected(cell: Cell) -> str:
     """What the next start does."""
     kind, last, (what, files) = cell
-    by_log = kind in ("epoch scope", "foreachBatch")
-    is_damaged = what in ("empty", "cut")
-    if is_damaged and {IDENTITY, TOPIC_IDS, SINK}.intersection(files):
-        return UNREADABLE
+    if what in ("empty", "cut"):
+        return expected_of_a_damaged(cell)
+    if what == "surplus":
+        return {"epoch scope": BEHIND, "foreachBatch": LOST, "taken over": LOST}.get(kind, RIGHT)
+    if files in (("state",), (STATE,)):
+        return SPARK
     if files in (("metadata",), ("offsets/M",)) or cell.damage == Damage("deleted", LOGS[:1]):
         return SPARK
-    if what == "deleted" and "offsets/N" in files:
-        if last == "open":
-            return RIGHT
-        if kind == "foreachBatch" and "commits/N" in files:
-            # The batch is planned anew, with more records than it was decided with.
-            return OTHER_PLAN
-        return NEWER if by_log else RIGHT if "commits/N" in files else SPARK
-    if what == "older" and "offsets" in files:
-        return NEWER if by_log else RIGHT if "commits" in files else SPARK
-    if is_damaged and files in (
-        (f"commits/{'N' if last == 'done' else 'M'}",),
-        ("offsets/N",),
-        (STATE,),
-    ):
-        return SPARK
-    return RIGHT
+    is_of_log = (what == "older" and "offsets" in files) or "offsets/N" in files
+    if not is_of_log or (what == "deleted" and last == "open"):
+        return RIGHT
+    if kind == "foreachBatch" and what == "deleted" and files != ("offsets/N",):
+        # The batch is planned anew, with more records than it was decided with.
+        return OTHER_PLAN
+    if kind in ("epoch scope", "foreachBatch"):
+        return NEWER
+    if "commits" in files:
+        return GROUP_AHEAD if kind == "taken over" else RIGHT
+    if "commits/N" in files or (what == "deleted" and last == "written"):
+        return RIGHT
+    return REFUSED if kind == "real time" else SPARK
+
+
+def expected_of_a_damaged(cell: Cell) -> str:
+    """The same for a file that is empty or cut short."""
+    _, last, (_, (file,)) = cell
+    if file in OF_OURS:
+        # Once it has planned a batch after those of others, their last one does not matter.
+        return RIGHT if file == TAKEN_OVER and last == "done" else UNREADABLE
+    is_read_by_spark = file in ("metadata", "offsets/N", "offsets/M", STATE) or file == (
+        "commits/N" if last == "done" else "commits/M"
+    )
+    return SPARK if is_read_by_spark else RIGHT
 
 
 def cases() -> Iterator[Any]:
