@@ -46,7 +46,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STATE = ROOT / "build" / "damaged-checkpoints.json"
 REPORT = ROOT / "reports" / "damaged-checkpoints.md"
 REFUSALS = (SPARK, "EOSKAFKA_")
-AT_ONCE = 3
+AT_ONCE = 6
 # A function of `foreachBatch` may write nothing, so nothing shows that a batch was not run.
 KNOWN = (Cell("foreachBatch", "open", Damage("surplus", ("commits/N",))),)
 
@@ -73,7 +73,7 @@ then.
 
 Where outcomes differ, they are given for what had become of batch N: it was *done*, *open*
 (planned, and nothing of it written), or *written* (all of it, as after a crash before Spark could
-log it as done; the built-in sink, which is at-least-once, writes it again).
+log it as done; not for the built-in sink, which is at-least-once and writes such a batch again).
 """
 
 

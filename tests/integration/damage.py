@@ -31,11 +31,11 @@ from streams import QUERY_S, Streams, kv
 
 # `epoch scope` keeps state. `real time` has run in micro-batches before the damage. The built-in
 # connector has run what was `taken over`, and has planned the last batch too.
-KINDS = ("task scope", "epoch scope", "foreachBatch", "real time", "taken over", "shared group")
+KINDS = ("task scope", "epoch scope", "foreachBatch", "real time", "taken over")
 BUILT_IN = ("built-in", "built-in with state")
 STATEFUL = ("epoch scope", "built-in with state")
 # What has become of the last batch: it is done; it has written nothing; or all of it, as after a
-# crash before Spark could log it.
+# crash before Spark could log it. The built-in sink, which is at-least-once, writes it again then.
 LASTS = ("done", "open", "written")
 
 KEYS = 5
@@ -53,7 +53,6 @@ OWN_FILES = {
     "epoch scope": (SINK,),
     "foreachBatch": (LAST_RUN, "eoskafka-write-*.json"),
     "taken over": (TAKEN_OVER,),
-    "shared group": ("sources/0/eoskafka-unresolved.json", "sources/0/eoskafka-run"),
 }
 LOGS = ("offsets", "commits")
 RIGHT = "right"
@@ -118,6 +117,7 @@ def cells(kinds: tuple[str, ...]) -> Iterator[Cell]:
                 is_surplus = damage.what == "surplus"
                 if not (
                     only in left_out
+                    or (kind in BUILT_IN and last == "written")
                     or (only.startswith("state") and kind not in STATEFUL)
                     or ("commits/N" in damage.files and (last == "done") == is_surplus)
                     or ("commits/N" in damage.files and last == "written")
@@ -189,8 +189,6 @@ class Queries:
         job = self.job if not fails else self.job._replace(output="no/topic")
         if self.kind in STATEFUL:
             return job.writer(counted).outputMode("update")
-        if self.kind == "shared group":
-            return job.writer(ownership="shared")
         if self.kind != "foreachBatch":
             return job.writer()
         rows = kv(job.streams.source(job.input, {"kafka.group.id": job.group}))
