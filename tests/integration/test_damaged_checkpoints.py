@@ -60,19 +60,22 @@ def expected(cell: Cell) -> str:
         return {"epoch scope": BEHIND, "foreachBatch": LOST, "taken over": LOST}.get(kind, RIGHT)
     if files in (("state",), (STATE,)):
         return SPARK
-    if files in (("metadata",), ("offsets/M",)) or cell.damage == Damage("deleted", LOGS[:1]):
+    if files in (("metadata",), ("offsets/M",)):
         return SPARK
+    if cell.damage == Damage("deleted", LOGS[:1]):
+        return REFUSED if kind == "real time" else SPARK
     is_of_log = (what == "older" and "offsets" in files) or "offsets/N" in files
     if not is_of_log or (what == "deleted" and last == "open"):
         return RIGHT
-    if kind == "foreachBatch" and what == "deleted" and files != ("offsets/N",):
+    is_planned_anew = what == "deleted" and (last == "written" or "commits/N" in files)
+    if kind == "foreachBatch" and is_planned_anew:
         # The batch is planned anew, with more records than it was decided with.
         return OTHER_PLAN
     if kind in ("epoch scope", "foreachBatch"):
         return NEWER
     if "commits" in files:
         return GROUP_AHEAD if kind == "taken over" else RIGHT
-    if "commits/N" in files or (what == "deleted" and last == "written"):
+    if is_planned_anew:
         return RIGHT
     return REFUSED if kind == "real time" else SPARK
 
