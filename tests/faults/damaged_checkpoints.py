@@ -47,8 +47,11 @@ STATE = ROOT / "build" / "damaged-checkpoints.json"
 REPORT = ROOT / "reports" / "damaged-checkpoints.md"
 REFUSALS = (SPARK, "EOSKAFKA_")
 AT_ONCE = 6
-# A function of `foreachBatch` may write nothing, so nothing shows that a batch was not run.
-KNOWN = (Cell("foreachBatch", "open", Damage("surplus", ("commits/N",))),)
+# A function of `foreachBatch` may write nothing, so nothing shows that a batch was not run; and the
+# built-in connector may have run a batch that it has planned.
+KNOWN = tuple(
+    Cell(kind, "open", Damage("surplus", ("commits/N",))) for kind in ("foreachBatch", "taken over")
+)
 
 INTRODUCTION = """# Damaged checkpoints
 
@@ -58,7 +61,11 @@ the column of that name, in micro-batches in the others. One broker, one Spark s
 
 | | |
 |---|---|
-| cells | {count} |
+| cells | {cells} |
+| right | {right} |
+| refused, and right after the files were restored | {refused} |
+| known exceptions | {known} |
+| cells of the built-in connector, beside these | {others} |
 | connector | {commits} |
 | Spark | {spark} |
 | broker | {broker} |
@@ -162,9 +169,15 @@ def report(outcomes: dict[Cell, str], commits: Counter[str]) -> str:
         commits: of the connector, with how many cells were looked at with each.
     """
     kinds = KINDS + BUILT_IN
+    ours = [outcomes[cell] for cell in cells(KINDS)]
+    others = [outcomes[cell] for cell in cells(BUILT_IN)]
     lines = [
         INTRODUCTION.format(
-            count=len(outcomes),
+            cells=len(ours),
+            right=ours.count(RIGHT),
+            refused=sum(_is_right(said) and said != RIGHT for said in ours),
+            known=len(KNOWN),
+            others=len(others),
             commits=", ".join(
                 commit if len(commits) == 1 else f"{commit} ({count} cells)"
                 for commit, count in commits.most_common()
@@ -190,19 +203,16 @@ def report(outcomes: dict[Cell, str], commits: Counter[str]) -> str:
             texts.append("; ".join(each) or "-")
         name = ", ".join(f"`{file}`" for file in damage.files)
         lines.append(f"| {damage.what}: {name} | {' | '.join(texts)} |")
-    ours = [outcomes[cell] for cell in cells(KINDS)]
-    others = [outcomes[cell] for cell in cells(BUILT_IN)]
     wrong = [said for said in others if said != RIGHT and not said.startswith(SPARK)]
     known = " and ".join(f"*{cell}* ({outcomes[cell]})" for cell in KNOWN)
     lines += [
         "",
-        f"Of {len(ours)} cells of eoskafka, {ours.count(RIGHT)} are right and"
-        f" {sum(_is_right(said) and said != RIGHT for said in ours)} are refused and right after"
-        f" the files were restored. What is neither: {known}; [restarts.md](../docs/restarts.md)"
-        f" says why. Of {len(others)} cells of the built-in connector, {others.count(RIGHT)} are"
-        f" right, {others.count(SPARK)} are refused and right after the files were restored, and"
-        f" {len(others) - others.count(RIGHT) - others.count(SPARK)} are neither ({len(wrong)}"
-        f" without an error). {' and '.join(STATEFUL)} count records by key; the others copy them.",
+        f"The known exceptions are {known}; [restarts.md](../docs/restarts.md) says why. Of the"
+        f" {len(others)} cells of the built-in connector {others.count(RIGHT)} are right,"
+        f" {others.count(SPARK)} are refused and right after the files were restored, and"
+        f" {len(others) - others.count(RIGHT) - others.count(SPARK)} are neither; {len(wrong)} of"
+        f" those had no error. *{STATEFUL[0]}* and *{STATEFUL[1]}* count records by key; the others"
+        " copy them.",
         "",
     ]
     return "\n".join(lines)

@@ -160,7 +160,7 @@ _PROGRAMS = (
         "A checkpoint whose files are damaged is continued rightly, or refused.",
         "reports/damaged-checkpoints.md",
         "tests/integration/damage.py",
-        r"(\d+) (cells)\.",
+        r"^\| (cells|right|refused, and right after the files were restored) \| (\d+) \|$",
         ("make", "damaged-checkpoints"),
     ),
     _Program(
