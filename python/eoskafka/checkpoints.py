@@ -85,7 +85,7 @@ class Checkpoint:
 
     Args:
         location: a folder, or a URI of a file system that pyarrow knows (`s3://`, `gs://`,
-            `abfss://`, `hdfs://`).
+            `abfss://`, `hdfs://`), or `s3a://`, as Hadoop calls the first.
         source: the source's index in the query, from 0, or the name that the query gave it. None
             stands for the only source, or for the first one.
 
@@ -291,7 +291,14 @@ class Checkpoint:
         from pyarrow.fs import FileSelector
 
         chosen = FileSelector(f"{self._root}/{folder}", allow_not_found=True)
-        return [found.base_name for found in self._files.get_file_info(chosen)]
+        try:
+            return [found.base_name for found in self._files.get_file_info(chosen)]
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.location}/{folder} cannot be read: {error}. Nothing was changed. The "
+                "command needs the address and the credentials of an object store in its own "
+                "environment: see docs/object-stores.md"
+            ) from error
 
     def _read(self, name: str) -> str | None:
         try:
@@ -337,7 +344,7 @@ def _file_system(location: str) -> tuple[Any, str]:
             "'eoskafka[verify]', or give a folder"
         ) from error
     try:
-        found, root = FileSystem.from_uri(location)
+        found, root = FileSystem.from_uri(re.sub("^s3a://", "s3://", location))
     except (ValueError, OSError) as error:
         raise ConfigurationError(
             f"{location} is on no file system that pyarrow knows: {error}. Give a folder where it "

@@ -65,6 +65,7 @@ class Flow:
         replicas: of each partition.
         sink_servers: the brokers of the output, where they are others.
         name: of a flow that is there already, to go on with it.
+        url: of the checkpoint, if it is not in a folder of this machine.
     """
 
     def __init__(
@@ -75,10 +76,12 @@ class Flow:
         replicas: int = 1,
         sink_servers: str | None = None,
         name: str | None = None,
+        url: str | None = None,
     ) -> None:
         self.servers = servers
         self.sink_servers = sink_servers or servers
         self.checkpoint = checkpoint
+        self.url = url
         self.name = name or f"t{uuid.uuid4().hex[:10]}"
         self.input = f"{self.name}-in"
         self.output = f"{self.name}-out"
@@ -185,7 +188,7 @@ class Flow:
             transform=transform,
             interval=interval,
             real_time=real_time,
-            checkpoint=f"{self.checkpoint}{driver}",
+            checkpoint=f"{self.url or self.checkpoint}{driver}",
         )
 
     def reach(self, application: Application, point: Point, action: Action, **how: Any) -> Query:

@@ -1,5 +1,6 @@
 package io.eoskafka.decision;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.spark.Checkpoint;
@@ -152,6 +153,10 @@ public record EpochOwner(
     return isJob()
         ? Decision.Plan.NONE
         : Decision.Plan.ofFiles(checkpoint.plan(epoch - 1), checkpoint.plan(epoch));
+  }
+
+  EosKafkaException notPlanned(long epoch) {
+    return checkpoint.notLogged(epoch, "does not exist");
   }
 
   /**

@@ -277,9 +277,7 @@ public final class EpochSession {
     Decision.Plan plan = owner.plan(epoch);
     if (!owner.isJob() && plan.of().isEmpty()) {
       // A start could not tell whether the decision is Spark's.
-      throw EosKafkaException.of(
-          "EOSKAFKA_SCOPE_BROKEN",
-          Map.of("detail", "the checkpoint has no plan of batch " + epoch + " in its log"));
+      throw owner.notPlanned(epoch);
     }
     WriterScope scope =
         new WriterScope(

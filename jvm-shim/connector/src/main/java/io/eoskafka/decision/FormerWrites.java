@@ -245,7 +245,7 @@ public final class FormerWrites {
   /**
    * Begins an epoch of an owner.
    *
-   * @throws EosKafkaException as {@link #write}
+   * @throws EosKafkaException as {@link #write}, and {@code EOSKAFKA_BATCH_NOT_LOGGED}
    */
   public EpochBatch begin(EpochOwner owner, RunningQuery query, SinkOptions options, long batch) {
     settle(options.client());
@@ -273,7 +273,10 @@ public final class FormerWrites {
     }
     // What a former run has decided is committed by now, whatever its source is.
     requireReplayable(query, options);
-    return session.begin(batch, options);
+    EpochBatch epoch = session.begin(batch, options);
+    // After the decision's digest of the log was made: what replaces the file later differs in it.
+    query.requireLogged();
+    return epoch;
   }
 
   /** In task scope every source is ours. */

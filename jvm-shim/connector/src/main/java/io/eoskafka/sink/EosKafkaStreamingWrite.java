@@ -88,6 +88,10 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       }
       return inEpochScope(query);
     }
+    if (!query.isRealTime() && query.hasOwnFileManager()) {
+      // The group says what is done. But Spark does not start if the log lacks a batch.
+      query.requireLogged();
+    }
     String token = UUID.randomUUID() + "/" + plan.epoch();
     for (BatchPlan.ScanOfBatch<TransactionalSource> scan : plan.scans()) {
       ((SlotReaderFactory) scan.readers())

@@ -1,6 +1,8 @@
 package io.eoskafka.spark;
 
+import io.eoskafka.config.EosKafkaException;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import org.apache.hadoop.conf.Configuration;
@@ -57,6 +59,21 @@ public record Checkpoint(String location, Configuration hadoop) {
    */
   public Optional<String> plan(long batch) {
     return log("offsets").read(Long.toString(batch));
+  }
+
+  /**
+   * A batch runs, and Spark's log does not say so: a restart would run another one under its
+   * number.
+   *
+   * @param problem what the log's file is
+   */
+  public EosKafkaException notLogged(long batch, String problem) {
+    return EosKafkaException.of(
+        "EOSKAFKA_BATCH_NOT_LOGGED",
+        Map.of(
+            "batch", batch,
+            "file", log("offsets").nameOf(Long.toString(batch)),
+            "problem", problem));
   }
 
   /** The names of the connector's files that match a pattern. */

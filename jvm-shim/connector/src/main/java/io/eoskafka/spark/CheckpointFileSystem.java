@@ -3,8 +3,10 @@ package io.eoskafka.spark;
 import java.io.IOException;
 import java.io.InputStream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 
@@ -23,14 +25,27 @@ interface CheckpointFileSystem {
   /** The file is there when the stream is closed, and not before. */
   FSDataOutputStream createAtomic(Path path, boolean overwritesIfPossible) throws Exception;
 
-  /** A stream of {@code createAtomic}. */
+  /** A stream of Spark's {@code createAtomic}. */
   interface Cancellable {
     void cancel() throws IOException;
   }
 
-  /** The one that Spark has for a folder. */
+  /** Gives up what {@link #createAtomic} has begun: the former file stays. */
+  static void cancel(FSDataOutputStream out) throws IOException {
+    if (out.hasCapability(CommonPathCapabilities.ABORTABLE_STREAM)) {
+      out.abort();
+    } else {
+      MovedClass.CANCELLABLE_STREAM.view(out).cancel();
+    }
+  }
+
+  /** The one for a folder: Spark's, unless the folder is in an object store. */
   static CheckpointFileSystem of(Path folder, Configuration hadoop) {
     try {
+      FileSystem store = folder.getFileSystem(hadoop);
+      if (store.hasPathCapability(folder, CommonPathCapabilities.ABORTABLE_STREAM)) {
+        return new ObjectStore(store);
+      }
       return MovedClass.CHECKPOINT_FILE_MANAGER.view(
           MovedClass.CHECKPOINT_FILE_MANAGER.callStatic("create", folder, hadoop));
     } catch (RuntimeException | Error e) {

@@ -105,7 +105,7 @@ public final class CheckpointFolder {
         out.write(text.getBytes(StandardCharsets.UTF_8));
         out.close();
       } catch (IOException e) {
-        MovedClass.CANCELLABLE_STREAM.view(out).cancel();
+        CheckpointFileSystem.cancel(out);
         throw e;
       }
     } catch (Exception e) {

@@ -19,10 +19,17 @@ enum NamedMethod {
   ROWS("org.apache.spark.sql.execution.LocalTableScanExec", "rows"),
   SESSION("org.apache.spark.sql.execution.QueryExecution", "sparkSession"),
   POST_METRICS("org.apache.spark.sql.execution.metric.SQLMetrics", "postDriverMetricUpdates"),
+  HADOOP_SETTINGS("org.apache.spark.sql.internal.SessionState", "newHadoopConf"),
+  SESSION_STATE("org.apache.spark.sql.classic.SparkSession", "sessionState") {
+    @Override
+    String ownerIn(SparkVersion version) {
+      return sessionIn(version);
+    }
+  },
   SHARED_STATE("org.apache.spark.sql.classic.SparkSession", "sharedState") {
     @Override
     String ownerIn(SparkVersion version) {
-      return version.isAtLeast(4, 0) ? super.ownerIn(version) : "org.apache.spark.sql.SparkSession";
+      return sessionIn(version);
     }
   };
 
@@ -37,6 +44,12 @@ enum NamedMethod {
   /** The class that has it in a version. */
   String ownerIn(SparkVersion version) {
     return owner;
+  }
+
+  private static String sessionIn(SparkVersion version) {
+    return version.isAtLeast(4, 0)
+        ? "org.apache.spark.sql.classic.SparkSession"
+        : "org.apache.spark.sql.SparkSession";
   }
 
   String method() {

@@ -269,13 +269,45 @@ public final class RunningQuery {
     return new CheckpointFolder(checkpoint(), hadoop());
   }
 
+  /** As Spark makes them for its own files: with the session's settings. */
   public Configuration hadoop() {
-    return session.sparkContext().hadoopConfiguration();
+    return (Configuration) NamedMethod.HADOOP_SETTINGS.of(NamedMethod.SESSION_STATE.of(session));
   }
 
   /** What its checkpoint says of its batches. */
   public Checkpoint logs() {
     return new Checkpoint(checkpoint(), hadoop());
+  }
+
+  /**
+   * Requires Spark's log to have the running batch as it runs. A file manager may have failed to
+   * write the file without an error. And in an object store another driver's file may replace it,
+   * because there Spark looks for a file first and then writes it.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_BATCH_NOT_LOGGED}
+   */
+  public void requireLogged() {
+    Checkpoint logs = logs();
+    // Version 2 of the file has a source's name before its offset.
+    List<String> logged =
+        logs.plan(batch)
+            .orElseThrow(() -> logs.notLogged(batch, "does not exist"))
+            .lines()
+            .flatMap(line -> Stream.of(line, line.substring(line.indexOf(':') + 1)))
+            .toList();
+    for (SourceBatch<SparkDataStream> source : sourcesOfBatch(SparkDataStream.class)) {
+      if (!logged.contains(source.end().json())) {
+        throw logs.notLogged(batch, "has other offsets of " + source.stream());
+      }
+    }
+  }
+
+  /**
+   * Whether the session names the class that writes Spark's logs. Spark's own ones report each file
+   * that they could not write.
+   */
+  public boolean hasOwnFileManager() {
+    return hadoop().get("spark.sql.streaming.checkpointFileManagerClass") != null;
   }
 
   /** The last batch that Spark has planned, by its offset log. */

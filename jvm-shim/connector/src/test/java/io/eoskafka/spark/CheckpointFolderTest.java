@@ -3,14 +3,22 @@ package io.eoskafka.spark;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.io.ByteArrayOutputStream;
+import java.io.File;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
+import java.nio.file.Files;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Abortable;
+import org.apache.hadoop.fs.CommonPathCapabilities;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.StreamCapabilities;
+import org.apache.hadoop.util.Progressable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -57,6 +65,113 @@ class CheckpointFolderTest {
         .isInstanceOf(UncheckedIOException.class)
         .hasMessageContaining("does not have the content that was written to it");
     assertThat(files.read("a")).contains("one");
+  }
+
+  /** As S3A: what a stream has is there when it is closed, and a rename is a copy. */
+  public static final class Store extends RawLocalFileSystem {
+    static boolean fails;
+
+    @Override
+    public String getScheme() {
+      return "store";
+    }
+
+    @Override
+    public URI getUri() {
+      return URI.create("store:///");
+    }
+
+    @Override
+    public boolean hasPathCapability(Path path, String capability) throws IOException {
+      return capability.equals(CommonPathCapabilities.ABORTABLE_STREAM)
+          || super.hasPathCapability(path, capability);
+    }
+
+    @Override
+    public FSDataOutputStream create(
+        Path file,
+        boolean overwrite,
+        int bufferSize,
+        short replication,
+        long blockSize,
+        Progressable progress)
+        throws IOException {
+      return new FSDataOutputStream(new Upload(pathToFile(file)), null);
+    }
+
+    @Override
+    public boolean rename(Path from, Path to) {
+      throw new AssertionError("renamed " + from);
+    }
+
+    @Override
+    public boolean delete(Path file, boolean recursive) {
+      throw new AssertionError("deleted " + file);
+    }
+
+    private static final class Upload extends ByteArrayOutputStream
+        implements Abortable, StreamCapabilities {
+      private final File file;
+      private boolean isAborted;
+
+      Upload(File file) {
+        this.file = file;
+      }
+
+      @Override
+      public boolean hasCapability(String capability) {
+        return capability.equals(CommonPathCapabilities.ABORTABLE_STREAM);
+      }
+
+      @Override
+      public AbortableResult abort() {
+        isAborted = true;
+        return null;
+      }
+
+      @Override
+      public void close() throws IOException {
+        if (fails) {
+          throw new IOException("the store does not answer");
+        }
+        if (!isAborted) {
+          file.getParentFile().mkdirs();
+          Files.write(file.toPath(), toByteArray());
+        }
+      }
+    }
+  }
+
+  @Test
+  void inAnObjectStoreAFileIsReplacedByOneRequest() {
+    CheckpointFolder files = store();
+    assertThat(files.read("a")).isEmpty();
+    assertThat(files.hasFile(".*")).isFalse();
+    files.write("a", "one");
+    files.write("a", "two");
+    assertThat(files.read("a")).contains("two");
+    assertThat(files.names(".*")).containsExactly("a");
+  }
+
+  @Test
+  void aFileThatAnObjectStoreDoesNotTakeIsAnErrorAndTheFormerOneStays() {
+    CheckpointFolder files = store();
+    files.write("a", "one");
+    Store.fails = true;
+    try {
+      assertThatThrownBy(() -> files.write("a", "two"))
+          .isInstanceOf(UncheckedIOException.class)
+          .hasMessageEndingWith("/a: the store does not answer");
+    } finally {
+      Store.fails = false;
+    }
+    assertThat(files.read("a")).contains("one");
+  }
+
+  private CheckpointFolder store() {
+    Configuration hadoop = new Configuration();
+    hadoop.setClass("fs.store.impl", Store.class, FileSystem.class);
+    return new CheckpointFolder("store://" + folder.resolve("0"), hadoop);
   }
 
   /** Spark stops a query by an interruption and knows one that ended of it by this cause. */
