@@ -101,13 +101,20 @@ def resolve_checkpoint(
         one for each write that the checkpoint knows, in the order of their files.
 
     Raises:
-        ConfigurationError, JarError, UnreachableError, TransactionError: as `resolve` has them.
+        ConfigurationError: also if pyspark's jars do not know the checkpoint's file system.
+        JarError, UnreachableError, TransactionError: as `resolve` has them.
     """
-    answer = _ask(
-        {"checkpoint": checkpoint, "acceptLoss": accept_loss, "options": dict(options)},
-        f"the checkpoint {checkpoint}",
-    )
-    return _writes(answer)
+    asked = {"checkpoint": checkpoint, "acceptLoss": accept_loss, "options": dict(options)}
+    try:
+        return _writes(_ask(asked, f"the checkpoint {checkpoint}"))
+    except TransactionError as error:
+        if "No FileSystem for scheme" not in str(error):
+            raise
+        raise ConfigurationError(
+            f"{checkpoint} is on a file system that the jars of this machine's pyspark do not "
+            "know. Nothing was changed. Copy the whole checkpoint to a folder and give that folder "
+            "instead: the command only reads it"
+        ) from error
 
 
 def _writes(answer: dict[str, Any]) -> tuple[Settled, ...]:

@@ -14,11 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eoskafka.bench.peers import peer_jars
+from eoskafka.cli import app
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, StartApplication
 from harness.faults import Point
-from harness.object_store import ABORTABLE, MANAGER, ObjectStore, key_of, location, settings
-from harness.versions import HAS_REAL_TIME
+from harness.object_store import (
+    ABORTABLE,
+    CREDENTIALS,
+    MANAGER,
+    ObjectStore,
+    key_of,
+    location,
+    settings,
+)
+from harness.versions import HAS_REAL_TIME, needs_built_in
 
 from faults.store_proxy import ALL, Fault, Kind, StoreProxy
 
@@ -244,3 +254,62 @@ def test_requests_that_fail(
             assert case.count == 1 or "[EOSKAFKA_BATCH_NOT_LOGGED]" in str(error), error
         flow.start(application, **options).wait_done()
         flow.assert_exactly_once()
+
+
+@needs_built_in
+def test_commands_and_a_takeover_of_the_built_in_connectors_checkpoint(
+    brokers: LocalCluster,
+    store: ObjectStore,
+    start_application: StartApplication,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": store.url}.items():
+        monkeypatch.setenv(name, value)
+    given = settings(store.url)
+    given["spark.jars"] = ",".join([given["spark.jars"], *map(str, peer_jars())])
+    application = start_application("local[2]", given)
+    flow = new_flow(brokers)
+    assert flow.url
+    there = ["--bootstrap-servers", flow.servers]
+    flow.produce(FEW)
+    built_in: dict[str, Any] = {
+        "origin": "kafka",
+        "form": "kafka",
+        "kafka.bootstrap.servers": flow.servers,
+        "subscribe": flow.input,
+        "startingOffsets": "earliest",
+    }
+    flow.start(application, **built_in).wait_done()
+    adopt = ["offsets", "adopt", flow.url, "--group", flow.group, *there]
+    assert _command(adopt) == 0, capsys.readouterr()
+    flow.produce(FEW)
+    flow.start(application, transform="repartitioned").wait_done()
+    flow.assert_exactly_once()
+    assert _command(adopt) == 0, capsys.readouterr()
+    assert _command(["offsets", "show", "--group", flow.group, *there]) == 0, capsys.readouterr()
+    proof = ["verify", "--output", flow.output, "--by", "key", *there]
+    assert _command([*proof, "--checkpoint", flow.url]) == 0, capsys.readouterr()
+    resolve = ["txn", "resolve", *there, "--checkpoint"]
+    assert _command([*resolve, flow.url]) != 0
+    assert "Copy the whole checkpoint to a folder" in " ".join(capsys.readouterr().err.split())
+    for key in store.objects(f"{key_of(flow.url)}/"):
+        if not key.endswith("/"):
+            copy = tmp_path / "copy" / key.removeprefix(key_of(flow.url)).strip("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(store.read(key))
+    assert _command([*resolve, str(tmp_path / "copy")]) == 0, capsys.readouterr()
+    # What was deleted in the store is missed.
+    store.delete(f"{key_of(flow.url)}/sources/0/eoskafka-identity.json")
+    assert _command([*proof, "--checkpoint", flow.url]) == 2
+    assert "is no checkpoint of a query" in capsys.readouterr().err
+    assert _command([*proof, "--checkpoint", "s3a://no-such-bucket/query"]) != 0
+    assert "see docs/object-stores.md" in " ".join(capsys.readouterr().err.split())
+
+
+def _command(words: list[str]) -> int:
+    try:
+        return app.run(words)
+    except SystemExit as ended:
+        return int(ended.code or 0)

@@ -15,7 +15,7 @@ import pytest
 from eoskafka.audit import read_committed
 from eoskafka.cluster import LocalCluster
 from foreach import ROWS, run, run_rows, save
-from harness import Application, Flow, StartApplication, forget_last_batch
+from harness import Application, Flow, StartApplication, forget, forget_last_batch
 from harness.functions import OTHER, Function
 from harness.transforms import Frames
 from kafka import KafkaProducer
@@ -361,3 +361,27 @@ def resolve(flow: Flow, *more: str) -> tuple[int, str]:
         env={**os.environ, "COLUMNS": "1000"},
     )
     return done.returncode, done.stdout + done.stderr
+
+
+def test_a_batch_is_not_written_if_sparks_log_has_other_offsets_of_it(streams: Streams) -> None:
+    """Another driver's, where a file that exists can be replaced. The source is not ours."""
+    output, checkpoint = streams.topic(), streams.checkpoint()
+
+    def write(batch: DataFrame, number: int) -> None:
+        plan = checkpoint / "offsets" / str(number)
+        text = plan.read_text()
+        other = text.replace(f'"offset":{ROWS}', f'"offset":{ROWS // 2}')
+        assert other != text, text
+        forget([plan])
+        plan.write_text(other)
+        save(streams, batch, output)
+
+    with pytest.raises(Exception, match=r"\[EOSKAFKA_BATCH_NOT_LOGGED\] .*/offsets/0 has other"):
+        run_rate(streams, checkpoint, write)
+    assert streams.values(output) == []
+    # A decision on the whole batch would have lost the other half of its rows now.
+    for _ in range(2):
+        run_rate(streams, checkpoint, lambda batch, _: save(streams, batch, output))
+    written = streams.numbers(output)
+    assert written == [*range(len(written))]
+    assert len(written) > ROWS
