@@ -86,7 +86,7 @@ class StoreProxy:
         self.url = f"http://{_HOST}:{self._server.server_address[1]}"
 
     def __enter__(self) -> StoreProxy:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(

@@ -173,6 +173,41 @@ def _write_of(manager: str, folder: str) -> tuple[Kind, str]:
     return Kind.PUT if manager == "abortable" else Kind.COPY, rf"/{folder}/\d+$"
 
 
+@pytest.mark.parametrize("scope", ["task", "epoch"])
+def test_a_plan_of_a_dead_driver_that_arrives_after_the_next_drivers(
+    brokers: LocalCluster,
+    store: ObjectStore,
+    proxy: StoreProxy,
+    start_application: StartApplication,
+    scope: str,
+) -> None:
+    """The group knows better; where the log is the truth, the query stops."""
+    flow = new_flow(brokers)
+    assert flow.url
+    given = {**settings(proxy.url), **MANAGERS["abortable"]}
+    flow.produce(FEW)
+    rule = proxy.arm(Fault.HELD, Kind.PUT, "/offsets/0$")
+    application = start_application("local[2]", given)
+    flow.start(application, **SCOPES[scope])
+    assert rule.reached.wait(REACHED_S), application.tail()
+    application.kill()
+    flow.produce(FEW)
+    application = start_application("local[2]", given)
+    flow.start(application, interval="once", **SCOPES[scope]).wait_done()
+    flow.assert_exactly_once()
+    plan = store.read(f"{key_of(flow.url)}/offsets/0")
+    rule.go_on.set()
+    assert rule.done.wait(REACHED_S)
+    assert store.read(f"{key_of(flow.url)}/offsets/0") != plan
+    error = flow.start(application, **SCOPES[scope]).wait_end().error
+    assert scope == "task" or "[EOSKAFKA_DECISION_OTHER_PLAN]" in str(error), error
+    flow.assert_exactly_once()
+    store.write(f"{key_of(flow.url)}/offsets/0", plan)
+    flow.produce(FEW)
+    flow.start(application, **SCOPES[scope]).wait_done()
+    flow.assert_exactly_once()
+
+
 @dataclass(frozen=True)
 class Case:
     """A fault of the store, in a query that has run before, or in a new one."""
