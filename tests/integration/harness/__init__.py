@@ -12,6 +12,7 @@
 | `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
 | `standalone.py`  | `Standalone`: a master with workers, and jobs submitted to it             |
 | `connect.py`     | a server of Spark Connect, and `connect_client.py`, a program that uses it |
+| `pipelines.py`   | the sample project in notebooks/pipeline, and its updates                 |
 | `delta.py`       | Delta's jars                                                              |
 | `strangers.py`   | consumers of other applications, in `clients/`                           |
 | `maven.py`       | jars that only tests need                                                 |

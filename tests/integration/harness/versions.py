@@ -18,6 +18,8 @@ HAS_BUILT_IN = SPARK in BUILT_IN_RELEASES
 HAS_REAL_TIME = SPARK >= (4, 1)
 # Before Spark 4.2 a client of Spark Connect cannot ask for it.
 HAS_REAL_TIME_THROUGH_CONNECT = SPARK >= (4, 2)
+# Spark 4.1 introduced declarative pipelines.
+HAS_PIPELINES = SPARK >= (4, 1)
 # PyPI has pyspark-client for some patch releases only.
 HAS_CLIENT_PACKAGE = pyspark.__version__ == "4.2.0"
 # On Spark 3.5 another thread than the task's reads the input of a Python function, and such a plan
@@ -40,6 +42,9 @@ needs_real_time = pytest.mark.skipif(
 needs_python_in_task_scope = pytest.mark.skipif(
     not HAS_PYTHON_IN_TASK_SCOPE,
     reason="on Spark 3.5 plans with Python functions are in epoch scope",
+)
+needs_pipelines = pytest.mark.skipif(
+    not HAS_PIPELINES, reason="before Spark 4.1 there are no declarative pipelines"
 )
 needs_named_sources = pytest.mark.skipif(
     not HAS_NAMED_SOURCES, reason="before Spark 4.2 sources have no names"

@@ -117,7 +117,10 @@ final class DriverStart {
             lastForeignBatch >= 0);
     // Before joining, so that a running owner is not disturbed.
     committed.forEach(
-        (partition, offset) -> rule.refuseForeign(partition, offset, () -> members().names()));
+        (partition, offset) -> {
+          FullRefresh.refuse(sourcePath, query.hadoop(), identity, partition, offset);
+          rule.refuseForeign(partition, offset, () -> members().names());
+        });
     tracker.requireChosen(sparkStart, files);
     requireWholePartitions(query);
     if (groupIsTheTruth) {

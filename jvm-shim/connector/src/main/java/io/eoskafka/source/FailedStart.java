@@ -13,7 +13,7 @@ final class FailedStart {
 
   /** Refusals of a checkpoint or group that another query may be running with. */
   private static final Set<String> OF_OTHERS =
-      Set.of("EOSKAFKA_FOREIGN_STAMP", "EOSKAFKA_GROUP_CHANGED");
+      Set.of("EOSKAFKA_FOREIGN_STAMP", "EOSKAFKA_FULL_REFRESH", "EOSKAFKA_GROUP_CHANGED");
 
   private FailedStart() {}
 
