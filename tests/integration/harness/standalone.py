@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eoskafka.cluster.local import free_ports
 from eoskafka.demo import processes
+from eoskafka.demo.processes import Process
 
 from harness.waiting import until
 
@@ -113,6 +114,23 @@ class Standalone:
                 process.id.send(signal.SIGKILL)
             daemon.wait(_END_S)
 
+    def drivers(self) -> list[Process]:
+        """The JVMs of drivers that run on workers, in cluster deploy mode."""
+        return [p for p in self._of_workers() if "DriverWrapper" in p.command]
+
+    def executors(self) -> list[Process]:
+        """The JVMs of executors."""
+        return [p for p in self._of_workers() if "CoarseGrainedExecutorBackend" in p.command]
+
+    def decommission(self, executor: Process) -> None:
+        """Tell the worker of an executor that its machine is about to go (SIGPWR)."""
+        os.kill(executor.parent, signal.SIGPWR)
+
+    def _of_workers(self) -> list[Process]:
+        found = [p for daemon in self._daemons[1:] for p in processes.of_session(daemon.pid)]
+        # A shell that has not become the JVM yet has the same command line.
+        return [p for p in found if "java" in p.command.split(" ", 1)[0]]
+
     def submit(self, job: Path, arguments: list[str], *options: str) -> Submitted:
         """Submit a job; `options` are spark-submit's."""
         log = self._folder / f"job{len(self._jobs)}.log"
@@ -143,6 +161,7 @@ class Standalone:
             **os.environ,
             "SPARK_HOME": str(_spark_home()),
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-Dspark.decommission.enabled=true",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
