@@ -3,11 +3,11 @@ package io.eoskafka.group;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.BrokerRequests;
+import io.eoskafka.wire.GroupCoordinator;
 import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,16 +21,12 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TimeoutException;
-import org.apache.kafka.common.message.FindCoordinatorRequestData;
-import org.apache.kafka.common.message.FindCoordinatorResponseData.Coordinator;
 import org.apache.kafka.common.message.OffsetCommitRequestData;
 import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestPartition;
 import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestTopic;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
-import org.apache.kafka.common.requests.FindCoordinatorRequest;
-import org.apache.kafka.common.requests.FindCoordinatorResponse;
 import org.apache.kafka.common.requests.OffsetCommitRequest;
 import org.apache.kafka.common.requests.OffsetCommitResponse;
 
@@ -57,9 +53,7 @@ final class FencedCommit implements AutoCloseable {
   private static final int TIMEOUT_MS = (int) GroupMember.COMMIT_TRY.toMillis();
 
   /** What is asked of one broker. */
-  interface Requests extends AutoCloseable {
-    AbstractResponse ask(Node broker, AbstractRequest.Builder<?> request) throws IOException;
-
+  interface Requests extends GroupCoordinator.Requests, AutoCloseable {
     @Override
     void close();
   }
@@ -153,15 +147,13 @@ final class FencedCommit implements AutoCloseable {
 
   private Errors ask(OffsetCommitRequestData data) {
     try {
-      Coordinator coordinator = coordinator(data.groupId());
-      if (coordinator.errorCode() != Errors.NONE.code()) {
-        return Errors.forCode(coordinator.errorCode());
+      GroupCoordinator coordinator = GroupCoordinator.find(brokers.get(), data.groupId(), requests);
+      if (coordinator.error() != Errors.NONE) {
+        return coordinator.error();
       }
       OffsetCommitResponse response =
           (OffsetCommitResponse)
-              requests.ask(
-                  new Node(coordinator.nodeId(), coordinator.host(), coordinator.port()),
-                  OffsetCommitRequest.Builder.forTopicNames(data));
+              requests.ask(coordinator.node(), OffsetCommitRequest.Builder.forTopicNames(data));
       return response.data().topics().stream()
           .flatMap(topic -> topic.partitions().stream())
           .map(partition -> Errors.forCode(partition.errorCode()))
@@ -171,27 +163,6 @@ final class FencedCommit implements AutoCloseable {
     } catch (IOException e) {
       return Errors.NETWORK_EXCEPTION;
     }
-  }
-
-  /**
-   * Not by a description of the group: there is none if it is empty and was deleted, or if a member
-   * subscribes to a topic that this user may not describe.
-   */
-  private Coordinator coordinator(String group) throws IOException {
-    FindCoordinatorRequestData data =
-        new FindCoordinatorRequestData()
-            .setKeyType(FindCoordinatorRequest.CoordinatorType.GROUP.id())
-            .setCoordinatorKeys(List.of(group));
-    List<Node> shuffled = new ArrayList<>(brokers.get());
-    if (shuffled.isEmpty()) {
-      throw new IOException("no broker is known");
-    }
-    // One that gives no answer is not asked in every try.
-    Collections.shuffle(shuffled);
-    FindCoordinatorResponse response =
-        (FindCoordinatorResponse)
-            requests.ask(shuffled.get(0), new FindCoordinatorRequest.Builder(data));
-    return response.coordinatorByKey(group).orElseThrow(() -> new IOException("no answer"));
   }
 
   @Override

@@ -5,6 +5,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.BrokerRequests;
 import io.eoskafka.wire.ConnectedBrokers;
+import io.eoskafka.wire.GroupCoordinator;
 import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
 import java.time.Duration;
@@ -74,7 +75,7 @@ public final class CoordinatorCalls implements AutoCloseable {
   interface Brokers {
     Node transactionCoordinator(String transactionalId) throws IOException;
 
-    Node groupCoordinator(String group);
+    Collection<Node> all();
 
     AbstractResponse send(Node node, AbstractRequest.Builder<?> request) throws IOException;
 
@@ -343,8 +344,15 @@ public final class CoordinatorCalls implements AutoCloseable {
     Node node = coordinators.get(name);
     try {
       if (node == null) {
-        node =
-            isTransaction ? brokers.transactionCoordinator(name) : brokers.groupCoordinator(name);
+        if (isTransaction) {
+          node = brokers.transactionCoordinator(name);
+        } else {
+          GroupCoordinator found = GroupCoordinator.find(brokers.all(), name, brokers::send);
+          if (found.error() != Errors.NONE) {
+            return new Answer(found.error(), null);
+          }
+          node = found.node();
+        }
         coordinators.put(name, node);
       }
       error = error(brokers.send(node, request));
@@ -373,7 +381,7 @@ public final class CoordinatorCalls implements AutoCloseable {
           KafkaCalls.get(
                   admin.describeTransactions(List.of(transactionalId)).description(transactionalId))
               .coordinatorId();
-      Collection<Node> nodes = KafkaCalls.get(admin.describeCluster().nodes());
+      Collection<Node> nodes = all();
       return nodes.stream()
           .filter(node -> node.id() == id)
           .findFirst()
@@ -381,10 +389,8 @@ public final class CoordinatorCalls implements AutoCloseable {
     }
 
     @Override
-    public Node groupCoordinator(String group) {
-      return KafkaCalls.get(
-              admin.describeConsumerGroups(List.of(group)).describedGroups().get(group))
-          .coordinator();
+    public Collection<Node> all() {
+      return KafkaCalls.get(admin.describeCluster().nodes());
     }
 
     @Override

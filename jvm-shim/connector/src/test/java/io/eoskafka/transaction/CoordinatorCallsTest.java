@@ -25,6 +25,8 @@ import org.apache.kafka.common.message.OffsetFetchResponseData.OffsetFetchRespon
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.FindCoordinatorRequest;
+import org.apache.kafka.common.requests.FindCoordinatorResponse;
 import org.apache.kafka.common.requests.OffsetFetchRequest;
 import org.apache.kafka.common.requests.OffsetFetchResponse;
 import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
@@ -41,7 +43,7 @@ class CoordinatorCallsTest {
   private static final PreparedTransaction TRANSACTION =
       new PreparedTransaction("id-0", 1, (short) 2, true);
 
-  /** What is looked up and answered next. */
+  /** What is looked up and answered next; {@code noNode} if no coordinator is there. */
   private final Deque<Node> coordinators = new ArrayDeque<>(List.of(ONE, TWO));
 
   private final Deque<Supplier<Errors>> answers = new ArrayDeque<>();
@@ -59,13 +61,18 @@ class CoordinatorCallsTest {
           }
 
           @Override
-          public Node groupCoordinator(String group) {
-            return coordinators.remove();
+          public List<Node> all() {
+            return List.of(ONE);
           }
 
           @Override
           public AbstractResponse send(Node node, AbstractRequest.Builder<?> request)
               throws IOException {
+            if (request instanceof FindCoordinatorRequest.Builder) {
+              Node found = coordinators.remove();
+              return FindCoordinatorResponse.prepareResponse(
+                  found.isEmpty() ? Errors.COORDINATOR_NOT_AVAILABLE : Errors.NONE, "g", found);
+            }
             asked.add(node);
             Errors error = answers.remove().get();
             if (error == Errors.NETWORK_EXCEPTION) {
@@ -107,6 +114,14 @@ class CoordinatorCallsTest {
     answers.add(() -> Errors.COORDINATOR_LOAD_IN_PROGRESS);
     answers.add(() -> Errors.NONE);
     assertThat(calls.addOffsets(TRANSACTION, OFFSETS, FENCE)).contains(TWO);
+  }
+
+  @Test
+  void aCoordinatorThatIsNotThereYetIsLookedForAgain() {
+    coordinators.addFirst(Node.noNode());
+    answers.add(() -> Errors.NONE);
+    assertThat(calls.addOffsets(TRANSACTION, OFFSETS, FENCE)).contains(ONE);
+    assertThat(asked).containsExactly(ONE);
   }
 
   @Test
