@@ -163,6 +163,7 @@ def test_drivers_that_are_killed(
             application.kill()
             rule.go_on.set()
             assert rule.done.wait(REACHED_S)
+        print(f"{number + 1} drivers killed")
     application = start_application("local[2]", {**settings(proxy.url), **MANAGERS[manager]})
     flow.start(application, **{**options, "interval": None}).wait_done()
     flow.assert_exactly_once()
