@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage unit test test-oldest coverage release fuzz model requests mutations prove matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo compare linkage unit test test-oldest coverage release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-chaos real-time-soak damaged-checkpoints check clean docs surface
 
 PYTHON ?= python3
@@ -14,6 +14,8 @@ OLDEST := 3.0.0
 ASKING := audit_reader doctor local_cluster offsets transactions upgrade verify
 FEW := --peers built-in
 INTO := --format json > /dev/null --output $(RESULTS)
+# Of `make simulate`; SEED=N replays the schedule of one seed instead.
+SCHEDULES := 1000000
 MVN := mvn -B --no-transfer-progress -Dstyle.color=never -f jvm-shim/pom.xml
 
 # Spark's Python workers must see the packages of the virtual environment.
@@ -78,6 +80,10 @@ coverage: $(VENV) ## which lines and branches of the Python package the unit tes
 
 model: $(VENV) ## the protocol's models (needs spin and a C compiler)
 	$(BIN)/python tests/model/run.py
+
+simulate: ## a million schedules of faults against the driver's side of epoch scope (SCHEDULES=N, SEED=N)
+	$(MVN) -q -pl connector test -Dtest=EpochSimulationTest -Deoskafka.schedules=$(SCHEDULES) \
+		$(if $(SEED),-Deoskafka.seed=$(SEED))
 
 requests: build ## which requests queries of each kind send, by a broker's log, and the report on it
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m requestlog

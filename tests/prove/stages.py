@@ -116,6 +116,14 @@ _PROGRAMS = (
         ("tests/model/run.py",),
     ),
     _Program(
+        "simulation",
+        "No schedule of crashes, pauses and lost answers breaks the driver's side of epoch scope.",
+        "tests/README.md",
+        "jvm-shim/connector/src/test/java/io/eoskafka/decision",
+        "",
+        ("make", "simulate"),
+    ),
+    _Program(
         "fuzz",
         "No input makes a reader of what others could have written do anything but refuse it.",
         "tests/fuzz/__init__.py",

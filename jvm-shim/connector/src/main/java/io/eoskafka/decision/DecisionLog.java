@@ -134,25 +134,40 @@ final class DecisionLog implements AutoCloseable {
    * @throws EosKafkaException {@code EOSKAFKA_DECISION_FENCED}
    */
   void claimRun() {
+    writeRun(run);
+    claimed = true;
+  }
+
+  /**
+   * Makes sure that no driver has started since {@link #open} has fenced the former one: for a
+   * start that settles and claims no run. Another driver may have started before the entries were
+   * read, so that its run counts as a former one here. It writes the entry of the last run once
+   * more, because only the coordinator knows who has initialised the decision id last. A driver
+   * that starts afterwards has a later run.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_DECISION_FENCED}
+   */
+  void requireNotFenced() {
+    if (!isNew) {
+      writeRun(run - 1);
+    }
+  }
+
+  private void writeRun(long number) {
     try {
-      writeRun();
+      producer.begin();
+      String value =
+          JSON.createObjectNode()
+              .put("version", DecisionTopic.VERSION)
+              .put("run", number)
+              .put("decisionId", decisionId)
+              .toString();
+      producer.send(record(partition, "run:" + queryId, value));
+      producer.commit();
     } catch (RuntimeException e) {
       producer.abortAndClose();
       throw explain(e, decisionId);
     }
-  }
-
-  private void writeRun() {
-    producer.begin();
-    String value =
-        JSON.createObjectNode()
-            .put("version", DecisionTopic.VERSION)
-            .put("run", run)
-            .put("decisionId", decisionId)
-            .toString();
-    producer.send(record(partition, "run:" + queryId, value));
-    producer.commit();
-    claimed = true;
   }
 
   /** Whether the run's number is claimed, so that this run may write. */

@@ -33,7 +33,7 @@ public final class EpochBatch {
   private final Decision.Plan plan;
   private final Decision before;
   private final Set<Integer> lost;
-  private final long beganNanos = System.nanoTime();
+  private final long beganNanos;
   private boolean decided;
   private long timeLeftMs = -1;
 
@@ -52,6 +52,7 @@ public final class EpochBatch {
     this.plan = plan;
     this.before = before;
     this.lost = lost;
+    beganNanos = session.nanoTime();
   }
 
   /** For the writers. */
@@ -251,7 +252,7 @@ public final class EpochBatch {
   }
 
   private void requireTime() {
-    long elapsedMs = (System.nanoTime() - beganNanos) / 1_000_000;
+    long elapsedMs = (session.nanoTime() - beganNanos) / 1_000_000;
     long allowedMs = session.times().undecidedForMs();
     timeLeftMs = allowedMs - elapsedMs;
     if (timeLeftMs < 0) {

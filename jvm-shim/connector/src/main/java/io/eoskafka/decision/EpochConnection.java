@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Function;
+import java.util.function.LongSupplier;
 import org.apache.kafka.clients.admin.Admin;
 
 /**
@@ -26,6 +27,7 @@ import org.apache.kafka.clients.admin.Admin;
  * @param log of the owner's decisions
  * @param outputs the settings of a sink's producers
  * @param times of its epochs
+ * @param nanoClock what its epochs' times are measured with, in nanoseconds
  */
 record EpochConnection(
     SinkIdentity identity,
@@ -34,7 +36,8 @@ record EpochConnection(
     EpochCoordinators coordinators,
     DecisionLog log,
     Function<SinkOptions, ClientSettings> outputs,
-    EpochTimes times) {
+    EpochTimes times,
+    LongSupplier nanoClock) {
 
   /**
    * Fences the owner's former driver and reads its last decision.
@@ -103,7 +106,8 @@ record EpochConnection(
         coordinators,
         log,
         outputs::settings,
-        times);
+        times,
+        System::nanoTime);
   }
 
   private static void requireKept(EpochOwner owner, String what, String kept, String now) {

@@ -13,6 +13,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -44,6 +45,7 @@ public final class EpochSession {
   private final DecisionLog log;
   private final Function<SinkOptions, ClientSettings> outputs;
   private final EpochTimes times;
+  private final LongSupplier nanoClock;
   private final int transactionTimeoutMs;
   private long generation;
   private long finished = -1;
@@ -70,6 +72,7 @@ public final class EpochSession {
     log = connection.log();
     outputs = connection.outputs();
     times = connection.times();
+    nanoClock = connection.nanoClock();
     transactionTimeoutMs = times.transactionTimeoutMs();
   }
 
@@ -108,15 +111,20 @@ public final class EpochSession {
    * @return the last decision, if there is one
    */
   static Optional<Decision> settle(EpochOwner owner, SinkOptions options) {
-    EpochSession session = new EpochSession(owner, options, EpochConnection.open(owner, options));
+    return new EpochSession(owner, options, EpochConnection.open(owner, options)).settle();
+  }
+
+  /** As {@link #settle(EpochOwner, SinkOptions)}, and closes. */
+  Optional<Decision> settle() {
     try {
-      session.resolve();
-      if (session.isFormerLogged) {
-        LOG.error("{}", session.incomplete().getMessage());
+      log.requireNotFenced();
+      resolve();
+      if (isFormerLogged) {
+        LOG.error("{}", incomplete().getMessage());
       }
-      return session.log.last();
+      return log.last();
     } finally {
-      session.disconnect();
+      disconnect();
     }
   }
 
@@ -440,6 +448,11 @@ public final class EpochSession {
 
   EpochTimes times() {
     return times;
+  }
+
+  /** Now, in nanoseconds from any origin. */
+  long nanoTime() {
+    return nanoClock.getAsLong();
   }
 
   static List<PreparedTransaction> transactions(List<WriterOutput> outputs) {

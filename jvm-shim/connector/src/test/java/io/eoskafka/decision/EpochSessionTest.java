@@ -7,6 +7,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.spark.Checkpoint;
 import io.eoskafka.transaction.TransactionCounts;
+import io.eoskafka.transaction.Transactions;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -79,6 +80,17 @@ class EpochSessionTest {
 
   /** A driver starts. */
   private EpochSession start(boolean isSink) {
+    EpochSession session = connect(isSink, () -> {});
+    session.start();
+    return session;
+  }
+
+  /**
+   * A driver gets ready to start.
+   *
+   * @param meanwhile what happens after it has fenced the former driver, before it reads the topic
+   */
+  private EpochSession connect(boolean isSink, Runnable meanwhile) {
     EpochOwner owner = owner(isSink);
     Optional<SinkIdentity> kept = owner.kept();
     SinkIdentity identity =
@@ -93,26 +105,28 @@ class EpochSessionTest {
     DecisionLog log =
         DecisionLog.open(
             broker,
-            () -> broker.producer(decisionId),
+            () -> {
+              Transactions producer = broker.producer(decisionId);
+              meanwhile.run();
+              return producer;
+            },
             ID,
             decisionId,
             0,
             kept.isPresent(),
             () -> broker.highestRun(ID));
-    EpochSession session =
-        new EpochSession(
-            owner,
-            OPTIONS,
-            new EpochConnection(
-                identity,
-                kept.equals(Optional.of(identity)),
-                broker,
-                broker,
-                log,
-                SinkOptions::client,
-                TIMES));
-    session.start();
-    return session;
+    return new EpochSession(
+        owner,
+        OPTIONS,
+        new EpochConnection(
+            identity,
+            kept.equals(Optional.of(identity)),
+            broker,
+            broker,
+            log,
+            SinkOptions::client,
+            TIMES,
+            System::nanoTime));
   }
 
   private EpochSession start() {
@@ -308,6 +322,21 @@ class EpochSessionTest {
         .hasMessageContaining("[EOSKAFKA_DECISION_FENCED]");
     former.close();
     assertThat(broker.open()).isEqualTo(ofNext);
+  }
+
+  @Test
+  void aStartThatOnlySettlesEndsNothingOfADriverThatHasStartedMeanwhile() {
+    start(false).close();
+    EpochSession settling = connect(false, () -> run(start(false).begin(0, OPTIONS)));
+    assertThatThrownBy(settling::settle).hasMessageContaining("[EOSKAFKA_DECISION_FENCED]");
+    assertThat(broker.open()).hasSize(WRITERS);
+  }
+
+  @Test
+  void aStartThatOnlySettlesEndsWhatFormerRunsHaveLeft() {
+    run(start(false).begin(0, OPTIONS));
+    assertThat(connect(false, () -> {}).settle()).isEmpty();
+    assertThat(broker.open()).isEmpty();
   }
 
   @Test
