@@ -299,7 +299,7 @@ def test_commands_and_a_takeover_of_the_built_in_connectors_checkpoint(
     start_application: StartApplication,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": store.url}.items():
         monkeypatch.setenv(name, value)
@@ -319,29 +319,29 @@ def test_commands_and_a_takeover_of_the_built_in_connectors_checkpoint(
     }
     flow.start(application, **built_in).wait_done()
     adopt = ["offsets", "adopt", flow.url, "--group", flow.group, *there]
-    assert _command(adopt) == 0, capsys.readouterr()
+    assert _command(adopt) == 0, capfd.readouterr()
     flow.produce(FEW)
     flow.start(application, transform="repartitioned").wait_done()
     flow.assert_exactly_once()
-    assert _command(adopt) == 0, capsys.readouterr()
-    assert _command(["offsets", "show", "--group", flow.group, *there]) == 0, capsys.readouterr()
+    assert _command(adopt) == 0, capfd.readouterr()
+    assert _command(["offsets", "show", "--group", flow.group, *there]) == 0, capfd.readouterr()
     proof = ["verify", "--output", flow.output, "--by", "key", *there]
-    assert _command([*proof, "--checkpoint", flow.url]) == 0, capsys.readouterr()
+    assert _command([*proof, "--checkpoint", flow.url]) == 0, capfd.readouterr()
     resolve = ["txn", "resolve", *there, "--checkpoint"]
     assert _command([*resolve, flow.url]) != 0
-    assert "Copy the whole checkpoint to a folder" in " ".join(capsys.readouterr().err.split())
+    assert "Copy the whole checkpoint to a folder" in " ".join(capfd.readouterr().err.split())
     for key in store.objects(f"{key_of(flow.url)}/"):
         if not key.endswith("/"):
             copy = tmp_path / "copy" / key.removeprefix(key_of(flow.url)).strip("/")
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(store.read(key))
-    assert _command([*resolve, str(tmp_path / "copy")]) == 0, capsys.readouterr()
+    assert _command([*resolve, str(tmp_path / "copy")]) == 0, capfd.readouterr()
     # What was deleted in the store is missed.
     store.delete(f"{key_of(flow.url)}/sources/0/eoskafka-identity.json")
     assert _command([*proof, "--checkpoint", flow.url]) == 2
-    assert "is no checkpoint of a query" in capsys.readouterr().err
+    assert "is no checkpoint of a query" in capfd.readouterr().err
     assert _command([*proof, "--checkpoint", "s3a://no-such-bucket/query"]) != 0
-    assert "see docs/object-stores.md" in " ".join(capsys.readouterr().err.split())
+    assert "see docs/object-stores.md" in " ".join(capfd.readouterr().err.split())
 
 
 def _command(words: list[str]) -> int:
