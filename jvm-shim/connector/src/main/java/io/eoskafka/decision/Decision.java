@@ -124,8 +124,8 @@ public record Decision(
           .put("producerId", transaction.producerId())
           .put("producerEpoch", transaction.producerEpoch())
           .put("version2", transaction.version2())
-          .put("markerPartition", output.markerPartition())
-          .put("markerOffset", output.markerOffset());
+          .put("markerPartition", output.presencePartition())
+          .put("markerOffset", output.presenceOffset());
     }
   }
 
@@ -240,8 +240,8 @@ public record Decision(
           idRun.isPresent() && idRun.getAsLong() <= run,
           "'" + id + "' is no transactional id of its writer " + output.writer());
       Entry.require(
-          output.markerPartition() % 2 == 1 && output.markerPartition() < partitions,
-          "partition " + output.markerPartition() + " holds no presence records");
+          output.presencePartition() % 2 == 1 && output.presencePartition() < partitions,
+          "partition " + output.presencePartition() + " holds no presence records");
     }
   }
 

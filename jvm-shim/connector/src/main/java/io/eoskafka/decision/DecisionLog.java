@@ -194,7 +194,7 @@ final class DecisionLog implements AutoCloseable {
   }
 
   /** Whether a decision has failed: this run can make no other. */
-  boolean hasEnded() {
+  boolean hasFailed() {
     return ended;
   }
 
@@ -229,7 +229,7 @@ final class DecisionLog implements AutoCloseable {
           former ->
               former.outputs().stream()
                   .filter(output -> !decision.outputs().contains(output))
-                  .forEach(output -> removeMarker(former.epoch(), output)));
+                  .forEach(output -> removePresence(former.epoch(), output)));
       producer.flush();
       check.run();
       offsets.accept(producer);
@@ -266,17 +266,17 @@ final class DecisionLog implements AutoCloseable {
           for (int part = 0; part < decision.encode().size(); part++) {
             producer.send(record(partition, "decision:" + queryId + ":" + part, null));
           }
-          decision.outputs().forEach(output -> removeMarker(decision.epoch(), output));
+          decision.outputs().forEach(output -> removePresence(decision.epoch(), output));
         });
     producer.commit();
   }
 
-  private void removeMarker(long epoch, WriterOutput output) {
+  private void removePresence(long epoch, WriterOutput output) {
     if (output.transaction() != null) {
       producer.send(
           record(
-              output.markerPartition(),
-              marker(queryId, epoch, output.transaction().transactionalId()),
+              output.presencePartition(),
+              presenceKey(queryId, epoch, output.transaction().transactionalId()),
               null));
     }
   }
@@ -285,7 +285,7 @@ final class DecisionLog implements AutoCloseable {
    * The key of a transaction's marker. With the epoch, since an id comes again in other epochs: the
    * tombstone of a former marker comes after the present one, and must not have its key.
    */
-  static String marker(String queryId, long epoch, String transactionalId) {
+  static String presenceKey(String queryId, long epoch, String transactionalId) {
     return "marker:" + queryId + ":" + epoch + ":" + transactionalId;
   }
 

@@ -18,7 +18,7 @@ interface DecisionRecords {
   int partitions();
 
   /** Where presence records may be. */
-  List<Integer> markerPartitions();
+  List<Integer> presencePartitions();
 
   /** See {@link DecisionTopic#readToEnd}. */
   void readToEnd(int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each);

@@ -2,8 +2,8 @@ package io.eoskafka.decision;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.AuthorizationErrors;
 import io.eoskafka.wire.BrokerVersions;
-import io.eoskafka.wire.Denied;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -237,7 +237,7 @@ final class DecisionTopic implements DecisionRecords {
   }
 
   @Override
-  public List<Integer> markerPartitions() {
+  public List<Integer> presencePartitions() {
     List<Integer> odd = new ArrayList<>();
     for (int partition = 1; partition < partitions; partition += 2) {
       odd.add(partition);
@@ -286,10 +286,12 @@ final class DecisionTopic implements DecisionRecords {
       return lost;
     }
     for (WriterOutput output : outputs) {
-      TopicPartition of = new TopicPartition(name, output.markerPartition());
-      writers.computeIfAbsent(of, p -> new HashMap<>()).put(output.markerOffset(), output.writer());
-      from.merge(of, output.markerOffset(), Math::min);
-      until.merge(of, output.markerOffset() + 1, Math::max);
+      TopicPartition of = new TopicPartition(name, output.presencePartition());
+      writers
+          .computeIfAbsent(of, p -> new HashMap<>())
+          .put(output.presenceOffset(), output.writer());
+      from.merge(of, output.presenceOffset(), Math::min);
+      until.merge(of, output.presenceOffset() + 1, Math::max);
       lost.add(output.writer());
     }
     try {
@@ -344,7 +346,7 @@ final class DecisionTopic implements DecisionRecords {
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     } catch (AuthorizationException e) {
-      throw Denied.or(e, "Read");
+      throw AuthorizationErrors.or(e, "Read");
     }
   }
 

@@ -81,7 +81,7 @@ public final class EpochBatch {
             .toList();
     if (before == null) {
       Map<String, Decision.Input> inputs = new HashMap<>();
-      sources.forEach(source -> inputs.put(source.identityId(), source.input()));
+      sources.forEach(source -> inputs.put(source.producersId(), source.input()));
       decide(
           new Decision(scope.run(), scope.epoch(), session.lastDecided(), plan, outputs, inputs),
           outputs,

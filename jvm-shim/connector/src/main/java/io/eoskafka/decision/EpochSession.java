@@ -155,7 +155,7 @@ public final class EpochSession {
    */
   private synchronized boolean forbidDecisions() {
     closed = true;
-    return givenUp || !unsettled && !log.hasEnded();
+    return givenUp || !unsettled && !log.hasFailed();
   }
 
   /**
@@ -266,7 +266,7 @@ public final class EpochSession {
       throw EosKafkaException.of(
           "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
     }
-    if (unsettled || log.hasEnded()) {
+    if (unsettled || log.hasFailed()) {
       // Its transactional ids may be those of transactions that are decided on.
       throw runEnded(epoch, owner.name());
     }
@@ -297,7 +297,7 @@ public final class EpochSession {
             outputs.apply(sink),
             transactionTimeoutMs,
             topic.name(),
-            topic.markerPartitions(),
+            topic.presencePartitions(),
             again ? lost : null,
             sink.registerTopics());
     return new EpochBatch(this, scope, plan, again ? former : null, lost);
@@ -372,24 +372,24 @@ public final class EpochSession {
    * Where a decided epoch that Spark runs again began to read a partition, or null where there is
    * no such epoch or it did not read it.
    */
-  public Long decidedStart(String identityId, TopicPartition partition) {
-    return decidedInput(identityId).map(input -> input.starts().get(partition)).orElse(null);
+  public Long decidedStart(String producersId, TopicPartition partition) {
+    return decidedInput(producersId).map(input -> input.starts().get(partition)).orElse(null);
   }
 
   /**
    * What a decided epoch that Spark runs again has read of a source, or empty as {@link
    * #decidedStart}: only with as many slots, split alike, do its writers make the same rows.
    */
-  public Optional<Decision.Input> decidedInput(String identityId) {
+  public Optional<Decision.Input> decidedInput(String producersId) {
     return Optional.ofNullable(former)
         .filter(decision -> !isFormerLogged)
-        .map(decision -> decision.sources().get(identityId));
+        .map(decision -> decision.sources().get(producersId));
   }
 
   /** Where the last epoch that was decided has ended a partition, or null if it did not read it. */
-  public Long lastEnd(String identityId, TopicPartition partition) {
+  public Long lastEnd(String producersId, TopicPartition partition) {
     return log.last()
-        .map(decision -> decision.sources().get(identityId))
+        .map(decision -> decision.sources().get(producersId))
         .map(input -> input.ends().get(partition))
         .orElse(null);
   }

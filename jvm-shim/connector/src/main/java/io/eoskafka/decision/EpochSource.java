@@ -5,7 +5,7 @@ import io.eoskafka.transaction.Transactions;
 /** A source of ours, as an epoch's decision sees it. */
 public interface EpochSource {
   /** The part of its identity that transactional ids and decisions have. */
-  String identityId();
+  String producersId();
 
   /** What the epoch reads of it. */
   Decision.Input input();

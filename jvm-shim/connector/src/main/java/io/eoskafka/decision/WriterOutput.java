@@ -8,16 +8,16 @@ import java.io.Serializable;
  *
  * @param writer the number of its task in the writing stage
  * @param transaction null where it had no rows
- * @param markerPartition of the decision topic, where the transaction has its marker
- * @param markerOffset where the marker is
+ * @param presencePartition of the decision topic, where the transaction has its marker
+ * @param presenceOffset where the marker is
  * @param rows how many rows
  * @param digest of the rows, whatever their order
  */
 public record WriterOutput(
     int writer,
     PreparedTransaction transaction,
-    int markerPartition,
-    long markerOffset,
+    int presencePartition,
+    long presenceOffset,
     long rows,
     long digest)
     implements Serializable {

@@ -23,7 +23,7 @@ public record WriterScope(
     ClientSettings sink,
     int transactionTimeoutMs,
     String decisionTopic,
-    List<Integer> markerPartitions,
+    List<Integer> presencePartitions,
     Set<Integer> writing,
     List<String> registerTopics)
     implements Serializable {
@@ -38,11 +38,11 @@ public record WriterScope(
   }
 
   /** Spread over the partitions that may hold markers. */
-  public int markerPartition(int writer) {
-    return markerPartitions.get(writer % markerPartitions.size());
+  public int presencePartition(int writer) {
+    return presencePartitions.get(writer % presencePartitions.size());
   }
 
-  public String marker(String transactionalId) {
-    return DecisionLog.marker(queryId, epoch, transactionalId);
+  public String presenceKey(String transactionalId) {
+    return DecisionLog.presenceKey(queryId, epoch, transactionalId);
   }
 }

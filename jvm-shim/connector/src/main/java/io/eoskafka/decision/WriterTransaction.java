@@ -56,7 +56,7 @@ public final class WriterTransaction {
     FaultPoint.AFTER_INIT.reach();
     producer.begin(
         scope.registerTopics(),
-        Map.of(scope.decisionTopic(), Set.of(scope.markerPartition(writer))),
+        Map.of(scope.decisionTopic(), Set.of(scope.presencePartition(writer))),
         null,
         ExecutorClients.admin(scope.sink()),
         ExecutorClients.coordinators(scope.sink()));
@@ -68,13 +68,13 @@ public final class WriterTransaction {
       return WriterOutput.withoutTransaction(writer, digest.rows(), digest.sum());
     }
     FaultPoint.BEFORE_FLUSH.reach();
-    int partition = scope.markerPartition(writer);
+    int partition = scope.presencePartition(writer);
     long marker =
         producer.sendAndFlush(
             new ProducerRecord<>(
                 scope.decisionTopic(),
                 partition,
-                scope.marker(transactionalId).getBytes(StandardCharsets.UTF_8),
+                scope.presenceKey(transactionalId).getBytes(StandardCharsets.UTF_8),
                 EMPTY));
     PreparedTransaction prepared;
     try {

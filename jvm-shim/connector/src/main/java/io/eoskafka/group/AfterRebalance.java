@@ -22,7 +22,7 @@ final class AfterRebalance {
   private static final long[] UNOWNED_SECONDS = {3, 6};
 
   private final String group;
-  private final GroupMembers members;
+  private final GroupInspector members;
   private final Runnable endGone;
   private final Supplier<Set<TopicPartition>> present;
   private final Supplier<Fence> fence;
@@ -37,7 +37,7 @@ final class AfterRebalance {
    */
   AfterRebalance(
       String group,
-      GroupMembers members,
+      GroupInspector members,
       Runnable endGone,
       Supplier<Set<TopicPartition>> present,
       Supplier<Fence> fence,
@@ -57,7 +57,7 @@ final class AfterRebalance {
    * A former owner's open transactions would hold up whoever reads the output until this driver's
    * next batch.
    */
-  synchronized void lookAfterGone() {
+  synchronized void abortDepartedDrivers() {
     if (!thread.isShutdown()) {
       thread.execute(this::endGone);
     }
@@ -98,7 +98,7 @@ final class AfterRebalance {
     Set<TopicPartition> all = present.get();
     Fence now = fence.get();
     try {
-      if (!members.isAtRestWithout(all)) {
+      if (!members.isStableWithUnowned(all)) {
         return;
       }
     } catch (RuntimeException e) {

@@ -50,7 +50,7 @@ final class FencedCommit implements AutoCloseable {
 
   private static final long RETRY_MS = 100;
 
-  private static final int TIMEOUT_MS = (int) GroupMember.COMMIT_TRY.toMillis();
+  private static final int TIMEOUT_MS = (int) ExclusiveMembership.COMMIT_TRY.toMillis();
 
   /** What is asked of one broker. */
   interface Requests extends GroupCoordinator.Requests, AutoCloseable {
@@ -92,8 +92,8 @@ final class FencedCommit implements AutoCloseable {
   }
 
   /**
-   * Commits. It begins no other try after {@link GroupMember#COMMIT_TRY}, and no broker is waited
-   * for longer than that.
+   * Commits. It begins no other try after {@link ExclusiveMembership#COMMIT_TRY}, and no broker is
+   * waited for longer than that.
    *
    * @param offsets at most as many as fit one request
    * @throws CommitFailedException if the group refuses the fence
@@ -108,7 +108,7 @@ final class FencedCommit implements AutoCloseable {
             .setGenerationIdOrMemberEpoch(fence.generation())
             .setGroupInstanceId(fence.instanceId())
             .setTopics(topics(offsets));
-    long deadline = System.nanoTime() + GroupMember.COMMIT_TRY.toNanos();
+    long deadline = System.nanoTime() + ExclusiveMembership.COMMIT_TRY.toNanos();
     while (true) {
       Errors error = ask(data);
       if (error == Errors.NONE) {

@@ -62,7 +62,7 @@ public interface Membership extends AutoCloseable {
    *
    * @param now who is in the group
    */
-  boolean isTakenOver(GroupMembers now);
+  boolean isTakenOver(GroupInspector now);
 
   /**
    * Commits offsets outside a transaction, fenced.

@@ -4,7 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
-import io.eoskafka.wire.Denied;
+import io.eoskafka.wire.AuthorizationErrors;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
@@ -77,7 +77,7 @@ public final class SharedMembership implements Membership {
   private final FencedCommit fencedCommit;
 
   private final Consumer<List<String>> fenceProducers;
-  private final GroupMembers members;
+  private final GroupInspector members;
   private final Map<String, Object> config;
 
   /** Another one takes its place before the first join, beside drivers of a former version. */
@@ -106,12 +106,12 @@ public final class SharedMembership implements Membership {
       ClientSettings client,
       Identity identity,
       Admin admin,
-      GroupMembers.Release release,
+      GroupInspector.Release release,
       Consumer<List<String>> fenceProducers,
       Runnable endGone) {
     this.identity = identity;
     this.fenceProducers = fenceProducers;
-    this.members = new GroupMembers(admin, identity.group());
+    this.members = new GroupInspector(admin, identity.group());
     config =
         client.sharedMember(release.clientId(identity), identity.group(), identity.instanceId());
     clientId = (String) config.get(ConsumerConfig.CLIENT_ID_CONFIG);
@@ -135,9 +135,9 @@ public final class SharedMembership implements Membership {
 
   @Override
   public void refuseForeignMembers() {
-    members.refuse(member -> !GroupMembers.isShared(member));
+    members.refuse(member -> !GroupInspector.isShared(member));
     if (isStatic) {
-      isResumed = members.resumes(identity, clientId);
+      isResumed = members.takeFormerPlace(identity, clientId);
       return;
     }
     // Nobody takes a dynamic member's place: this driver's former run is there until its session
@@ -146,7 +146,7 @@ public final class SharedMembership implements Membership {
     while (members.sharedDrivers().contains(identity.checkpointId())) {
       if (System.nanoTime() > deadline) {
         members.refuse(
-            member -> GroupMembers.driverOf(member).equals(Optional.of(identity.checkpointId())));
+            member -> GroupInspector.driverOf(member).equals(Optional.of(identity.checkpointId())));
       }
       KafkaCalls.sleep(RETRY_MS);
     }
@@ -178,7 +178,7 @@ public final class SharedMembership implements Membership {
   }
 
   @Override
-  public boolean isTakenOver(GroupMembers now) {
+  public boolean isTakenOver(GroupInspector now) {
     Fence own = leases.fence();
     return own != null && now.otherRun(own, identity).isPresent();
   }
@@ -222,7 +222,7 @@ public final class SharedMembership implements Membership {
               throw new MovedException(null);
             }
             FaultPoint.BEFORE_STARTS.reach();
-            for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
+            for (Map<TopicPartition, OffsetAndMetadata> part : ExclusiveMembership.parts(offsets)) {
               commitSync(part);
             }
             done.complete(null);
@@ -231,7 +231,7 @@ public final class SharedMembership implements Membership {
           } catch (FencedInstanceIdException e) {
             done.completeExceptionally(members.fencedByDriver(identity, e));
           } catch (RuntimeException e) {
-            done.completeExceptionally(Denied.or(e, "Read"));
+            done.completeExceptionally(AuthorizationErrors.or(e, "Read"));
           }
         });
   }
@@ -248,7 +248,7 @@ public final class SharedMembership implements Membership {
           } catch (FencedInstanceIdException e) {
             found.completeExceptionally(members.fencedByDriver(identity, e));
           } catch (RuntimeException e) {
-            found.completeExceptionally(Denied.or(e, "Describe"));
+            found.completeExceptionally(AuthorizationErrors.or(e, "Describe"));
           }
         });
   }
@@ -268,11 +268,11 @@ public final class SharedMembership implements Membership {
    * driver offers Kafka's assignor too, until they have left and it is started again.
    */
   private void joinBesideFormerVersion(InconsistentGroupProtocolException refused) {
-    members.refuse(member -> !GroupMembers.isShared(member));
+    members.refuse(member -> !GroupInspector.isShared(member));
     if (leases.fence() != null || config.get(ASSIGNORS).equals(WITH_FORMER)) {
       throw refused;
     }
-    if (members.isAlone(identity.instanceId())) {
+    if (members.hasOnly(identity.instanceId())) {
       LOG.info("A former version's place in group {} is removed", identity.group());
       members.remove(identity.instanceId());
       isResumed = false;
@@ -305,7 +305,7 @@ public final class SharedMembership implements Membership {
     }
     while (true) {
       try {
-        consumer.commitSync(offsets, GroupMember.COMMIT_TRY);
+        consumer.commitSync(offsets, ExclusiveMembership.COMMIT_TRY);
         return;
       } catch (WakeupException e) {
         // It was meant for the poll that this order did not wait for.
@@ -335,7 +335,7 @@ public final class SharedMembership implements Membership {
       }
       fail(named);
     } catch (RuntimeException e) {
-      fail(Denied.or(e, "Read"));
+      fail(AuthorizationErrors.or(e, "Read"));
     } catch (Error e) {
       fail(new IllegalStateException(e));
       throw e;
@@ -395,7 +395,7 @@ public final class SharedMembership implements Membership {
       if (!leases.assign(currentFence(), partitions)) {
         return;
       }
-      afterRebalance.lookAfterGone();
+      afterRebalance.abortDepartedDrivers();
       if (isResumed) {
         isResumed = false;
         afterRebalance.lookForUnowned();

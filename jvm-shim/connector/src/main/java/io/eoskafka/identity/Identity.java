@@ -46,7 +46,7 @@ public record Identity(String group, String instanceId, String checkpointId, boo
   }
 
   /** What its transactional ids have between the group and the slot: each driver has its own. */
-  public String producers() {
+  public String producersId() {
     return isShared ? sharedId() + "-" + checkpointId : exclusiveId();
   }
 

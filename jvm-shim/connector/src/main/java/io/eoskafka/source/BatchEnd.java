@@ -33,11 +33,11 @@ final class BatchEnd {
     /** See {@link GroupProgress#refuseTruncated}. */
     Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> suspects);
 
-    /** See {@link GroupProgress#takeSettled}. */
-    boolean takeSettled();
+    /** See {@link GroupProgress#takeProducersFenced}. */
+    boolean takeProducersFenced();
 
-    /** See {@link GroupProgress#groupIsTheTruth}. */
-    boolean groupIsTheTruth();
+    /** See {@link GroupProgress#sinkIsOurs}. */
+    boolean sinkIsOurs();
 
     /** See {@link GroupProgress#hasReached}. */
     boolean hasReached(Map<TopicPartition, Long> ends);
@@ -124,7 +124,7 @@ final class BatchEnd {
         until = readable(from);
       } while (!until.keySet().containsAll(from.keySet()));
     }
-    if (group.takeSettled()) {
+    if (group.takeProducersFenced()) {
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
       ledger.forgetOwners();
     }
@@ -145,7 +145,7 @@ final class BatchEnd {
     }
     ends.putAll(until);
     PartitionOffsets end = PartitionOffsets.of(ends);
-    if (group.groupIsTheTruth()) {
+    if (group.sinkIsOurs()) {
       end = end.ours();
     }
     if (isAvailableNow && isShared && until.equals(from) && !group.hasReached(availableNow)) {
@@ -160,8 +160,7 @@ final class BatchEnd {
       return Optional.of(end);
     }
     boolean groupIsBehind = !until.equals(from);
-    return Optional.of(
-        groupIsBehind && group.groupIsTheTruth() ? end.inOtherText(start.json()) : start);
+    return Optional.of(groupIsBehind && group.sinkIsOurs() ? end.respelled(start.json()) : start);
   }
 
   /** Whether a batch is to wait for more records. The first one of a run does not. */

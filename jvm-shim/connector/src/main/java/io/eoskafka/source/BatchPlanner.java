@@ -37,8 +37,8 @@ final class BatchPlanner {
     /** See {@link TopicTracker#id}. */
     String topicId(TopicPartition partition);
 
-    /** See {@link GroupProgress#groupIsTheTruth}. */
-    boolean groupIsTheTruth();
+    /** See {@link GroupProgress#sinkIsOurs}. */
+    boolean sinkIsOurs();
 
     /** See {@link GroupProgress#isMovedByTasks}. */
     boolean isMovedByTasks(TopicPartition partition);
@@ -156,7 +156,7 @@ final class BatchPlanner {
       }
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
       // Without our sink, Spark's log says where the batch starts, whatever the group has.
-      long from = group.groupIsTheTruth() ? groupStart : logged;
+      long from = group.sinkIsOurs() ? groupStart : logged;
       if (logged != from && group.isMovedByTasks(partition)) {
         otherStarts.put(partition, logged);
       }

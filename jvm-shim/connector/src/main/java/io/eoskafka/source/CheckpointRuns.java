@@ -1,7 +1,7 @@
 package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import java.util.Map;
@@ -37,7 +37,7 @@ final class CheckpointRuns {
    * @param wasAway whether partitions were lost without having been given up
    * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
    */
-  void requireLast(Fence fence, boolean wasAway, GroupMembers members) {
+  void requireLast(Fence fence, boolean wasAway, GroupInspector members) {
     if (fence.generation() == checkedGeneration) {
       return;
     }

@@ -97,12 +97,12 @@ final class DecidedEpochs {
 
   /** Where the decided batch that Spark runs again began, or null. */
   Long start(TopicPartition partition) {
-    return session == null ? null : session.decidedStart(identity.producers(), partition);
+    return session == null ? null : session.decidedStart(identity.producersId(), partition);
   }
 
   /** The input of the decided batch that Spark is about to run again, or empty. */
   Optional<Decision.Input> input() {
-    return session == null ? Optional.empty() : session.decidedInput(identity.producers());
+    return session == null ? Optional.empty() : session.decidedInput(identity.producersId());
   }
 
   /**
@@ -120,7 +120,7 @@ final class DecidedEpochs {
     }
     if (session != null
         && session.lastDecided() == RunningQuery.ofThisThread().lastDone().orElse(-1)) {
-      Long end = session.lastEnd(identity.producers(), partition);
+      Long end = session.lastEnd(identity.producersId(), partition);
       if (end == null ? !failOnDataLoss : end == committed) {
         return;
       }

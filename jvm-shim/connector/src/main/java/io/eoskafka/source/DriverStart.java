@@ -5,15 +5,15 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.FormerWrites;
-import io.eoskafka.group.GroupMember;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.ExclusiveMembership;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Membership;
 import io.eoskafka.group.SharedMembership;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
-import io.eoskafka.transaction.GoneDrivers;
+import io.eoskafka.transaction.DepartedDrivers;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.wire.BrokerVersions;
 import io.eoskafka.wire.KafkaCalls;
@@ -86,21 +86,21 @@ final class DriverStart {
     Optional<Identity> existing = files.readIdentity();
     identity = identityOf(existing, files);
     isIdentityKept = existing.equals(Optional.of(identity));
-    boolean groupIsTheTruth = query.sinkIsTransactional();
+    boolean sinkIsOurs = query.sinkIsTransactional();
     GroupOffsets offsets = new GroupOffsets(admin, identity.group());
     ForeignBatches foreignBatches = new ForeignBatches(files, identity);
-    lastForeignBatch = groupIsTheTruth ? foreignBatches.last(sparkStart, query) : -1;
+    lastForeignBatch = sinkIsOurs ? foreignBatches.last(sparkStart, query) : -1;
     tracker.addFormer(files.readFormerTopicIds());
     Set<TopicPartition> logged = sparkStart == null ? Set.of() : sparkStart.offsets().keySet();
     tracker.update(tracker.discover(logged, files.readTopicIds()));
     String transactionalIdPrefix =
-        groupIsTheTruth
+        sinkIsOurs
             ? query.sinkOptions().transactionalIdPrefix()
             : SinkOptions.DEFAULT_TRANSACTIONAL_ID_PREFIX;
     OpenTransactions transactions =
         new OpenTransactions(admin, options.client(), transactionalIdPrefix);
     String sinkCluster =
-        groupIsTheTruth ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
+        sinkIsOurs ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
     if (tracker.partitions().isEmpty()) {
       throw EosKafkaException.of(
           "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
@@ -109,7 +109,7 @@ final class DriverStart {
     rule =
         new StartingPoint(
             identity,
-            groupIsTheTruth ? sinkCluster : null,
+            sinkIsOurs ? sinkCluster : null,
             existing.isPresent(),
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
@@ -123,7 +123,7 @@ final class DriverStart {
         });
     tracker.requireChosen(sparkStart, files);
     requireWholePartitions(query);
-    if (groupIsTheTruth) {
+    if (sinkIsOurs) {
       Speculation.warn(query, options, query.sinkOptions());
     }
     if (options.isShared()) {
@@ -133,31 +133,33 @@ final class DriverStart {
             "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
       }
     }
-    GroupMembers.Release release = options.isShared() ? members().next(options.isHandover()) : null;
-    GoneDrivers gone =
+    GroupInspector.Release release =
+        options.isShared() ? members().next(options.isHandover()) : null;
+    DepartedDrivers gone =
         options.isShared()
-            ? new GoneDrivers(transactions, identity.sharedId(), () -> members().sharedDrivers())
+            ? new DepartedDrivers(
+                transactions, identity.sharedId(), () -> members().sharedDrivers())
             : null;
     member =
         options.isShared()
             ? new SharedMembership(
                 options.client(), identity, admin, release, transactions::fence, gone::endSeen)
-            : new GroupMember(options.client(), identity, admin);
+            : new ExclusiveMembership(options.client(), identity, admin);
     member.refuseForeignMembers();
     FormerWrites.of(query).settle(options.client());
     return new RunContext(
         files,
-        groupIsTheTruth,
+        sinkIsOurs,
         sinkCluster,
         transactionalIdPrefix,
         offsets,
         member,
         release,
-        new OffsetCommitter(member, identity, sinkCluster, groupIsTheTruth, topics, tracker),
+        new OffsetCommitter(member, identity, sinkCluster, sinkIsOurs, topics, tracker),
         new StableFetch(offsets, member, transactions, identity, gone),
         new CheckpointRuns(run, files, identity),
         foreignBatches,
-        groupIsTheTruth
+        sinkIsOurs
             ? DecidedEpochs.settle(query, committed.values(), identity, files)
             : DecidedEpochs.none(identity));
   }
@@ -240,8 +242,8 @@ final class DriverStart {
   }
 
   /** Who is in the query's group. */
-  GroupMembers members() {
-    return new GroupMembers(admin, identity.group());
+  GroupInspector members() {
+    return new GroupInspector(admin, identity.group());
   }
 
   /** Null until it is known, which it may be although the start has failed. */

@@ -137,7 +137,7 @@ public class EosKafkaMicroBatchStream
   public Offset initialOffset() {
     resume(null);
     PartitionOffsets initial = progress.initialOffsets();
-    return progress.groupIsTheTruth() ? initial.ours() : initial;
+    return progress.sinkIsOurs() ? initial.ours() : initial;
   }
 
   @Override
@@ -211,7 +211,7 @@ public class EosKafkaMicroBatchStream
     }
     // A batch that ended early has consumed less than Spark believes.
     Map<TopicPartition, Long> consumed =
-        progress.groupIsTheTruth()
+        progress.sinkIsOurs()
             ? progress.resume(null)
             : PartitionOffsets.parse(latestConsumed.get().json(), "of the last batch").offsets();
     Map<String, String> lag = OffsetLag.metrics(latest(), consumed);
@@ -247,7 +247,7 @@ public class EosKafkaMicroBatchStream
     // Of the batch's beginning, when it is over: by now there is more.
     batchEnd.look(ends.keySet());
     PartitionOffsets end = PartitionOffsets.of(ends);
-    return progress.groupIsTheTruth() ? end.ours() : end;
+    return progress.sinkIsOurs() ? end.ours() : end;
   }
 
   @Override
@@ -260,12 +260,12 @@ public class EosKafkaMicroBatchStream
   }
 
   /**
-   * @param isInOtherText whether Spark's log has the batch's end in the text of another connector
+   * @param isForeignText whether Spark's log has the batch's end in the text of another connector
    */
   private InputPartition[] plan(
-      PartitionOffsets sparkStart, Map<TopicPartition, Long> ends, boolean isInOtherText) {
+      PartitionOffsets sparkStart, Map<TopicPartition, Long> ends, boolean isForeignText) {
     Map<TopicPartition, Long> starts = resume(sparkStart);
-    boolean isOfOthers = progress.groupIsTheTruth() && isInOtherText;
+    boolean isOfOthers = progress.sinkIsOurs() && isForeignText;
     planned = planner.plan(starts, sparkStart, ends, planned, ownBatch, isOfOthers, isRealTime);
     return planned.partitions().toArray(InputPartition[]::new);
   }
@@ -278,7 +278,7 @@ public class EosKafkaMicroBatchStream
   @Override
   public TaskScope taskScope(
       String token, long epoch, SinkOptions sink, boolean isSynchronous, boolean mayEndEarly) {
-    if (!progress.groupIsTheTruth()) {
+    if (!progress.sinkIsOurs()) {
       throw EosKafkaException.of(
           "EOSKAFKA_SCOPE_BROKEN",
           Map.of("detail", "the query's sink was not known to be eoskafka when it was planned"));
@@ -303,7 +303,7 @@ public class EosKafkaMicroBatchStream
         sink.transactionalIdPrefix(),
         sink.taskTransactionTimeoutMs(),
         isSynchronous ? interval : 0,
-        isSynchronous || !mayEndEarly || !endsAreOfTasks() ? 0 : sink.longestTransactionMs(),
+        isSynchronous || !mayEndEarly || !mayEndEarly() ? 0 : sink.longestTransactionMs(),
         client,
         !options.failOnDataLoss(),
         outputs.settings(sink),
@@ -314,7 +314,7 @@ public class EosKafkaMicroBatchStream
    * Whether the next batch, which reads what a task has left, has the same transactional ids: a
    * batch that splits partitions is in epoch scope, and other drivers of a group have their own.
    */
-  private boolean endsAreOfTasks() {
+  private boolean mayEndEarly() {
     return !options.isShared() && options.split().isNone();
   }
 
@@ -339,7 +339,7 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public Optional<String> notForTasks() {
-    if (!progress.sinkIsHere()) {
+    if (!progress.sinkIsOnSourceCluster()) {
       return Optional.of("its source is on another cluster than its sink");
     }
     return planned.isSplit()
@@ -354,7 +354,7 @@ public class EosKafkaMicroBatchStream
     progress.requireOwnership();
     Map<Integer, SlotCommit> bySlot =
         commits.stream()
-            .filter(commit -> commit.producers().equals(identityId()))
+            .filter(commit -> commit.producers().equals(producersId()))
             .collect(Collectors.toMap(SlotCommit::slot, commit -> commit));
     Map<TopicPartition, Long> reached = ledger.record(epoch, planned.work().values(), bySlot);
     takeOver(epoch);
@@ -370,8 +370,8 @@ public class EosKafkaMicroBatchStream
   }
 
   @Override
-  public String identityId() {
-    return progress.identity().producers();
+  public String producersId() {
+    return progress.identity().producersId();
   }
 
   @Override
@@ -412,7 +412,7 @@ public class EosKafkaMicroBatchStream
         admin.close(Duration.ofSeconds(5));
         SlotConsumer.closeResting(run);
         if (progress != null && progress.identity() != null) {
-          SlotProducers.closeResting(identityId());
+          SlotProducers.closeResting(producersId());
         }
       }
     }

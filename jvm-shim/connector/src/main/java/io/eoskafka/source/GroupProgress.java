@@ -4,7 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.Decision;
 import io.eoskafka.faults.FaultPoint;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.group.SharedMembership;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
@@ -95,7 +95,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     while (!owned.settle(sparkStart, rule)) {
       LOG.info("Group {} is still moving", identity().group());
     }
-    if (context.groupIsTheTruth()) {
+    if (context.sinkIsOurs()) {
       start.explainTimeouts(RunningQuery.ofThisThread().sinkOptions());
     }
     isIdentityKept = start.isIdentityKept();
@@ -124,7 +124,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
               .files()
               .readInitialOffsets()
               .orElseGet(() -> PartitionOffsets.of(owned.reached()));
-      if (!context.groupIsTheTruth() && !context.files().sparkHasBatches()) {
+      if (!context.sinkIsOurs() && !context.files().sparkHasBatches()) {
         initialOffsets.offsets().forEach(this::requireNotBeyond);
       }
     }
@@ -155,7 +155,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
         sparkStart,
         new StartingPoint(
             identity(),
-            context.groupIsTheTruth() ? context.sinkCluster() : null,
+            context.sinkIsOurs() ? context.sinkCluster() : null,
             true,
             true,
             true,
@@ -192,7 +192,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
    * group.
    */
   void addEpoch(Transactions decision, Map<TopicPartition, Long> ends, long epoch) {
-    if (!ends.isEmpty() && sinkIsHere()) {
+    if (!ends.isEmpty() && sinkIsOnSourceCluster()) {
       decision.sendOffsets(
           context.committer().stampedForEpoch(withoutGone(ends), epoch),
           owned.fence(),
@@ -207,7 +207,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
    *     its offsets only if they have not expired since
    */
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch, boolean isAgain) {
-    if (!ends.isEmpty() && (!sinkIsHere() || isAgain)) {
+    if (!ends.isEmpty() && (!sinkIsOnSourceCluster() || isAgain)) {
       context.committer().commitEpoch(ends, epoch, owned.terms());
     }
     batchCommitted(ends);
@@ -229,7 +229,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   }
 
   /** Whether the sink is on the source's cluster. */
-  boolean sinkIsHere() {
+  boolean sinkIsOnSourceCluster() {
     return context.sinkCluster().equals(Stamp.SAME_CLUSTER);
   }
 
@@ -276,7 +276,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   /** Source-only: Spark's log is the truth; the group's offsets follow it, for lag tools. */
   @Override
   public void commitSourceOnly(Map<TopicPartition, Long> ends) {
-    if (context == null || context.groupIsTheTruth()) {
+    if (context == null || context.sinkIsOurs()) {
       return;
     }
     Map<TopicPartition, Long> moved = new HashMap<>(ends);
@@ -302,8 +302,8 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
 
   /** Whether the sink commits source offsets with its output. */
   @Override
-  public boolean groupIsTheTruth() {
-    return context != null && context.groupIsTheTruth();
+  public boolean sinkIsOurs() {
+    return context != null && context.sinkIsOurs();
   }
 
   /** Whether what the group has of a partition is what tasks have committed batch by batch. */
@@ -314,8 +314,8 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
 
   /** Whether producers were fenced since the last call. */
   @Override
-  public boolean takeSettled() {
-    return owned.takeSettled();
+  public boolean takeProducersFenced() {
+    return owned.takeProducersFenced();
   }
 
   Identity identity() {
@@ -412,9 +412,9 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   private void endBatch() {
     ClientSettings soon = options.client().closing();
     try (Admin closing = Admin.create(soon.admin("eoskafka-driver-" + run))) {
-      if (!context.member().isTakenOver(new GroupMembers(closing, identity().group()))) {
+      if (!context.member().isTakenOver(new GroupInspector(closing, identity().group()))) {
         new OpenTransactions(closing, soon, context.transactionalIdPrefix())
-            .end(identity().producers());
+            .end(identity().producersId());
       }
     }
   }

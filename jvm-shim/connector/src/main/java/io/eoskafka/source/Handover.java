@@ -1,6 +1,6 @@
 package io.eoskafka.source;
 
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.identity.Fence;
 import java.time.Duration;
@@ -24,10 +24,10 @@ final class Handover {
 
   private static final long LOOK_NANOS = Duration.ofMillis(500).toNanos();
 
-  private final GroupMembers members;
+  private final GroupInspector members;
   private final GroupOffsets offsets;
   private final Topics topics;
-  private final GroupMembers.Release own;
+  private final GroupInspector.Release own;
   private final Duration patience;
 
   private long lookedNanos = System.nanoTime();
@@ -42,10 +42,10 @@ final class Handover {
    * @param patience how long a successor may be there that shows nothing
    */
   Handover(
-      GroupMembers members,
+      GroupInspector members,
       GroupOffsets offsets,
       Topics topics,
-      GroupMembers.Release own,
+      GroupInspector.Release own,
       Duration patience) {
     this.members = members;
     this.offsets = offsets;
@@ -64,7 +64,7 @@ final class Handover {
       return false;
     }
     lookedNanos = System.nanoTime();
-    Optional<GroupMembers.Successor> successor = members.successor(own);
+    Optional<GroupInspector.Successor> successor = members.successor(own);
     if (successor.isEmpty()) {
       firstSeen.clear();
       unprovenSinceNanos = 0;

@@ -22,25 +22,25 @@ final class OffsetCommitter {
   private final Membership member;
   private final Identity identity;
   private final String sinkCluster;
-  private final boolean groupIsTheTruth;
+  private final boolean sinkIsOurs;
   private final Topics topics;
   private final TopicTracker tracker;
 
   /**
    * @param sinkCluster of the query's sink, as in a stamp
-   * @param groupIsTheTruth whether the sink commits source offsets with its output
+   * @param sinkIsOurs whether the sink commits source offsets with its output
    */
   OffsetCommitter(
       Membership member,
       Identity identity,
       String sinkCluster,
-      boolean groupIsTheTruth,
+      boolean sinkIsOurs,
       Topics topics,
       TopicTracker tracker) {
     this.member = member;
     this.identity = identity;
     this.sinkCluster = sinkCluster;
-    this.groupIsTheTruth = groupIsTheTruth;
+    this.sinkIsOurs = sinkIsOurs;
     this.topics = topics;
     this.tracker = tracker;
   }
@@ -58,7 +58,7 @@ final class OffsetCommitter {
     if (starts.isEmpty()) {
       return Set.of();
     }
-    Stamp.Scope scope = groupIsTheTruth ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
+    Stamp.Scope scope = sinkIsOurs ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
     return commit(stamped(starts, scope, START), terms);
   }
 

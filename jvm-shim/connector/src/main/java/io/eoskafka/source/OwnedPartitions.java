@@ -287,7 +287,7 @@ final class OwnedPartitions {
   }
 
   /** Whether producers were fenced since the last call. */
-  boolean takeSettled() {
+  boolean takeProducersFenced() {
     boolean was = settled;
     settled = false;
     return was;

@@ -152,7 +152,7 @@ final class PartitionOffsets extends Offset {
   }
 
   /** The same numbers in another text, so that Spark starts a batch for them. */
-  PartitionOffsets inOtherText(String text) {
+  PartitionOffsets respelled(String text) {
     String other = json.equals(text) ? " " + json : json;
     return new PartitionOffsets(offsets, other);
   }

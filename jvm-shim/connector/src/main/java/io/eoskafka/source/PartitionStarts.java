@@ -98,7 +98,7 @@ final class PartitionStarts {
             : Map.of();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
     // The group's offsets say what was read only where they are the truth.
-    boolean isOfGroup = context.groupIsTheTruth() && !rule.logIsAhead();
+    boolean isOfGroup = context.sinkIsOurs() && !rule.logIsAhead();
     Map<TopicPartition, Long> ends =
         topics.sharedEnds(
             furthest(partitions, stable, logged, initial, byOption),
@@ -108,11 +108,11 @@ final class PartitionStarts {
             rule,
             identity,
             context.sinkCluster(),
-            context.groupIsTheTruth(),
+            context.sinkIsOurs(),
             dataLoss,
             options.starting().isExplicit(),
             lastIsDecided,
-            !context.groupIsTheTruth() && sparkStart != null && !isOfSink(sparkStart));
+            !context.sinkIsOurs() && sparkStart != null && !isOfSink(sparkStart));
     Map<TopicPartition, StartResolver.ResolvedStart> starts = new HashMap<>();
     for (TopicPartition partition : partitions) {
       StartResolver.PartitionFacts facts =
@@ -169,7 +169,7 @@ final class PartitionStarts {
     }
     requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
     Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-    if (context.groupIsTheTruth() && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
+    if (context.sinkIsOurs() && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
       context
           .epochs()
           .requireNotBehindLog(
@@ -183,7 +183,7 @@ final class PartitionStarts {
    */
   private void requireNothingLeft(
       TopicPartition partition, long committed, PartitionOffsets sparkStart) {
-    if (!context.groupIsTheTruth()
+    if (!context.sinkIsOurs()
         && sparkStart != null
         && isOfSink(sparkStart)
         && committed < sparkStart.offsets().getOrDefault(partition, 0L)) {

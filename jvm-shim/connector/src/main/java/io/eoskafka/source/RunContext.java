@@ -1,6 +1,6 @@
 package io.eoskafka.source;
 
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Membership;
 
@@ -8,8 +8,8 @@ import io.eoskafka.group.Membership;
  * What stays the same for a run of a source, once its start has prepared it.
  *
  * @param files of its checkpoint
- * @param groupIsTheTruth whether the sink commits source offsets with its output; if not, Spark's
- *     log is authoritative
+ * @param sinkIsOurs whether the sink commits source offsets with its output; if not, Spark's log is
+ *     authoritative
  * @param sinkCluster of the sink, as in a stamp
  * @param transactionalIdPrefix of its producers
  * @param offsets of its group
@@ -23,12 +23,12 @@ import io.eoskafka.group.Membership;
  */
 record RunContext(
     CheckpointFiles files,
-    boolean groupIsTheTruth,
+    boolean sinkIsOurs,
     String sinkCluster,
     String transactionalIdPrefix,
     GroupOffsets offsets,
     Membership member,
-    GroupMembers.Release release,
+    GroupInspector.Release release,
     OffsetCommitter committer,
     StableFetch stableFetch,
     CheckpointRuns runs,

@@ -20,15 +20,17 @@ final class SharedGroupRules {
    * Refuses a query that cannot share its group, before anything is written: a group that is shared
    * once stays shared.
    *
-   * @param sinkIsHere whether the sink is on the source's cluster
+   * @param sinkIsOnSourceCluster whether the sink is on the source's cluster
    * @throws EosKafkaException {@code EOSKAFKA_SHARED_REFUSED}
    */
   static void require(
-      RunningQuery query, Map<TopicPartition, OffsetAndMetadata> committed, boolean sinkIsHere) {
+      RunningQuery query,
+      Map<TopicPartition, OffsetAndMetadata> committed,
+      boolean sinkIsOnSourceCluster) {
     if (!query.sinkIsTransactional()) {
       throw refused("its sink is not eoskafka, so the group does not hold the truth");
     }
-    if (!sinkIsHere) {
+    if (!sinkIsOnSourceCluster) {
       throw notForTasks("its source is on another cluster than its sink");
     }
     query

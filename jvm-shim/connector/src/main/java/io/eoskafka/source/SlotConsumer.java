@@ -6,7 +6,7 @@ import io.eoskafka.task.GoneRanges;
 import io.eoskafka.task.IdlePool;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskTransaction;
-import io.eoskafka.wire.Denied;
+import io.eoskafka.wire.AuthorizationErrors;
 import io.eoskafka.wire.FetchedTopics;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
@@ -213,7 +213,7 @@ final class SlotConsumer {
         outOfRange.resolve(e);
         continue;
       } catch (AuthorizationException e) {
-        throw Denied.or(e, "Read");
+        throw AuthorizationErrors.or(e, "Read");
       } catch (InterruptException e) {
         throw KafkaCalls.asJava(e);
       }

@@ -3,7 +3,7 @@ package io.eoskafka.source;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Membership;
 import io.eoskafka.identity.Identity;
-import io.eoskafka.transaction.GoneDrivers;
+import io.eoskafka.transaction.DepartedDrivers;
 import io.eoskafka.transaction.OpenTransactions;
 import java.time.Duration;
 import java.util.Collection;
@@ -33,7 +33,7 @@ final class StableFetch {
   private final Identity identity;
 
   /** Null unless the group is shared. */
-  private final GoneDrivers gone;
+  private final DepartedDrivers gone;
 
   private long waitMs;
 
@@ -42,7 +42,7 @@ final class StableFetch {
       Membership member,
       OpenTransactions transactions,
       Identity identity,
-      GoneDrivers gone) {
+      DepartedDrivers gone) {
     this.offsets = offsets;
     this.member = member;
     this.transactions = transactions;
@@ -57,7 +57,7 @@ final class StableFetch {
     long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (true) {
       if (own) {
-        transactions.end(identity.producers());
+        transactions.end(identity.producersId());
         if (identity.isShared()) {
           // Of the time when the checkpoint had its group for itself.
           transactions.end(identity.exclusiveId());

@@ -14,7 +14,7 @@ import org.apache.kafka.common.TopicPartition;
  * @param rule of this start
  * @param identity the query's
  * @param sinkCluster of the query's sink, as in a stamp
- * @param groupIsTheTruth whether the sink commits source offsets with its output
+ * @param sinkIsOurs whether the sink commits source offsets with its output
  * @param dataLoss what happens where records are gone
  * @param optionIsExplicit whether {@code startingOffsets} names offsets, which must be in the log
  * @param lastIsDecided whether the last batch that Spark has planned is known to have taken effect
@@ -25,7 +25,7 @@ record StartResolver(
     StartingPoint rule,
     Identity identity,
     String sinkCluster,
-    boolean groupIsTheTruth,
+    boolean sinkIsOurs,
     DataLossPolicy dataLoss,
     boolean optionIsExplicit,
     boolean lastIsDecided,
@@ -130,9 +130,7 @@ record StartResolver(
     // Records that a decided batch had read are gone: the group is past them, and stays there.
     boolean isPast = isOfEpoch && !isOfFormer && kept <= committed.offset();
     boolean toCommit =
-        (!isKnown || kept != start || isOfFormer) && !isPast
-            || groupIsTheTruth && !isHere
-            || isReturned;
+        (!isKnown || kept != start || isOfFormer) && !isPast || sinkIsOurs && !isHere || isReturned;
     boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
     return new ResolvedStart(kept, toCommit, isRecreated, isMovedByTask);
   }

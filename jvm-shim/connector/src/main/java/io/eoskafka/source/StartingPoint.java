@@ -14,7 +14,7 @@ import org.apache.kafka.common.TopicPartition;
  *
  * @param identity ours
  * @param sinkCluster of the query's sink, as in a stamp; null where the sink is not ours
- * @param ownLog whether the checkpoint held our identity before this run
+ * @param hasOwnIdentity whether the checkpoint held our identity before this run
  * @param resolved whether {@code startingOffsets} were resolved before: what they did not cover
  *     then came later
  * @param sparkHasBatches whether Spark has logged a batch
@@ -25,7 +25,7 @@ import org.apache.kafka.common.TopicPartition;
 record StartingPoint(
     Identity identity,
     String sinkCluster,
-    boolean ownLog,
+    boolean hasOwnIdentity,
     boolean resolved,
     boolean sparkHasBatches,
     boolean logIsAhead) {
@@ -194,7 +194,7 @@ record StartingPoint(
       return sparkHasBatches && sparkStart == null ? Source.NEW_PARTITION : Source.RECREATED;
     }
     if (!sparkHasBatches) {
-      if (ownLog && wasFound && sinkCluster != null) {
+      if (hasOwnIdentity && wasFound && sinkCluster != null) {
         // Tasks may have committed all the same: Spark logs a batch of real-time mode at its end.
         throw gone(partition, null);
       }
@@ -212,7 +212,7 @@ record StartingPoint(
     if (logSuffices && decidedStart != null) {
       return Source.DECISION;
     }
-    if (isForgotten || ownLog && !logSuffices) {
+    if (isForgotten || hasOwnIdentity && !logSuffices) {
       throw gone(partition, logged);
     }
     return sparkStart != null ? Source.SPARK_LOG : Source.INITIAL_FILE;

@@ -1,7 +1,7 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.TransactionalProducer;
@@ -30,8 +30,8 @@ record DriverFence(TaskScope scope) implements FenceSource {
     }
   }
 
-  private GroupMembers members() {
-    return new GroupMembers(ExecutorClients.admin(scope.source()), scope.identity().group());
+  private GroupInspector members() {
+    return new GroupInspector(ExecutorClients.admin(scope.source()), scope.identity().group());
   }
 
   @Override

@@ -144,12 +144,12 @@ final class LeasedFence implements FenceSource {
         continue;
       }
       Optional<Node> accepted =
-          producer.addOffsetsElsewhere(
+          producer.addOffsetsViaCoordinator(
               offsets, fence.get(), ExecutorClients.coordinators(scope.sink()));
       if (accepted.isPresent()) {
         confirm.accept(accepted.get());
         FaultPoint.AFTER_OFFSETS.reach();
-        producer.commitElsewhere(
+        producer.commitViaCoordinator(
             new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
         return true;
       }

@@ -2,7 +2,7 @@ package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.faults.FaultPoint;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.transaction.ExecutorClients;
@@ -79,7 +79,7 @@ public final class TaskTransaction {
         TransactionalId.ofSlot(
             scope.transactionalIdPrefix(),
             scope.identity().group(),
-            scope.identity().producers(),
+            scope.identity().producersId(),
             first.slot());
     this.fences = FenceSource.of(scope, transactionalId, this::slotNumbers);
     this.schedule =
@@ -195,8 +195,8 @@ public final class TaskTransaction {
     return GoneRanges.of(scope.source(), scope.identity().group(), ranges);
   }
 
-  private GroupMembers members() {
-    return new GroupMembers(ExecutorClients.admin(scope.source()), scope.identity().group());
+  private GroupInspector members() {
+    return new GroupInspector(ExecutorClients.admin(scope.source()), scope.identity().group());
   }
 
   /**
@@ -349,11 +349,11 @@ public final class TaskTransaction {
     }
     fences.ended();
     return TaskReport.of(
-        scope.identity().producers(),
+        scope.identity().producersId(),
         slots,
         isCommitted,
         offsets,
-        counts.plus(TransactionCounts.takeFailed(scope.identity().producers())));
+        counts.plus(TransactionCounts.takeFailed(scope.identity().producersId())));
   }
 
   /**
@@ -432,7 +432,7 @@ public final class TaskTransaction {
     if (producer != null && !ended) {
       ended = true;
       boolean aborted = producer.abortAndClose();
-      TransactionCounts.failed(scope.identity().producers(), aborted, producer.wasFenced());
+      TransactionCounts.failed(scope.identity().producersId(), aborted, producer.wasFenced());
     }
   }
 }

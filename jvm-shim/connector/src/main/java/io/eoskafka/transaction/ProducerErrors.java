@@ -1,7 +1,7 @@
 package io.eoskafka.transaction;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.wire.Denied;
+import io.eoskafka.wire.AuthorizationErrors;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Map;
 import java.util.Optional;
@@ -112,7 +112,7 @@ final class ProducerErrors implements Callback {
             e);
       }
     }
-    Optional<EosKafkaException> denied = Denied.in(e, "Write");
+    Optional<EosKafkaException> denied = AuthorizationErrors.in(e, "Write");
     if (denied.isPresent()) {
       return denied.get();
     }

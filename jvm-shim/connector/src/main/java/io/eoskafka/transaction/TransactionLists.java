@@ -46,7 +46,7 @@ import org.apache.kafka.common.utils.Time;
  * such id. The list is complete once each probe was some broker's before its list and after it.
  */
 public final class TransactionLists {
-  private static final String LOG = "__transaction_state";
+  private static final String TRANSACTION_LOG = "__transaction_state";
 
   /** What {@code String.hashCode} multiplies with from character to character. */
   private static final int HASH_BASE = 31;
@@ -106,7 +106,7 @@ public final class TransactionLists {
         List<Answers> answers = ask(requests, nodes, pattern, states, deadline);
         Set<String> covered = new HashSet<>();
         answers.forEach(of -> covered.addAll(of.covered()));
-        if (covered.size() == PROBES || covered.isEmpty() && !isLogThere(deadline)) {
+        if (covered.size() == PROBES || covered.isEmpty() && !hasTransactionLog(deadline)) {
           Set<String> ids = new HashSet<>();
           answers.forEach(of -> ids.addAll(of.ids));
           return ids;
@@ -131,9 +131,9 @@ public final class TransactionLists {
    * Whether the cluster has a transaction log, where no broker has a part of it. It comes with the
    * first transaction. If the user may not describe it, the question makes the broker create it.
    */
-  private boolean isLogThere(long deadline) {
+  private boolean hasTransactionLog(long deadline) {
     try {
-      KafkaCalls.get(admin.describeTopics(List.of(LOG)).allTopicNames());
+      KafkaCalls.get(admin.describeTopics(List.of(TRANSACTION_LOG)).allTopicNames());
     } catch (UnknownTopicOrPartitionException e) {
       return false;
     } catch (EosKafkaException | KafkaException e) {

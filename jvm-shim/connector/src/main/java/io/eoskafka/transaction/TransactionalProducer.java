@@ -2,10 +2,10 @@ package io.eoskafka.transaction;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.GroupMember;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.ExclusiveMembership;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
-import io.eoskafka.wire.Denied;
+import io.eoskafka.wire.AuthorizationErrors;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OffsetsCoordinator;
 import io.eoskafka.wire.ProducerIdentity;
@@ -301,18 +301,18 @@ public final class TransactionalProducer implements Transactions {
    * @param members to tell who owns the group when it refuses them
    */
   public void sendOffsets(
-      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupMembers members) {
+      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members) {
     if (registration != null) {
       registration.check(fence.group());
     }
     try {
-      for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
+      for (Map<TopicPartition, OffsetAndMetadata> part : ExclusiveMembership.parts(offsets)) {
         producer.sendOffsetsToTransaction(part, GroupMetadata.of(fence));
       }
     } catch (CommitFailedException | FencedInstanceIdException e) {
       throw fencedByGroup(fence, members, e);
     } catch (TopicAuthorizationException e) {
-      throw Denied.or(e, "Read");
+      throw AuthorizationErrors.or(e, "Read");
     } catch (RuntimeException e) {
       throw errors.explain(e);
     }
@@ -325,7 +325,7 @@ public final class TransactionalProducer implements Transactions {
 
   /** An error that names who owns the group. */
   public static EosKafkaException fencedByGroup(
-      Fence fence, GroupMembers members, RuntimeException cause) {
+      Fence fence, GroupInspector members, RuntimeException cause) {
     return members.fenced(
         "EOSKAFKA_FENCED_BY_GROUP",
         fence.instanceId(),
@@ -364,11 +364,11 @@ public final class TransactionalProducer implements Transactions {
    * @return the coordinator that has accepted the last of them; empty if the group refuses this
    *     fence too
    */
-  public Optional<Node> addOffsetsElsewhere(
+  public Optional<Node> addOffsetsViaCoordinator(
       Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, CoordinatorCalls coordinators) {
     try {
       Optional<Node> accepted = Optional.empty();
-      for (Map<TopicPartition, OffsetAndMetadata> part : GroupMember.parts(offsets)) {
+      for (Map<TopicPartition, OffsetAndMetadata> part : ExclusiveMembership.parts(offsets)) {
         accepted = coordinators.addOffsets(known, part, fence);
         if (accepted.isEmpty()) {
           return accepted;
@@ -385,7 +385,7 @@ public final class TransactionalProducer implements Transactions {
    *
    * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN}, {@code EOSKAFKA_ATTEMPT_FENCED}
    */
-  public void commitElsewhere(TransactionEnds ends) {
+  public void commitViaCoordinator(TransactionEnds ends) {
     leaveOpenAndClose();
     try {
       if (!ends.commit(List.of(known), settings.maxBlock()).isEmpty()) {

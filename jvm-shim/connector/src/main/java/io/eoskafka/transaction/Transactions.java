@@ -1,6 +1,6 @@
 package io.eoskafka.transaction;
 
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -27,7 +27,7 @@ public interface Transactions {
    * @param members to tell who owns the group when it refuses them
    */
   void sendOffsets(
-      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupMembers members);
+      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members);
 
   /** Commits, after all records have arrived. */
   void commit();

@@ -53,7 +53,7 @@ public final class KafkaCalls {
       throw asJava(new InterruptException(e));
     } catch (ExecutionException e) {
       if (e.getCause() instanceof RuntimeException cause) {
-        throw Denied.or(cause, onTopics);
+        throw AuthorizationErrors.or(cause, onTopics);
       }
       throw new KafkaException(e.getCause());
     }

@@ -191,9 +191,9 @@ class DecisionEntriesPropertyTest {
       assertThat(numbers).hasSizeBetween(3, 6).allMatch(part -> part.matches("[0-9]+"));
       assertThat(Long.parseLong(numbers[0])).isBetween(0L, decision.run());
       assertThat(numbers[2]).isEqualTo(Integer.toString(output.writer()));
-      assertThat(output.markerPartition() % 2).isEqualTo(1);
-      assertThat(output.markerPartition()).isBetween(0, partitions - 1);
-      assertThat(output.markerOffset()).isNotNegative();
+      assertThat(output.presencePartition() % 2).isEqualTo(1);
+      assertThat(output.presencePartition()).isBetween(0, partitions - 1);
+      assertThat(output.presenceOffset()).isNotNegative();
     }
   }
 
@@ -252,8 +252,8 @@ class DecisionEntriesPropertyTest {
         new WriterOutput(
             output.writer(),
             new PreparedTransaction(id, 1, (short) 0, true),
-            output.markerPartition(),
-            output.markerOffset(),
+            output.presencePartition(),
+            output.presenceOffset(),
             output.rows(),
             output.digest()));
     Decision decision = written.decision();

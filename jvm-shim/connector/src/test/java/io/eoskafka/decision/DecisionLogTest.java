@@ -138,7 +138,7 @@ class DecisionLogTest {
                     },
                     producer -> {}))
         .isSameAs(late);
-    assertThat(log.hasEnded()).isTrue();
+    assertThat(log.hasFailed()).isTrue();
     assertThat(log.isUnclear()).isFalse();
     assertThatThrownBy(() -> decide(log, 0)).isInstanceOf(IllegalStateException.class);
     assertThat(start().last()).isEmpty();

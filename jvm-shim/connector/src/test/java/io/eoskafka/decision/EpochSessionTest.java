@@ -142,7 +142,7 @@ class EpochSessionTest {
               ? new WriterOutput(
                   writer,
                   broker.prepare(batch.scope().transactionalId(writer, 0, 0)),
-                  batch.scope().markerPartition(writer),
+                  batch.scope().presencePartition(writer),
                   writer,
                   5,
                   digest)

@@ -1,7 +1,7 @@
 package io.eoskafka.decision;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionalId;
@@ -142,7 +142,7 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
 
       @Override
       public void sendOffsets(
-          Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupMembers members) {
+          Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members) {
         call("offsets", () -> {});
       }
 
@@ -194,7 +194,7 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   }
 
   @Override
-  public List<Integer> markerPartitions() {
+  public List<Integer> presencePartitions() {
     return List.of(1, 3, 5, 7);
   }
 

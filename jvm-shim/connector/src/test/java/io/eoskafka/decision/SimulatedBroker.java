@@ -1,7 +1,7 @@
 package io.eoskafka.decision;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.GroupMembers;
+import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.transaction.PreparedTransaction;
@@ -152,7 +152,7 @@ final class SimulatedBroker {
           if (output.state != TransactionState.ONGOING) {
             throw new TimeoutException(output + " has timed out");
           }
-          output.presence = scope.marker(transactionalId);
+          output.presence = scope.presenceKey(transactionalId);
           output.presenceOffset = offset++;
           presence.put(output.presenceOffset, output);
         }
@@ -170,7 +170,7 @@ final class SimulatedBroker {
       return new WriterOutput(
           writer,
           new PreparedTransaction(transactionalId, id.producerId, (short) epoch, true),
-          scope.markerPartition(writer),
+          scope.presencePartition(writer),
           output.presenceOffset,
           rows,
           digest);
@@ -608,7 +608,7 @@ final class SimulatedBroker {
 
       @Override
       public void sendOffsets(
-          Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupMembers members) {
+          Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members) {
         call(
             "sends offsets",
             () -> {
@@ -663,7 +663,7 @@ final class SimulatedBroker {
     }
 
     @Override
-    public List<Integer> markerPartitions() {
+    public List<Integer> presencePartitions() {
       return List.of(1, 3, 5, 7);
     }
 
@@ -683,7 +683,7 @@ final class SimulatedBroker {
           "reads presence records",
           () -> {
             for (WriterOutput output : outputs) {
-              Output found = presence.get(output.markerOffset());
+              Output found = presence.get(output.presenceOffset());
               if (found != null && found.state == TransactionState.ONGOING) {
                 throw unsettled(new TimeoutException(found + " is open"));
               }

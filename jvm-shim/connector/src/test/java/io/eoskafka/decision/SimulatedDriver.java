@@ -402,7 +402,7 @@ final class SimulatedDriver implements Runnable {
   private EpochSource source(Plan plan) {
     return new EpochSource() {
       @Override
-      public String identityId() {
+      public String producersId() {
         return SOURCE;
       }
 

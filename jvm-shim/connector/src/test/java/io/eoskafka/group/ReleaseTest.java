@@ -2,7 +2,7 @@ package io.eoskafka.group;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.eoskafka.group.GroupMembers.Release;
+import io.eoskafka.group.GroupInspector.Release;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

@@ -32,7 +32,7 @@ class SharedMembershipTest {
           settings(),
           Identity.of("g", "p", "/checkpoint", true),
           null,
-          new GroupMembers.Release(0, false),
+          new GroupInspector.Release(0, false),
           ids -> {
             whileFencing.accept(ids);
             fenced.addAll(ids);

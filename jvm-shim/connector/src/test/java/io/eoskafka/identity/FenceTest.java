@@ -3,7 +3,7 @@ package io.eoskafka.identity;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.eoskafka.group.GroupMember;
+import io.eoskafka.group.ExclusiveMembership;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -25,15 +25,15 @@ class FenceTest {
   @Test
   void offsetsOfManyPartitionsAreSplitIntoCommitsThatFit() {
     Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-    for (int i = 0; i < 2 * GroupMember.PARTITIONS_PER_COMMIT + 1; i++) {
+    for (int i = 0; i < 2 * ExclusiveMembership.PARTITIONS_PER_COMMIT + 1; i++) {
       offsets.put(new TopicPartition("t", i), new OffsetAndMetadata(i));
     }
-    List<Map<TopicPartition, OffsetAndMetadata>> parts = GroupMember.parts(offsets);
+    List<Map<TopicPartition, OffsetAndMetadata>> parts = ExclusiveMembership.parts(offsets);
     assertThat(parts).hasSize(3);
-    assertThat(parts).allMatch(part -> part.size() <= GroupMember.PARTITIONS_PER_COMMIT);
+    assertThat(parts).allMatch(part -> part.size() <= ExclusiveMembership.PARTITIONS_PER_COMMIT);
     Map<TopicPartition, OffsetAndMetadata> together = new HashMap<>();
     parts.forEach(together::putAll);
     assertThat(together).isEqualTo(offsets);
-    assertThat(GroupMember.parts(Map.of())).isEmpty();
+    assertThat(ExclusiveMembership.parts(Map.of())).isEmpty();
   }
 }

@@ -41,7 +41,7 @@ class BatchEndTest {
   private final List<Boolean> discovers = new ArrayList<>();
   private boolean isHandedOver;
   private boolean isSettled;
-  private boolean groupIsTheTruth = true;
+  private boolean sinkIsOurs = true;
   private boolean othersAreDone;
   private boolean isStopped;
   private long now = 1;
@@ -71,13 +71,13 @@ class BatchEndTest {
         }
 
         @Override
-        public boolean takeSettled() {
+        public boolean takeProducersFenced() {
           return isSettled;
         }
 
         @Override
-        public boolean groupIsTheTruth() {
-          return groupIsTheTruth;
+        public boolean sinkIsOurs() {
+          return sinkIsOurs;
         }
 
         @Override
@@ -301,7 +301,7 @@ class BatchEndTest {
 
   @Test
   void withoutOurSinkTheGroupFollowsTheLogAndTheTextIsTheBuiltInConnectors() {
-    groupIsTheTruth = false;
+    sinkIsOurs = false;
     PartitionOffsets end = alone.next(PartitionOffsets.of(Map.of(A, 5L)), ALL, false).orElseThrow();
     assertThat(end.isOurs()).isFalse();
     assertThat(sourceOnly).containsExactly(Map.of(A, 5L));

@@ -41,7 +41,7 @@ class BatchPlannerTest {
   private final Set<TopicPartition> movedByTasks = new HashSet<>();
   private final Map<TopicPartition, Long> starts = new HashMap<>();
   private Optional<Decision.Input> decided = Optional.empty();
-  private boolean groupIsTheTruth = true;
+  private boolean sinkIsOurs = true;
   private Collection<SlotWork> begun;
 
   private final BatchPlanner.Group group =
@@ -74,8 +74,8 @@ class BatchPlannerTest {
         }
 
         @Override
-        public boolean groupIsTheTruth() {
-          return groupIsTheTruth;
+        public boolean sinkIsOurs() {
+          return sinkIsOurs;
         }
 
         @Override
@@ -174,7 +174,7 @@ class BatchPlannerTest {
 
   @Test
   void withoutOurSinkSparksLogSaysWhereABatchStarts() {
-    groupIsTheTruth = false;
+    sinkIsOurs = false;
     starts.put(A, 5L);
     PlannedBatch batch = plan(planner(Map.of()), Map.of(A, 2L), Map.of(A, 9L));
     assertThat(batch.ranges()).containsExactly(range(A, 2, 5, 9));

@@ -56,8 +56,8 @@ class PartitionOffsetsTest {
   @Test
   void theSameNumbersInAnotherTextAreAnotherOffsetForSpark() {
     PartitionOffsets offsets = PartitionOffsets.of(OFFSETS);
-    PartitionOffsets once = offsets.inOtherText(offsets.json());
-    PartitionOffsets twice = offsets.inOtherText(once.json());
+    PartitionOffsets once = offsets.respelled(offsets.json());
+    PartitionOffsets twice = offsets.respelled(once.json());
     assertThat(once).isNotEqualTo(offsets);
     assertThat(twice).isNotEqualTo(once);
     assertThat(twice).isEqualTo(offsets);

@@ -72,7 +72,7 @@ class StartingPointTest {
   })
   void theTruthLies(
       String scope,
-      boolean ownLog,
+      boolean hasOwnIdentity,
       boolean resolved,
       boolean sparkHasBatches,
       Long sparkStart,
@@ -80,7 +80,8 @@ class StartingPointTest {
       boolean recreated,
       Source expected) {
     StartingPoint rule =
-        new StartingPoint(OURS, Stamp.SAME_CLUSTER, ownLog, resolved, sparkHasBatches, false);
+        new StartingPoint(
+            OURS, Stamp.SAME_CLUSTER, hasOwnIdentity, resolved, sparkHasBatches, false);
     assertThat(
             rule.of(
                 PARTITION,

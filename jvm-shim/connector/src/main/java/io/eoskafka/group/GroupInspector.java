@@ -28,8 +28,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Who is in a group. */
-public final class GroupMembers {
-  private static final Logger LOG = LoggerFactory.getLogger(GroupMembers.class);
+public final class GroupInspector {
+  private static final Logger LOG = LoggerFactory.getLogger(GroupInspector.class);
 
   private static final Pattern SHARED =
       Pattern.compile("eoskafka-(" + Identity.DIGEST_PATTERN + ")-shared-(\\d{1,18})(-handover)?");
@@ -37,7 +37,7 @@ public final class GroupMembers {
   private final Admin admin;
   private final String group;
 
-  public GroupMembers(Admin admin, String group) {
+  public GroupInspector(Admin admin, String group) {
     this.admin = admin;
     this.group = group;
   }
@@ -192,14 +192,14 @@ public final class GroupMembers {
         .filter(member -> driverOf(member).equals(Optional.of(identity.checkpointId())))
         .filter(member -> !member.consumerId().equals(fence.memberId()))
         .findFirst()
-        .map(GroupMembers::describe);
+        .map(GroupInspector::describe);
   }
 
   /**
    * Whether a driver with an instance id finds its former run's place. The broker keeps the client
    * id with the place, so one that tells another release is given up first.
    */
-  boolean resumes(Identity identity, String clientId) {
+  boolean takeFormerPlace(Identity identity, String clientId) {
     Optional<String> former =
         list().stream()
             .filter(member -> member.groupInstanceId().equals(Optional.of(identity.instanceId())))
@@ -213,7 +213,7 @@ public final class GroupMembers {
   }
 
   /** Whether nobody without this instance id is in the group. */
-  boolean isAlone(String instanceId) {
+  boolean hasOnly(String instanceId) {
     return list().stream()
         .allMatch(member -> member.groupInstanceId().equals(Optional.of(instanceId)));
   }
@@ -233,7 +233,7 @@ public final class GroupMembers {
   }
 
   /** Whether no rebalance is under way, and one of these partitions has no owner. */
-  boolean isAtRestWithout(Set<TopicPartition> partitions) {
+  boolean isStableWithUnowned(Set<TopicPartition> partitions) {
     ConsumerGroupDescription described =
         KafkaCalls.get(admin.describeConsumerGroups(List.of(group)).describedGroups().get(group));
     Set<TopicPartition> left = new HashSet<>(partitions);
@@ -258,7 +258,7 @@ public final class GroupMembers {
             .filter(member -> instanceId != null)
             .filter(member -> member.groupInstanceId().equals(Optional.of(instanceId)))
             .findFirst()
-            .map(GroupMembers::describe);
+            .map(GroupInspector::describe);
     owner.ifPresent(member -> all.put("owner", member));
     return EosKafkaException.of(
         owner.isPresent() ? condition : "EOSKAFKA_MEMBERSHIP_EXPIRED", all, cause);
@@ -271,7 +271,7 @@ public final class GroupMembers {
 
   /** Who is in the group, for an error. */
   public String names() {
-    List<String> names = list().stream().map(GroupMembers::describe).sorted().toList();
+    List<String> names = list().stream().map(GroupInspector::describe).sorted().toList();
     return names.isEmpty() ? "nobody now: the group has no member" : String.join(" and ", names);
   }
 

@@ -7,7 +7,7 @@ import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.TransactionState;
 
 /** Ends what drivers of a shared group have left that are no longer in it. */
-public final class GoneDrivers {
+public final class DepartedDrivers {
   private static final Set<TransactionState> OPEN = Set.of(TransactionState.ONGOING);
 
   /** In all other states the outcome of the transaction is decided. */
@@ -29,7 +29,7 @@ public final class GoneDrivers {
    * @param sharedId see {@link io.eoskafka.identity.Identity#sharedId}
    * @param present tells the checkpoint ids of the drivers that are in the group
    */
-  public GoneDrivers(
+  public DepartedDrivers(
       OpenTransactions transactions, String sharedId, Supplier<Set<String>> present) {
     this.transactions = transactions;
     this.sharedId = sharedId;

@@ -4,7 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
-import io.eoskafka.wire.Denied;
+import io.eoskafka.wire.AuthorizationErrors;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -40,8 +40,8 @@ import org.slf4j.LoggerFactory;
  * broker refuses the former driver from then on. Not thread safe: the query's thread polls it,
  * between batches only, so the generation cannot change under a running batch.
  */
-public final class GroupMember implements Membership {
-  private static final Logger LOG = LoggerFactory.getLogger(GroupMember.class);
+public final class ExclusiveMembership implements Membership {
+  private static final Logger LOG = LoggerFactory.getLogger(ExclusiveMembership.class);
 
   /** A dead dynamic member of a foreign application leaves after its session, 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(60);
@@ -59,16 +59,16 @@ public final class GroupMember implements Membership {
   public static final int PARTITIONS_PER_COMMIT = 1_000;
 
   private final Identity identity;
-  private final GroupMembers members;
+  private final GroupInspector members;
   private final KafkaConsumer<byte[], byte[]> consumer;
   private boolean assigned;
   private Set<String> topics = Set.of();
   private Ownership ownership;
   private long polledNanos;
 
-  public GroupMember(ClientSettings client, Identity identity, Admin admin) {
+  public ExclusiveMembership(ClientSettings client, Identity identity, Admin admin) {
     this.identity = identity;
-    this.members = new GroupMembers(admin, identity.group());
+    this.members = new GroupInspector(admin, identity.group());
     Map<String, Object> config =
         client.exclusiveMember(
             identity.instanceId() + "-driver", identity.group(), identity.instanceId());
@@ -84,7 +84,7 @@ public final class GroupMember implements Membership {
   public void refuseForeignMembers() {
     members.refuse(
         member ->
-            GroupMembers.isShared(member)
+            GroupInspector.isShared(member)
                 || !member.groupInstanceId().equals(Optional.of(identity.instanceId())));
   }
 
@@ -109,7 +109,7 @@ public final class GroupMember implements Membership {
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
     } catch (AuthorizationException e) {
-      throw Denied.or(e, "Describe");
+      throw AuthorizationErrors.or(e, "Describe");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }
@@ -171,7 +171,7 @@ public final class GroupMember implements Membership {
   }
 
   @Override
-  public boolean isTakenOver(GroupMembers now) {
+  public boolean isTakenOver(GroupInspector now) {
     return ownership != null && now.isTakenOver(ownership.fence());
   }
 
@@ -185,7 +185,7 @@ public final class GroupMember implements Membership {
     } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
       throw fenced(e);
     } catch (AuthorizationException e) {
-      throw Denied.or(e, "Read");
+      throw AuthorizationErrors.or(e, "Read");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }
@@ -198,7 +198,7 @@ public final class GroupMember implements Membership {
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
     } catch (AuthorizationException e) {
-      throw Denied.or(e, "Describe");
+      throw AuthorizationErrors.or(e, "Describe");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
     }

@@ -9,8 +9,8 @@ import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 
 /** What brokers do not allow, as an error that names the missing right. */
-public final class Denied {
-  private Denied() {}
+public final class AuthorizationErrors {
+  private AuthorizationErrors() {}
 
   /**
    * @param onTopics the operation, where it is one on topics
