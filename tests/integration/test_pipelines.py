@@ -115,5 +115,5 @@ def test_a_full_refresh_is_refused_if_it_would_write_everything_again(
 
         # The way to a second copy of all records.
         pipeline.configure(group=f"{flow.group}-2")
-        assert pipeline.update("--full-refresh", "payments_clean") == ""
+        assert pipeline.update("--full-refresh-all") == ""
         assert len(flow.outputs()) == 2 * flow.produced
