@@ -74,7 +74,7 @@ def test_a_pipeline_killed_in_three_updates_writes_every_record_once(
     flow.produce(RECORDS)
     for point in points:
         pipeline.kill_at(point)
-    assert len(flow.outputs()) < RECORDS
+    assert flow.committed() != flow.ends()
     for _ in range(2):
         assert pipeline.update() == ""
         assert_exactly_once(flow)
