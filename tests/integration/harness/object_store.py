@@ -90,7 +90,9 @@ class ObjectStore:
         return True
 
     def _call(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        asked = urllib.request.Request(f"{self.url}/{path}", data=content, method=method)
+        # By default it would be a form's, which moto takes apart.
+        kind = {"Content-Type": "application/octet-stream"}
+        asked = urllib.request.Request(f"{self.url}/{path}", content, kind, method=method)
         with urllib.request.urlopen(asked, timeout=10) as answer:
             return bytes(answer.read())
 
