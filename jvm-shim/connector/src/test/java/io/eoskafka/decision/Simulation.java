@@ -148,7 +148,7 @@ final class Simulation {
     if (!isQuiet && alive.size() < MAX_ALIVE && chance(10)) {
       return start();
     }
-    return chance(3) ? alive.get(random.nextInt(alive.size())) : alive.get(alive.size() - 1);
+    return chance(2) ? alive.get(random.nextInt(alive.size())) : alive.get(alive.size() - 1);
   }
 
   private SimulatedDriver start() {
@@ -254,7 +254,8 @@ final class Simulation {
     say(driver + " " + what);
     hash = hash * 31 + driver.number() * 7 + what.substring(0, 4).hashCode();
     pass();
-    if (chance(7)) {
+    // Most often between a decision and its end: what others do then does most harm.
+    if (chance(what.startsWith("commits") ? 2 : 7)) {
       turn.release();
       driver.awaitTurn();
     }
