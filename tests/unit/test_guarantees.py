@@ -13,8 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guarantees.md"
 JAVA = ROOT / "jvm-shim" / "connector" / "src" / "main" / "java"
+JVM_TESTS = ROOT / "jvm-shim" / "connector" / "src" / "test" / "java"
 ERRORS = ROOT / "python" / "eoskafka" / "spec" / "errors.json"
 TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
+JVM_TEST = re.compile(r"`(\w+Test)`")
 CODE = re.compile(r"`([A-Z]\w+)\.([a-z]\w+)`")
 PATCH_TEST = re.compile(r"^# test: (?:.*/)?(test_\w+\.py)::(test_\w+)", re.MULTILINE)
 
@@ -50,7 +52,8 @@ def test_the_page_has_the_test_of_every_mutation() -> None:
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.split("|")[1].strip()[:50])
 def test_a_rule_names_code_and_tests_that_exist(row: str) -> None:
     _, _, code, seen, proof, _ = row.split("|")
-    assert TEST.search(proof)
+    assert TEST.search(proof) or JVM_TEST.search(proof)
+    assert all(any(JVM_TESTS.rglob(f"{name}.java")) for name in JVM_TEST.findall(proof))
     assert set(TEST.findall(proof)) <= every_test()
     assert CODE.search(code)
     for name, method in CODE.findall(code):
