@@ -22,6 +22,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
@@ -82,7 +83,8 @@ final class DriverStart {
   RunContext prepare(PartitionOffsets sparkStart) {
     BrokerVersions.require(admin, options.client());
     RunningQuery query = RunningQuery.ofThisThread();
-    CheckpointFiles files = new CheckpointFiles(sourcePath, query.hadoop());
+    Configuration hadoop = query.hadoop();
+    CheckpointFiles files = new CheckpointFiles(sourcePath, hadoop);
     Optional<Identity> existing = files.readIdentity();
     identity = identityOf(existing, files);
     isIdentityKept = existing.equals(Optional.of(identity));
@@ -118,7 +120,10 @@ final class DriverStart {
     // Before joining, so that a running owner is not disturbed.
     committed.forEach(
         (partition, offset) -> {
-          FullRefresh.refuse(sourcePath, query.hadoop(), identity, partition, offset);
+          if (sinkIsOurs) {
+            // Any other sink of a pipeline is a table, which Spark has emptied.
+            FullRefresh.refuse(sourcePath, hadoop, identity, partition, offset);
+          }
           rule.refuseForeign(partition, offset, () -> members().names());
         });
     tracker.requireChosen(sparkStart, files);

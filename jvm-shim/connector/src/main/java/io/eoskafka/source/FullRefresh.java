@@ -18,6 +18,10 @@ import org.apache.kafka.common.TopicPartition;
  */
 final class FullRefresh {
   private static final String CHECKPOINTS = "_checkpoints";
+
+  /** So many former checkpoints are looked at: a plain query's folder may have a date's name. */
+  private static final int MOST_FORMER = 20;
+
   private static final Pattern NUMBER = Pattern.compile("\\d{1,9}");
 
   private FullRefresh() {}
@@ -60,7 +64,8 @@ final class FullRefresh {
     if (!NUMBER.matcher(checkpoint.getName()).matches() || !isInPipeline(flow)) {
       return Optional.empty();
     }
-    for (int number = Integer.parseInt(checkpoint.getName()) - 1; number >= 0; number--) {
+    int last = Integer.parseInt(checkpoint.getName()) - 1;
+    for (int number = last; number >= Math.max(0, last - MOST_FORMER); number--) {
       Path before = new Path(flow, Integer.toString(number));
       Path sameSource = new Path(new Path(before, source.getParent().getName()), source.getName());
       Optional<Identity> owner = new CheckpointFiles(sameSource.toString(), hadoop).readIdentity();

@@ -32,14 +32,16 @@ public final class RealTime {
    */
   static void requireLastBatchDone() {
     RunningQuery query = RunningQuery.ofThisThread();
-    long planned = query.lastPlanned().orElse(-1);
+    // In this order: a former driver that still runs plans a batch before it logs it as done.
     long logged = query.logs().lastLogged().orElse(-1);
+    long planned = query.lastPlanned().orElse(-1);
     if (logged > planned) {
       throw refused(
           "batch "
               + logged
-              + " of its checkpoint is done, and its file in the folder offsets is missing; restore "
-              + "that file");
+              + " of its checkpoint is done, and its file in the folder offsets is missing. Restore "
+              + "that file. If Spark could not write it, move the file of that number in the folder "
+              + "commits to another place instead");
     }
     if (planned > query.lastDone().orElse(-1)
         && query.checkpointFolder().hasFile("eoskafka-(sink|write-.*)\\.json")) {

@@ -239,8 +239,12 @@ final class SlotConsumer {
 
   /** None where brokers do not answer: what is waited for may come when they do. */
   private Set<TopicPartition> goneAsFarAsKnown(long mostMs) {
+    List<SlotRange> reading =
+        request.ranges().stream()
+            .filter(range -> cursors.get(range.topicPartition()).isReading())
+            .toList();
     try {
-      return GoneRanges.within(mostMs, request.client(), request.group(), request.ranges());
+      return GoneRanges.within(mostMs, request.client(), request.group(), reading);
     } catch (EosKafkaException | RetriableException e) {
       LOG.info(
           "{}: which topics are gone could not be found out: {}", request.consumer(), e.toString());

@@ -269,9 +269,10 @@ public final class RunningQuery {
     return new CheckpointFolder(checkpoint(), hadoop());
   }
 
-  /** As Spark makes them for its own files: with the session's settings. */
+  /** As Spark makes them for its own files: with the settings of the query's session. */
   public Configuration hadoop() {
-    return (Configuration) NamedMethod.HADOOP_SETTINGS.of(NamedMethod.SESSION_STATE.of(session));
+    return (Configuration)
+        NamedMethod.HADOOP_SETTINGS.of(NamedMethod.SESSION_STATE.of(query.sparkSession()));
   }
 
   /** What its checkpoint says of its batches. */

@@ -4,7 +4,9 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.wire.ConnectedBrokers;
+import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.TopicIds;
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -32,16 +34,30 @@ public final class GoneRanges {
 
   private static final int SOON_MS = 5_000;
 
+  /** A broker that has died is in the others' lists for nine seconds, by default. */
+  private static final Duration PATIENCE = Duration.ofSeconds(15);
+
+  private static final long LOOK_AGAIN_MS = 500;
+
   private GoneRanges() {}
 
   /**
+   * Asks again for a while if not all connected brokers confirm that a topic was deleted.
+   *
    * @param source client settings of the source
    * @param group the source's, or null for a batch query, which has none
    * @return the partitions of those whose topic is not the one that was planned, or not there
    */
   public static Set<TopicPartition> of(
       ClientSettings source, String group, Collection<SlotRange> ranges) {
-    return of(source, group, ranges, () -> null);
+    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    while (true) {
+      Look look = look(source, group, ranges, () -> null);
+      if (look.unconfirmed().isEmpty() || System.nanoTime() > deadline) {
+        return look.gone();
+      }
+      KafkaCalls.sleep(LOOK_AGAIN_MS);
+    }
   }
 
   /**
@@ -52,17 +68,25 @@ public final class GoneRanges {
   public static Set<TopicPartition> within(
       long mostMs, ClientSettings source, String group, Collection<SlotRange> ranges) {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.min(mostMs, SOON_MS));
-    return of(
-        source,
-        group,
-        ranges,
-        () -> (int) Math.max(LEAST_MS, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())));
+    return look(
+            source,
+            group,
+            ranges,
+            () -> (int) Math.max(LEAST_MS, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())))
+        .gone();
   }
+
+  /**
+   * What brokers say once.
+   *
+   * @param unconfirmed what the two witnesses call gone, and not all connected brokers
+   */
+  private record Look(Set<TopicPartition> gone, Set<TopicPartition> unconfirmed) {}
 
   /**
    * @param timeoutMs how long the next call may take; null for as long as the client lets it
    */
-  private static Set<TopicPartition> of(
+  private static Look look(
       ClientSettings source,
       String group,
       Collection<SlotRange> ranges,
@@ -85,10 +109,12 @@ public final class GoneRanges {
               .committed(gone, new ListConsumerGroupOffsetsOptions().timeoutMs(timeoutMs.get()))
               .keySet());
     }
+    Set<TopicPartition> unconfirmed = new HashSet<>(gone);
     if (!gone.isEmpty()) {
-      gone.removeAll(known(admin, source, gone, ranges));
+      unconfirmed.retainAll(known(admin, source, gone, ranges));
     }
-    return gone;
+    gone.removeAll(unconfirmed);
+    return new Look(gone, unconfirmed);
   }
 
   /** Those that a connected broker still knows as planned; all if they cannot all be asked. */

@@ -421,7 +421,12 @@ public final class TaskTransaction {
     if (scope.skipsDeleted() && !toCommit.isEmpty()) {
       // The producer would send the offset of a partition that does not exist until its timeout.
       List<SlotRange> all =
-          slots.stream().flatMap(input -> input.work().ranges().stream()).toList();
+          slots.stream()
+              .flatMap(
+                  input ->
+                      input.work().ranges().stream()
+                          .filter(range -> !input.isGone(range.topicPartition())))
+              .toList();
       toCommit.keySet().removeAll(gone(all));
     }
     return toCommit;

@@ -415,7 +415,12 @@ public final class CoordinatorCalls implements AutoCloseable {
 
     @Override
     public void close() {
-      requests.values().forEach(BrokerRequests::close);
+      for (BrokerRequests of : requests.values()) {
+        // Not while another task waits for its answer.
+        synchronized (of) {
+          of.close();
+        }
+      }
     }
   }
 

@@ -173,8 +173,12 @@ public final class TransactionalProducer implements Transactions {
           transactionalId,
           described,
           own);
-      // The next attempt may ask another broker.
-      ExecutorClients.forget(settings);
+      boolean isFenced =
+          described.producerId() == own.producerId() && described.producerEpoch() > own.epoch();
+      if (!isFenced) {
+        // A former coordinator may have answered: the next attempt may ask another broker.
+        ExecutorClients.forget(settings);
+      }
       throw errors.fenced(null);
     }
     return described;

@@ -6,11 +6,14 @@ import java.util.ArrayDeque;
 import java.util.Collection;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.Node;
+import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.requests.MetadataRequest;
 import org.apache.kafka.common.requests.MetadataResponse;
 import org.slf4j.Logger;
@@ -22,7 +25,9 @@ import org.slf4j.LoggerFactory;
  * <p>A broker that is cut off from the controllers still answers clients, with what it knew before.
  * By default it is in no other broker's list of brokers after nine seconds, and before that the
  * controllers give nothing of its to another broker. Its own list is an old one, and has the others
- * in it. So a broker counts as connected if it is in the list of each broker that answers.
+ * in it. So those brokers are surely connected that are in the list of each broker that answers.
+ * What these have in their own lists is connected, too: a broker that has come back is not in the
+ * list of one that was cut off before.
  */
 public final class ConnectedBrokers {
   private static final Logger LOG = LoggerFactory.getLogger(ConnectedBrokers.class);
@@ -77,16 +82,28 @@ public final class ConnectedBrokers {
         MetadataResponse answer = question.ask(broker);
         answers.put(broker, answer);
         left.addAll(answer.brokers());
-      } catch (IOException e) {
+      } catch (IOException | AuthenticationException e) {
         LOG.info("Broker {} does not say which brokers it knows: {}", broker, e.toString());
       }
     }
-    brokers
-        .keySet()
-        .removeIf(id -> answers.values().stream().anyMatch(a -> !a.brokersById().containsKey(id)));
-    answers.keySet().retainAll(brokers.values());
-    return answers.isEmpty() || answers.size() < brokers.size()
+    Set<Integer> core = inEachList(brokers.keySet(), answers.values());
+    Set<Integer> connected =
+        inEachList(
+            brokers.keySet(),
+            answers.entrySet().stream()
+                .filter(answer -> core.contains(answer.getKey().id()))
+                .map(Map.Entry::getValue)
+                .toList());
+    answers.keySet().removeIf(broker -> !connected.contains(broker.id()));
+    return core.isEmpty() || answers.size() < connected.size()
         ? Optional.empty()
         : Optional.of(answers);
+  }
+
+  private static Set<Integer> inEachList(
+      Set<Integer> brokers, Collection<MetadataResponse> answers) {
+    Set<Integer> found = new HashSet<>(brokers);
+    answers.forEach(answer -> found.retainAll(answer.brokersById().keySet()));
+    return found;
   }
 }

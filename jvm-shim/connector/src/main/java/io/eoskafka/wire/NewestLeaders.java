@@ -70,7 +70,10 @@ public final class NewestLeaders {
       if (System.nanoTime() > deadline) {
         Set<TopicPartition> left = new HashSet<>(partitions);
         left.removeAll(ends.keySet());
-        throw new TimeoutException("no leader of " + left + " answers");
+        throw new TimeoutException(
+            answers.isEmpty()
+                ? "not every broker that the cluster lists answers; the log names it"
+                : "no leader of " + left + " answers");
       }
       KafkaCalls.sleep(RETRY_MS);
     }
