@@ -115,7 +115,8 @@ class Checkpoint:
     def has_begun(self) -> bool:
         """Whether a query has been there, and not only `eoskafka offsets adopt`."""
         there = set(self._names(f"sources/{self.source}"))
-        return bool(self._batches("offsets") or there - {_IDENTITY, f".{_IDENTITY}.crc"})
+        of_adopt = {_IDENTITY, f".{_IDENTITY}.crc", f".{_IDENTITY}.new"}
+        return bool(self._batches("offsets") or there - of_adopt)
 
     @property
     def was_in_epoch_scope(self) -> bool:

@@ -108,7 +108,8 @@ def resolve_checkpoint(
     try:
         return _writes(_ask(asked, f"the checkpoint {checkpoint}"))
     except TransactionError as error:
-        if "No FileSystem for scheme" not in str(error):
+        # Hadoop has names of classes for some schemes, and no such class, and nothing for others.
+        if not re.search(r"No FileSystem for scheme|Class \S+FileSystem not found", str(error)):
             raise
         raise ConfigurationError(
             f"{checkpoint} is on a file system that the jars of this machine's pyspark do not "
