@@ -23,6 +23,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# They need a server of Spark Connect, an object store, and a pipeline: test_connect.py,
+# test_object_store.py and test_pipelines.py have these.
+ELSEWHERE = ("connect.md", "object-stores.md", "pipelines.md")
 TOPICS = ("payments", "payments-clean", "orders", "lines", "counts")
 
 
@@ -45,8 +48,7 @@ def topics(streams: Streams) -> Iterator[None]:
 @pytest.mark.usefixtures("topics")
 @pytest.mark.parametrize(
     "page",
-    # That page's programs need a server of Spark Connect, as test_connect.py has one.
-    [page for page in PAGES if blocks(page) and page.name != "connect.md"],
+    [page for page in PAGES if blocks(page) and page.name not in ELSEWHERE],
     ids=lambda page: page.name,
 )
 def test_python_in_a_page_runs(page: Path, streams: Streams, tmp_path: Path) -> None:

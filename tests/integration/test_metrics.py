@@ -184,7 +184,7 @@ def test_records_gone_while_they_are_read_are_an_error(streams: Streams) -> None
     query, output = losing(streams, fail=True)
     error = str(query.exception())
     assert "[EOSKAFKA_DATA_LOSS_WHILE_READING]" in error
-    assert "the log starts at 300" in error
+    assert "the log now starts at 300" in error
     assert streams.values(output) == []
 
 

@@ -57,6 +57,7 @@ def test_the_job_is_there_and_takes_these_parameters(bundle: Any) -> None:
     (task,) = bundle["resources"]["jobs"]["payments"]["tasks"]
     job = (FOLDER / task["spark_python_task"]["python_file"]).resolve()
     known = set(re.findall(r'add_argument\(\s*"(--[a-z]+)"', job.read_text(encoding="utf-8")))
+    assert job.parent in {(FOLDER / path).resolve() for path in bundle["sync"]["paths"]}
     given = {each.partition("=")[0] for each in task["spark_python_task"]["parameters"]}
     assert given <= known
     (wheel,) = (library["whl"] for library in task["libraries"])
