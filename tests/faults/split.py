@@ -106,10 +106,11 @@ class SplitCluster:
         assert self.swallowed(node) > 0
         return self.leaders(topic, node)[0]
 
-    def join(self, node: int) -> None:
-        """Put a broker back on the switch, and wait until the controller has it back."""
-        _ip("-n", self._switch, "link", "set", f"port{node}", "master", "switch")
-        until(lambda: not self.fenced(), f"the return of broker {node}", 60)
+    def join(self, *nodes: int) -> None:
+        """Put brokers back on the switch, and wait until the controller has all of them."""
+        for node in nodes:
+            _ip("-n", self._switch, "link", "set", f"port{node}", "master", "switch")
+        until(lambda: not self.fenced(), f"the return of brokers {nodes}", 90)
 
     def swallowed(self, node: int) -> int:
         """How many packets of a broker have come to its port since it was cut, and went nowhere."""
