@@ -1,20 +1,14 @@
 package io.eoskafka.decision;
 
-import java.io.ByteArrayOutputStream;
-import java.io.IOException;
+import io.eoskafka.foreign.FilesInMap;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
-import org.apache.hadoop.fs.FSInputStream;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.PathFilter;
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /** The checkpoint of a simulated query, in memory: each access of a driver is one of its calls. */
-public final class SimulatedFiles implements CheckpointFileManager {
+public final class SimulatedFiles extends FilesInMap {
   static final String CHECKPOINT = "/checkpoint";
 
   /** How a driver gets to the files of its simulation: Spark hands it to the file manager. */
@@ -35,12 +29,11 @@ public final class SimulatedFiles implements CheckpointFileManager {
   }
 
   private final Map<Path, byte[]> files;
-  private final Runnable eachCall;
 
   /** Spark makes it. */
   public SimulatedFiles(Path folder, Configuration access) {
+    super(((Access) access).files, ((Access) access).eachCall);
     files = ((Access) access).files;
-    eachCall = ((Access) access).eachCall;
   }
 
   /** An empty checkpoint. */
@@ -48,89 +41,10 @@ public final class SimulatedFiles implements CheckpointFileManager {
     return new TreeMap<>();
   }
 
-  @Override
-  public CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite) {
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    return new CancellableFSDataOutputStream(bytes) {
-      @Override
-      public void cancel() {}
-
-      @Override
-      public void close() throws IOException {
-        super.close();
-        eachCall.run();
-        files.put(path, bytes.toByteArray());
-      }
-    };
-  }
-
-  @Override
-  public FSDataInputStream open(Path path) {
-    return new FSDataInputStream(new Bytes(files.get(path)));
-  }
-
-  /** A file's. Hadoop asks that they can be sought in, which nobody does here. */
-  private static final class Bytes extends FSInputStream {
-    private final byte[] bytes;
-    private int position;
-
-    Bytes(byte[] bytes) {
-      this.bytes = bytes;
-    }
-
-    @Override
-    public int read() {
-      return position < bytes.length ? bytes[position++] & 0xff : -1;
-    }
-
-    @Override
-    public void seek(long to) {
-      position = (int) to;
-    }
-
-    @Override
-    public long getPos() {
-      return position;
-    }
-
-    @Override
-    public boolean seekToNewSource(long target) {
-      return false;
-    }
-  }
-
+  /** Also a folder with a file in it, as Spark's own file managers have folders. */
   @Override
   public boolean exists(Path path) {
-    eachCall.run();
-    return files.containsKey(path)
-        || files.keySet().stream().anyMatch(file -> file.getParent().equals(path));
-  }
-
-  @Override
-  public void mkdirs(Path path) {}
-
-  @Override
-  public void delete(Path path) {
-    eachCall.run();
-    files.remove(path);
-  }
-
-  @Override
-  public FileStatus[] list(Path path, PathFilter filter) {
-    return files.keySet().stream()
-        .filter(file -> file.getParent().equals(path) && filter.accept(file))
-        .map(file -> new FileStatus(0, false, 1, 1, 0, file))
-        .toArray(FileStatus[]::new);
-  }
-
-  @Override
-  public boolean isLocal() {
-    return true;
-  }
-
-  @Override
-  public Path createCheckpointDirectory() {
-    throw new UnsupportedOperationException();
+    return super.exists(path) || files.keySet().stream().anyMatch(f -> f.getParent().equals(path));
   }
 
   /** The text of a file, or null. */
