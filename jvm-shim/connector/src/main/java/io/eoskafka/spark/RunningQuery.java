@@ -308,7 +308,10 @@ public final class RunningQuery {
    * that they could not write.
    */
   public boolean hasOwnFileManager() {
-    return hadoop().get("spark.sql.streaming.checkpointFileManagerClass") != null;
+    String setting = "spark.sql.streaming.checkpointFileManagerClass";
+    // As hadoop() has it, without a copy of all settings for each batch.
+    return query.sparkSession().conf().contains(setting)
+        || query.sparkSession().sparkContext().hadoopConfiguration().get(setting) != null;
   }
 
   /** The last batch that Spark has planned, by its offset log. */
