@@ -95,7 +95,7 @@ class Application:
         python: Path | None = None,
     ) -> None:
         self.folder = folder
-        self.faults = Faults(folder / "faults")
+        self.faults = Faults(folder / "faults", self.tail)
         self.log = folder / "application.log"
         self._master = master
         self.python = str(python or sys.executable)

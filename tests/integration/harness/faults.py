@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -38,10 +39,12 @@ class Faults:
 
     Args:
         folder: that its JVMs were started with, `-Dio.eoskafka.faults=<folder>`.
+        tail: what the application said last, for the error of a fault that no task takes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tail: Callable[[], str] = str) -> None:
         self.folder = folder
+        self._tail = tail
         folder.mkdir(parents=True, exist_ok=True)
 
     def arm(self, point: Point, action: Action) -> None:
@@ -59,12 +62,12 @@ class Faults:
             return int(file.name.rpartition("-")[2])
         return None
 
-    def wait_taken(self, point: Point, timeout_s: float = 60) -> int:
+    def wait_taken(self, point: Point, timeout_s: float = 120) -> int:
         """Wait until a task has got to `point`; the pid of its JVM.
 
         One that stops there has stopped: a signal to go on that came before would be lost.
         """
-        pid = until(lambda: self.taken(point), f"a task at {point}", timeout_s)
+        pid = until(lambda: self.taken(point), f"a task at {point}", timeout_s, self._tail)
         action = (self.folder / f"{point}{_TAKEN}{pid}").read_text(encoding="utf-8")
         if action == "kill":
             tally.add("kills", 1)
