@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
@@ -74,6 +75,29 @@ public record Decision(
       SourceOptions.Split split,
       Map<TopicPartition, Long> starts,
       Map<TopicPartition, Long> ends) {}
+
+  /** What its writers have written into. */
+  List<PreparedTransaction> transactions() {
+    return WriterOutput.transactions(outputs);
+  }
+
+  /**
+   * The decision of another run that what it has lost is done.
+   *
+   * @param lost the numbers of the writers whose transactions were aborted
+   */
+  Decision without(Set<Integer> lost, long byRun) {
+    List<WriterOutput> kept =
+        outputs.stream()
+            .map(
+                output ->
+                    lost.contains(output.writer())
+                        ? WriterOutput.withoutTransaction(
+                            output.writer(), output.rows(), output.digest())
+                        : output)
+            .toList();
+    return new Decision(byRun, epoch, previous, plan, kept, sources);
+  }
 
   /** Its records' values; one unless there are very many writers. */
   List<String> encode() {

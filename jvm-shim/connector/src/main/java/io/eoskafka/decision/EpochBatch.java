@@ -70,7 +70,7 @@ public final class EpochBatch {
   public int commit(List<WriterReport> reports, List<? extends EpochSource> sources) {
     Uninterrupted.run(() -> decideAndCommit(reports, sources));
     FaultPoint.BEFORE_LOG.reach();
-    return EpochSession.transactions(reports.stream().map(WriterReport::output).toList()).size();
+    return WriterOutput.transactions(reports.stream().map(WriterReport::output).toList()).size();
   }
 
   private void decideAndCommit(List<WriterReport> reports, List<? extends EpochSource> sources) {
@@ -180,7 +180,7 @@ public final class EpochBatch {
   private void decide(
       Decision decision, List<WriterOutput> written, List<? extends EpochSource> sources) {
     FaultPoint.BEFORE_DECISION.reach();
-    List<PreparedTransaction> prepared = EpochSession.transactions(written);
+    List<PreparedTransaction> prepared = WriterOutput.transactions(written);
     session.willDecide(scope.epoch());
     decided = true; // unless an exception says that it was not sent
     try {

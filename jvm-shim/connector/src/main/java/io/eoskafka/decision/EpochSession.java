@@ -7,9 +7,7 @@ import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.transaction.PreparedTransaction;
 import java.time.Duration;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
@@ -180,12 +178,12 @@ public final class EpochSession {
             "Epoch {} was decided by run {}: {} of its transactions committed, {} lost",
             decision.epoch(),
             decision.run(),
-            transactions(decision.outputs()).size() - lost.size(),
+            decision.transactions().size() - lost.size(),
             lost.size());
       }
       if (!isLogged) {
         decided =
-            transactions(decision.outputs()).stream()
+            decision.transactions().stream()
                 .map(PreparedTransaction::transactionalId)
                 .collect(Collectors.toSet());
       }
@@ -350,20 +348,7 @@ public final class EpochSession {
     if (lost.isEmpty()) {
       return;
     }
-    List<WriterOutput> outputs =
-        former.outputs().stream()
-            .map(
-                output ->
-                    lost.contains(output.writer())
-                        ? WriterOutput.withoutTransaction(
-                            output.writer(), output.rows(), output.digest())
-                        : output)
-            .toList();
-    log.decide(
-        new Decision(
-            log.run(), former.epoch(), former.previous(), former.plan(), outputs, former.sources()),
-        () -> {},
-        producer -> {});
+    log.decide(former.without(lost, log.run()), () -> {}, producer -> {});
     LOG.warn("Accepted as lost: {}", former.describe(lost));
     lost = Set.of();
   }
@@ -453,9 +438,5 @@ public final class EpochSession {
   /** Now, in nanoseconds from any origin. */
   long nanoTime() {
     return nanoClock.getAsLong();
-  }
-
-  static List<PreparedTransaction> transactions(List<WriterOutput> outputs) {
-    return outputs.stream().map(WriterOutput::transaction).filter(Objects::nonNull).toList();
   }
 }

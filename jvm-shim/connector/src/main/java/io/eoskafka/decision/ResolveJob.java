@@ -117,8 +117,7 @@ public final class ResolveJob {
       Optional<Decision> last = session.log().last();
       boolean unknown = session.log().isNew();
       Set<Integer> lost = session.lost();
-      int prepared =
-          last.map(decision -> EpochSession.transactions(decision.outputs()).size()).orElse(0);
+      int prepared = last.map(decision -> decision.transactions().size()).orElse(0);
       boolean forgotten = unknown || giveUp || forget && lost.isEmpty();
       if (forgotten) {
         session.forget();

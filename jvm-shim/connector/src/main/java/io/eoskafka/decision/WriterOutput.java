@@ -2,6 +2,8 @@ package io.eoskafka.decision;
 
 import io.eoskafka.transaction.PreparedTransaction;
 import java.io.Serializable;
+import java.util.List;
+import java.util.Objects;
 
 /**
  * What one writer of an epoch has written.
@@ -28,6 +30,11 @@ public record WriterOutput(
   /** Of a writer whose rows are in no transaction. */
   public static WriterOutput withoutTransaction(int writer, long rows, long digest) {
     return new WriterOutput(writer, null, NOWHERE, NOWHERE, rows, digest);
+  }
+
+  /** The transactions of those that have one. */
+  static List<PreparedTransaction> transactions(List<WriterOutput> outputs) {
+    return outputs.stream().map(WriterOutput::transaction).filter(Objects::nonNull).toList();
   }
 
   /** Whether another run of the writer has made the same rows. */
