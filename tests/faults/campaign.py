@@ -17,6 +17,7 @@ from typing import ClassVar
 from eoskafka.audit import read_committed
 from harness import Application, Flow, Point, Query, until
 
+from faults import cluster_faults
 from faults.cluster import FaultyCluster
 from faults.feeder import Feeder
 from faults.history import Finding, History, Output, check
@@ -137,6 +138,9 @@ class Campaign:
             self._stack.callback(lambda: self.application.kill())
             with ThreadPoolExecutor(1) as pool:
                 starting = pool.submit(self.application.start)
+                if cluster_faults.can_mount_and_filter():
+                    disk = cluster_faults.small_disk(self.folder / "kafka")
+                    self._stack.enter_context(disk)
                 self.cluster = self._stack.enter_context(FaultyCluster(self.folder / "kafka"))
                 starting.result()
             self.flow = Flow(
@@ -185,7 +189,7 @@ class Campaign:
     def replay(self, journal: Journal) -> None:
         """Do a journal's faults again, none earlier than it was done then."""
         for event in journal.events:
-            self._last(max(0.0, self._began + event.at_s - time.monotonic()))
+            self.last(max(0.0, self._began + event.at_s - time.monotonic()))
             self.run([event.kind])
 
     def finish(self) -> Report:
@@ -287,7 +291,7 @@ class Campaign:
 
         return until(seen, "a new record", _RECOVERY_S, self.application.tail)
 
-    def _now(self) -> None:
+    def happens_now(self) -> None:
         """The fault happens here: what was sent until now does not show that it is over."""
         self._sent, self._at = self.feeder.sent, time.monotonic()
 
@@ -296,27 +300,27 @@ class Campaign:
 
     def _kill_executor(self, rng: random.Random) -> str:
         victim = rng.choice(self.application.executors())
-        self._now()
+        self.happens_now()
         victim.id.send(signal.SIGKILL)
         return f"pid {victim.id.pid}"
 
     def _pause_executor(self, rng: random.Random) -> str:
         victim = rng.choice(self.application.executors())
-        self._now()
+        self.happens_now()
         self.application.pause(victim.id.pid)
-        self._last(_PAUSE_S)
+        self.last(_PAUSE_S)
         self.application.resume(victim.id.pid)
         return f"pid {victim.id.pid}"
 
     def _kill_driver(self, rng: random.Random) -> str:
-        self._now()
+        self.happens_now()
         self._replace_driver()
         return "its Python process and its JVM"
 
     def _kill_driver_at(self, point: Point) -> str:
         self.application.faults.arm(point, "kill")
         self.application.faults.wait_taken(point)
-        self._now()
+        self.happens_now()
         self._replace_driver()
         return "its JVM, then its Python process"
 
@@ -329,24 +333,24 @@ class Campaign:
         former.kill()  # executors end without their driver, at their own pace
 
     def _pause_driver(self, rng: random.Random) -> str:
-        self._now()
+        self.happens_now()
         self.application.pause_driver()
-        self._last(_PAUSE_S)
+        self.last(_PAUSE_S)
         self.application.resume()
         return "its Python process and its JVM"
 
     def _kill_broker(self, node: int) -> str:
         broker = self.cluster.brokers[node]
-        self._now()
+        self.happens_now()
         broker.kill()
         broker.start()
         return f"broker {node}"
 
     def _pause_broker(self, rng: random.Random) -> str:
         node = rng.choice(sorted(self.cluster.brokers))
-        self._now()
+        self.happens_now()
         self.cluster.brokers[node].pause()
-        self._last(_BROKER_PAUSE_S)
+        self.last(_BROKER_PAUSE_S)
         self.cluster.brokers[node].resume()
         return f"broker {node}"
 
@@ -359,17 +363,17 @@ class Campaign:
 
     def _cut(self, rng: random.Random) -> str:
         node = rng.choice(sorted(self.cluster.proxies))
-        self._now()
+        self.happens_now()
         self.cluster.proxies[node].cut()
-        self._last(_CUT_S)
+        self.last(_CUT_S)
         self.cluster.proxies[node].mend()
         return f"broker {node}'s clients"
 
     def _delay(self, rng: random.Random) -> str:
-        self._now()
+        self.happens_now()
         for proxy in self.cluster.proxies.values():
             proxy.delay(_DELAY_S)
-        self._last(_CUT_S)
+        self.last(_CUT_S)
         for proxy in self.cluster.proxies.values():
             proxy.mend()
         return "every reply"
@@ -380,7 +384,7 @@ class Campaign:
             for executor in self.application.executors():
                 executor.id.send(signal.SIGKILL)
         until(lambda: any(drop.happened.is_set() for drop in drops), f"a lost {api.name}", 60)
-        self._now()
+        self.happens_now()
         for proxy in self.cluster.proxies.values():
             proxy.mend()
         return f"a reply to {api.name}"
@@ -388,10 +392,10 @@ class Campaign:
     def _kill_at(self, point: Point) -> str:
         self.application.faults.arm(point, "kill")
         victim = self.application.faults.wait_taken(point)
-        self._now()
+        self.happens_now()
         return f"pid {victim}"
 
-    def _last(self, seconds: float) -> None:
+    def last(self, seconds: float) -> None:
         """A fault's own time, not a wait for something."""
         time.sleep(seconds)
 
@@ -403,7 +407,15 @@ class Campaign:
         "broker paused": _pause_broker,
         "transaction coordinator killed": _kill_transaction_coordinator,
         "group coordinator killed": _kill_group_coordinator,
+        "controller killed": cluster_faults.kill_controller,
+        "two brokers paused": cluster_faults.pause_two_brokers,
+        "two brokers killed": cluster_faults.kill_two_brokers,
+        "brokers restarted in turn": cluster_faults.restart_brokers_in_turn,
+        "a stranger's transaction open": cluster_faults.leave_transaction_open,
         "connections cut": _cut,
+        "replies swallowed": cluster_faults.swallow_replies,
+        "disk full": cluster_faults.fill_disk,
+        "packets lost": cluster_faults.lose_packets,
         "replies delayed": _delay,
         **{
             f"{api.name} reply lost": _reply_lost(api)
@@ -430,10 +442,15 @@ class Campaign:
         "driver killed half-rolled-forward",
     )
 
+    # What only root can do.
+    _OF_ROOT: ClassVar[tuple[str, ...]] = ("disk full", "packets lost")
+
     @classmethod
     def kinds(cls, transform: str) -> list[str]:
-        """The kinds of fault that can hit a query with this transform."""
+        """The kinds of fault that can hit a query with this transform, as this user may do them."""
         not_there = cls._OF_TASK_SCOPE if transform in cls.IN_EPOCH_SCOPE else cls._OF_EPOCH_SCOPE
+        if not cluster_faults.can_mount_and_filter():
+            not_there += cls._OF_ROOT
         return [kind for kind in cls.KINDS if kind not in not_there]
 
     @classmethod
@@ -446,6 +463,9 @@ class Campaign:
         "broker paused",
         "transaction coordinator killed",
         "group coordinator killed",
+        "controller killed",
+        "a stranger's transaction open",
         "connections cut",
+        "replies swallowed",
         "replies delayed",
     ]

@@ -83,6 +83,7 @@ class Proxy:
         requests: how many requests have come, by api key.
         refused: how many of them, AddPartitionsToTxn and AddOffsetsToTxn, were told to come again
             because the former transaction was not over.
+        swallowed: how many replies were lost while it was mute.
     """
 
     def __init__(
@@ -98,11 +99,13 @@ class Proxy:
         self._drops: list[Drop] = []
         self._delay_s = 0.0
         self._is_cut = False
+        self._is_mute = False
         self._highest: dict[int, int] = {}
         self._refusals: list[tuple[re.Pattern[bytes], Api | None]] = []
         self._replaced: dict[int, tuple[bytes, bytes]] = {}
         self.requests: Counter[int] = Counter()
         self.refused: Counter[int] = Counter()
+        self.swallowed = 0
 
     def start(self) -> None:
         """Listen on a free port."""
@@ -145,12 +148,19 @@ class Proxy:
         refusal = re.compile(client_id.encode()), api
         self._loop.call_soon_threadsafe(self._refusals.append, refusal)
 
+    def mute(self) -> None:
+        """Lose every reply from now on, and leave the connections as they are until `mend`."""
+        self._loop.call_soon_threadsafe(setattr, self, "_is_mute", True)
+
     def cut(self) -> None:
         """Close every connection, and refuse new ones until `mend`."""
         self._call(self._cut())
 
     def mend(self) -> None:
-        """Let clients connect again; forget all other faults."""
+        """Let clients connect again; forget all other faults.
+
+        Connections that were there while the proxy was mute end: their clients wait for replies.
+        """
         self._call(self._mend())
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -172,6 +182,9 @@ class Proxy:
 
     async def _mend(self) -> None:
         self._is_cut = False
+        if self._is_mute:
+            self._is_mute = False
+            self._close_all()
         self._delay_s = 0.0
         self._highest.clear()
         self._refusals.clear()
@@ -248,6 +261,9 @@ class Proxy:
                 self.refused[api or 0] += 1
             if self._is_lost(api):
                 return
+            if self._is_mute:
+                self.swallowed += 1
+                continue
             if self._delay_s:
                 await asyncio.sleep(self._delay_s)
             if api == Api.API_VERSIONS and self._highest:

@@ -9,8 +9,16 @@ import pytest
 from faults.campaign import REAL_TIME, Campaign
 
 SEED = 1
+LONG = (
+    *("two brokers paused", "two brokers killed", "brokers restarted in turn"),
+    *("disk full", "packets lost"),
+)
 # Without an executor's end at each step of a commit: test_task_scope_crashes.py has those.
-IN_SHORT = [kind for kind in Campaign.kinds("exclaim") if not kind.startswith("executor killed ")]
+IN_SHORT = [
+    kind
+    for kind in Campaign.kinds("exclaim")
+    if not kind.startswith("executor killed ") and kind not in LONG
+]
 
 
 @pytest.mark.timeout(600)

@@ -137,6 +137,19 @@ def test_a_cut_ends_connections_and_lasts_until_it_is_mended(proxy: Proxy) -> No
         assert ask(connection, Api.FETCH, 4) == reply(4)
 
 
+def test_a_mute_proxy_passes_requests_on_and_loses_replies(proxy: Proxy, echo: Echo) -> None:
+    proxy.mute()
+    with client(proxy) as connection:
+        connection.settimeout(1)
+        with pytest.raises(TimeoutError):
+            ask(connection, Api.FETCH, 1)
+        assert (echo.requests, proxy.swallowed) == (1, 1)
+        proxy.mend()
+        assert ask(connection, Api.FETCH, 2) == b""
+    with client(proxy) as connection:
+        assert ask(connection, Api.FETCH, 3) == reply(3)
+
+
 def test_a_broker_that_is_down_is_down_behind_its_proxy(proxy: Proxy, echo: Echo) -> None:
     echo.close()
     with client(proxy) as connection:
