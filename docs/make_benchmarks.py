@@ -17,7 +17,7 @@ _LATENCIES = ("latency", "latency-20k", "latency-2p")
 # Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
 _HEAD = [
-    "| | eoskafka | the compared system, with its defaults | the compared system, with eoskafka's client settings |",
+    "| | eoskafka | other system, default client settings | other system, eoskafka's client settings |",
     "|---|---|---|---|",
 ]
 

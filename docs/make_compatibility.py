@@ -51,8 +51,8 @@ def table() -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            "*All*: every group of tests in docs/compatibility.md that this Spark version can run. "
-            "*Core*: the tests of task scope, those of epoch scope, and those of the choice between the two. "
+            "*All* means every group of tests in docs/compatibility.md that can run on this Spark version. "
+            "*Core* means the tests of task scope, of epoch scope, and of how the connector chooses between them. "
             f"Brokers must have Kafka "
             f"{brokers['from']} or newer, and the Python package needs Python {found['python']} or newer. "
             f"Tests ran on Kafka {brokers['tested']}; {brokers['also']}.",
