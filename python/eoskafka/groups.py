@@ -25,6 +25,8 @@ from kafka.errors import (
     KafkaConfigurationError,
     KafkaError,
     NotCoordinatorError,
+    TransactionalIdAuthorizationFailedError,
+    TransactionalIdNotFoundError,
 )
 from kafka.structs import OffsetAndMetadata
 
@@ -177,14 +179,30 @@ def open_ids(admin: KafkaAdminClient) -> list[str]:
         BrokerNotAvailableError: a coordinator did not list its own, so that some may be missing.
     """
     listed = admin.list_transactions(state_filters=_OPEN)
-    (topic,) = admin.describe_topics([_TRANSACTIONS_TOPIC])
-    silent = {each["leader_id"] for each in topic["partitions"]} - set(listed)
+    silent = silent_coordinators(admin, listed)
     if silent:
         raise BrokerNotAvailableError(
             f"the transactions that broker {sorted(silent)[0]} coordinates are not listed (-1: "
             "their coordinator is not there)"
         )
     return sorted({each.transactional_id for some in listed.values() for each in some})
+
+
+def silent_coordinators(admin: KafkaAdminClient, listed: Collection[int]) -> set[int]:
+    """Coordinators of transactions that are not among these brokers; -1: one that is not there."""
+    (topic,) = admin.describe_topics([_TRANSACTIONS_TOPIC])
+    return {each["leader_id"] for each in topic["partitions"]} - set(listed)
+
+
+def sees_every_transaction(admin: KafkaAdminClient) -> bool:
+    """Whether this user may describe any transactional id: brokers do not list the others."""
+    try:
+        admin.describe_transactions([f"nobody-{uuid.uuid4()}"])
+    except TransactionalIdAuthorizationFailedError:
+        return False
+    except TransactionalIdNotFoundError:
+        pass
+    return True
 
 
 def log_offsets(

@@ -69,8 +69,9 @@ class Settled:
         epoch: the last one that was decided, or -1.
         committed: how many of its transactions are committed.
         lost: how many had timed out.
-        missing: what these would have written: writers, rows, and the input of the epoch.
-        accepted: whether the loss was accepted, so that the write goes on.
+        missing: what these would have written: writers, rows, and the input of the epoch. Also if
+            the loss was accepted before.
+        accepted: whether the loss was accepted, now or before, so that the write goes on.
         error: why it could not be settled, or empty.
     """
 
@@ -85,7 +86,10 @@ class Settled:
 
 
 def resolve_checkpoint(
-    checkpoint: str, options: Mapping[str, str], accept_loss: bool = False
+    checkpoint: str,
+    options: Mapping[str, str],
+    accept_loss: int | None = None,
+    of_write: str | None = None,
 ) -> tuple[Settled, ...]:
     """Settle everything that a query has decided in epoch scope or in writes of `foreachBatch`.
 
@@ -95,16 +99,23 @@ def resolve_checkpoint(
     Args:
         checkpoint: the query's checkpoint folder, a path or a URL that Hadoop's clients know.
         options: of the output's cluster, with `kafka.` before those of the client.
-        accept_loss: let a write whose transactions have timed out go on without their records.
+        accept_loss: an epoch. Let the write that has lost some of its records go on without them.
+            Nothing is accepted if several writes have, and `of_write` does not say which one.
+        of_write: the `writeId` of that write.
 
     Returns:
         one for each write that the checkpoint knows, in the order of their files.
 
     Raises:
         ConfigurationError: also if pyspark's jars do not know the checkpoint's file system.
+        CheckpointError: the folder is no checkpoint, or not all of it.
         JarError, UnreachableError, TransactionError: as `resolve` has them.
     """
-    asked = {"checkpoint": checkpoint, "acceptLoss": accept_loss, "options": dict(options)}
+    asked: dict[str, object] = {"checkpoint": checkpoint, "options": dict(options)}
+    if accept_loss is not None:
+        asked["acceptLoss"] = accept_loss
+    if of_write is not None:
+        asked["ofWrite"] = of_write
     try:
         return _writes(_ask(asked, f"the checkpoint {checkpoint}"))
     except TransactionError as error:

@@ -181,7 +181,7 @@ def leave_transaction_open(campaign: Campaign, rng: random.Random) -> str:
         campaign.last(_HANGING_S)
         with flow.admin() as admin:
             described = admin.describe_transactions([name])[name]
-        assert described.transaction_state == "Ongoing", described
+        assert described.state.value == "Ongoing", described
         producer.abort_transaction()
     return f"partition {partition} of both topics"
 

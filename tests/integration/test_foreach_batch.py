@@ -330,8 +330,14 @@ def test_a_batch_that_has_lost_output_is_named_and_can_be_accepted(
     code, text = resolve(flow)
     assert code == 1, text
     assert "writer 1 (50 rows) of 2 writers" in text
-    code, text = resolve(flow, "--accept-loss")
-    assert code == 0, text
+    # Neither another epoch's loss nor another write's is accepted with it.
+    for other in (["1"], ["0", "--of-write", "other"]):
+        code, text = resolve(flow, "--accept-loss", *other)
+        assert (code, "loss is now accepted" in text) == (1, False), text
+    code, text = resolve(flow, "--accept-loss", "0")
+    assert (code, "loss is now accepted" in text) == (0, True), text
+    code, text = resolve(flow)
+    assert (code, "writer 1 (50 rows) of 2 writers" in text) == (0, True), text
     flow.start(application, **how).wait_done()
     assert keys(flow, flow.output) == visible + batches(1)
     flow.assert_nothing_is_open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import eoskafka
 import pytest
-from eoskafka import doctor
+from eoskafka import doctor, transactions
 from eoskafka.doctor import Level
 from kafka.admin import (
     ACL,
@@ -133,3 +133,17 @@ def test_doctor_says_what_it_may_not_see(guarded: Streams) -> None:
         assert found[setting].level is Level.UNKNOWN
         assert found[setting].found.startswith("not shown to this user, so it is not known how")
     guarded.admin.delete_acls(acls)
+
+
+def test_a_transaction_that_this_user_may_not_see_is_not_called_hanging(guarded: Streams) -> None:
+    topic = guarded.topic(partitions=1)
+    every_id = ResourcePattern(ResourceType.TRANSACTIONAL_ID, "*", ACLResourcePatternType.LITERAL)
+    acls = [ACL("User:somebody", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, every_id)]
+    with guarded.open_transaction(topic, 1):
+        (seen,) = transactions.blocked(guarded.servers, [topic])
+        assert (seen.is_hanging, seen.is_unknown) == (False, False)
+        guarded.admin.create_acls(acls)
+        (unseen,) = transactions.blocked(guarded.servers, [topic])
+        guarded.admin.delete_acls(acls)
+        assert (unseen.is_hanging, unseen.is_unknown) == (False, True)
+    assert unseen.producer_id == seen.producer_id

@@ -191,8 +191,9 @@ def find_hanging(
     """List partitions where read_committed readers wait, and the transactions that they wait for.
 
     A transaction that no coordinator knows never ends by itself: an administrator must end it with
-    Kafka's kafka-transactions.sh abort. The command changes nothing. The exit code is 1 if it lists
-    such a transaction.
+    Kafka's kafka-transactions.sh abort. Only a user who may describe every transactional id can
+    tell. The command changes nothing. The exit code is 1 if it lists a transaction that no
+    coordinator knows, or for which this is unknown.
     """
     with reaching():
         found = transactions.blocked(
@@ -212,13 +213,28 @@ def find_hanging(
                 str(each.partition),
                 str(each.stable),
                 str(each.end),
-                each.transactional_id
-                or f"nobody: producer {each.producer_id} hangs; kafka-transactions.sh abort "
-                f"--topic {each.topic} --partition {each.partition} --start-offset {each.stable}",
+                each.transactional_id or _without_id(each),
             )
         print_table(table)
-    if any(each.is_hanging for each in found):
+    if any(each.is_unknown for each in found):
+        messages.print(
+            "This command cannot tell whether the unknown transactions hang: a coordinator did not "
+            "answer, or this user may not describe all transactional ids. Do not abort them, since "
+            "their commit may be decided. Run this command when all brokers are up, as a user "
+            "with the right Describe on every TransactionalId.",
+            markup=False,
+        )
+    if any(each.is_hanging or each.is_unknown for each in found):
         raise typer.Exit(Exit.REFUSED)
+
+
+def _without_id(each: Blocked) -> str:
+    if each.is_unknown:
+        return f"unknown: producer {each.producer_id}"
+    return (
+        f"nobody: producer {each.producer_id} hangs; kafka-transactions.sh abort "
+        f"--topic {each.topic} --partition {each.partition} --start-offset {each.stable}"
+    )
 
 
 @app.command(
@@ -243,13 +259,22 @@ def resolve_write(
         str | None, typer.Option(help="The checkpointLocation of a query, instead of a WRITE_ID.")
     ] = None,
     accept_loss: Annotated[
-        bool,
+        int | None,
         typer.Option(
             "--accept-loss",
-            help="With --checkpoint: accept the loss of records whose transactions timed out, and "
-            "let the query continue.",
+            metavar="EPOCH",
+            min=0,
+            help="With --checkpoint: accept that records of this epoch are lost because their "
+            "transactions timed out, and let the query continue.",
         ),
-    ] = False,
+    ] = None,
+    of_write: Annotated[
+        str | None,
+        typer.Option(
+            help="With --accept-loss: the writeId of the write in foreachBatch that has lost the "
+            "records, if several writes have.",
+        ),
+    ] = None,
     decision_topic: Annotated[
         str, typer.Option(help="The job's decisionTopic.")
     ] = "__eoskafka_decisions",
@@ -285,8 +310,10 @@ def resolve_write(
     """
     if (write_id is None) == (checkpoint is None):
         raise typer.BadParameter("give either a WRITE_ID or --checkpoint")
-    if checkpoint is None and accept_loss:
+    if checkpoint is None and accept_loss is not None:
         raise typer.BadParameter("--accept-loss goes with --checkpoint; for a job use --give-up")
+    if of_write is not None and accept_loss is None:
+        raise typer.BadParameter("--of-write goes with --accept-loss")
     if checkpoint is not None and (forget or give_up):
         raise typer.BadParameter("--forget and --give-up are for batch jobs")
     options = {
@@ -296,7 +323,7 @@ def resolve_write(
         "transactionalIdPrefix": prefix,
     }
     if write_id is None:
-        _resolve_checkpoint(str(checkpoint), options, accept_loss, output)
+        _resolve_checkpoint(str(checkpoint), options, accept_loss, of_write, output)
         return
     with reaching():
         found = resolve(write_id, options, forget, give_up)
@@ -309,10 +336,14 @@ def resolve_write(
 
 
 def _resolve_checkpoint(
-    checkpoint: str, options: dict[str, str], accept_loss: bool, output: Format
+    checkpoint: str,
+    options: dict[str, str],
+    accept_loss: int | None,
+    of_write: str | None,
+    output: Format,
 ) -> None:
     with reaching():
-        writes = resolve_checkpoint(checkpoint, options, accept_loss)
+        writes = resolve_checkpoint(checkpoint, options, accept_loss, of_write)
     if output is Format.JSON:
         print_json({"checkpoint": checkpoint, "writes": [asdict(write) for write in writes]})
     elif not writes:
@@ -320,13 +351,34 @@ def _resolve_checkpoint(
     else:
         for write in writes:
             data.print(_text_of_write(write), markup=False)
-    if any(write.error or (write.lost and not write.accepted) for write in writes):
+    is_accepted = any(write.accepted and write.epoch == accept_loss for write in writes)
+    if accept_loss is not None and not is_accepted:
+        have_lost = [write for write in writes if write.lost and write.epoch == accept_loss]
+        messages.print(
+            f"No loss was accepted: {len(have_lost)} writes have lost records of epoch "
+            f"{accept_loss}. "
+            + (
+                "Say with --of-write which one is meant."
+                if len(have_lost) > 1
+                else "Run the command without --accept-loss to see what is lost."
+            ),
+            markup=False,
+        )
+    if any(write.error or (write.lost and not write.accepted) for write in writes) or (
+        accept_loss is not None and not is_accepted
+    ):
         raise typer.Exit(Exit.REFUSED)
 
 
 def _text_of_write(write: Settled) -> str:
     if write.error:
         return f"{write.name}: not settled. {write.error}"
+    if write.outcome is Outcome.COMMITTED and write.accepted:
+        return (
+            f"{write.name}: epoch {write.epoch}, the last one that was decided, has taken effect "
+            f"without records whose loss was accepted. Missing from the output: {write.missing}. "
+            "No transaction is open"
+        )
     if write.outcome is not Outcome.INCOMPLETE:
         what = (
             f"all of epoch {write.epoch}, the last one that was decided, has taken effect, in "
@@ -339,7 +391,8 @@ def _text_of_write(write: Settled) -> str:
         "This loss is now accepted, and the query continues without these records"
         if write.accepted
         else "If Spark runs the epoch again with the same rows, it writes them. Otherwise write "
-        "them yourself, or do without them, and repeat this command with --accept-loss"
+        "them yourself, or do without them, and repeat this command with --accept-loss "
+        f"{write.epoch}"
     )
     return (
         f"{write.name}: {write.lost} of the {write.committed + write.lost} transactions of epoch "

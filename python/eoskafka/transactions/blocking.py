@@ -11,7 +11,12 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
 from eoskafka.errors import TransactionError
-from eoskafka.groups import Connection, log_offsets
+from eoskafka.groups import (
+    Connection,
+    log_offsets,
+    sees_every_transaction,
+    silent_coordinators,
+)
 from eoskafka.transactions.listing import described
 from eoskafka.transactions.model import Blocked, Transaction
 
@@ -82,7 +87,7 @@ def _blocked_among(
 ) -> tuple[Blocked, ...]:
     """Look twice at what seems to hang: a transaction may end between two requests."""
     found = {(each.topic, each.partition): each for each in _look_once(admin, partitions)}
-    suspects = {place: each for place, each in found.items() if each.is_hanging}
+    suspects = {place: each for place, each in found.items() if not each.transactional_id}
     for _ in range(_LOOKS):
         if not suspects:
             break
@@ -97,11 +102,13 @@ def _blocked_among(
             ):
                 # The first one has ended; another one may have begun.
                 del suspects[place], found[place]
-                if each is not None and not each.is_hanging:
+                if each is not None and each.transactional_id:
                     found[place] = each
-            elif not each.is_hanging:
+            elif each.transactional_id:
                 found[place] = each
                 del suspects[place]
+            elif each.is_unknown:
+                found[place] = each
     return tuple(found[place] for place in sorted(found))
 
 
@@ -127,23 +134,33 @@ def _look_once(
     for some in listed.values():
         for each in some:
             names[each.producer_id].append(each.transactional_id)
+    holders = {
+        partition: [
+            each
+            for name in names[producer.producer_id]
+            if (each := described(admin, name, ""))
+            and each.is_open
+            and (partition.topic, partition.partition) in each.partitions
+        ]
+        for partition, producer in first.items()
+    }
+    # Brokers list neither what another one coordinates nor ids that this user may not describe.
+    is_complete = all(holders.values()) or (
+        not silent_coordinators(admin, listed) and sees_every_transaction(admin)
+    )
     found = []
     for partition, producer in first.items():
-        known = [described(admin, name, "") for name in names[producer.producer_id]]
-        holders = [
-            each
-            for each in known
-            if each and each.is_open and (partition.topic, partition.partition) in each.partitions
-        ]
+        known = holders[partition]
         found.append(
             Blocked(
                 topic=partition.topic,
                 partition=partition.partition,
                 stable=stable[partition],
                 end=ends[partition],
-                transactional_id=holders[0].id if holders else "",
-                is_hanging=not holders,
+                transactional_id=known[0].id if known else "",
+                is_hanging=not known and is_complete,
                 producer_id=producer.producer_id,
+                is_unknown=not known and not is_complete,
             )
         )
     return tuple(found)

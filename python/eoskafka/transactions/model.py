@@ -79,6 +79,8 @@ class Blocked:
         is_hanging: whether no coordinator will ever end it (KIP-664), so that records stay hidden
             until somebody ends it.
         producer_id: of that transaction's producer.
+        is_unknown: whether a coordinator may know it after all: one did not answer, or this user
+            may not describe every transactional id. It is then not said to be hanging.
     """
 
     topic: str
@@ -88,6 +90,7 @@ class Blocked:
     transactional_id: str
     is_hanging: bool
     producer_id: int
+    is_unknown: bool = False
 
 
 def kind_and_owner(name: str, prefix: str) -> tuple[Kind, str]:

@@ -99,6 +99,14 @@ public record Decision(
     return new Decision(byRun, epoch, previous, plan, kept, sources);
   }
 
+  /** The numbers of the writers whose output was lost, where the user has accepted that. */
+  Set<Integer> acceptedAsLost() {
+    return outputs.stream()
+        .filter(output -> output.transaction() == null && output.rows() > 0)
+        .map(WriterOutput::writer)
+        .collect(Collectors.toSet());
+  }
+
   /** Its records' values; one unless there are very many writers. */
   List<String> encode() {
     int parts = Math.max(1, (outputs.size() + OUTPUTS_PER_PART - 1) / OUTPUTS_PER_PART);

@@ -88,6 +88,10 @@ public final class EpochSession {
 
   /** Claims the run's number and settles what former runs have left; closes if that fails. */
   void start() {
+    if (log.isNew() && !owner.mayBegin()) {
+      // Nothing is known of it. With an entry, whoever asks next would take it for undecided.
+      return;
+    }
     try {
       log.claimRun();
       if (!isKept) {

@@ -11,7 +11,9 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -29,10 +31,11 @@ public final class ResolveJob {
   /**
    * Reads a JSON object from standard input: {@code options} of the sink; {@code writeId} among
    * them, or {@code jobId}, or {@code checkpoint}; {@code forget}, {@code giveUp} to forget an
-   * incomplete job too, and {@code acceptLoss} for a checkpoint. Prints one: for a job the {@link
-   * #resolve outcome}, for a checkpoint {@code writes}, a list of them with the {@code name} of
-   * each; or {@code condition} and {@code error}, which a single write of a checkpoint may have as
-   * well.
+   * incomplete job too; for a checkpoint {@code acceptLoss}, the epoch whose loss is accepted, and
+   * {@code ofWrite}, the {@code writeId} of the write that has lost it, if it is not the only one.
+   * Prints one: for a job the {@link #resolve outcome}, for a checkpoint {@code writes}, a list of
+   * them with the {@code name} of each; or {@code condition} and {@code error}, which a single
+   * write of a checkpoint may have as well.
    */
   public static void main(String[] arguments) throws IOException {
     JsonNode asked = JSON.readTree(System.in);
@@ -49,14 +52,17 @@ public final class ResolveJob {
             resolveAll(
                 new Checkpoint(asked.get("checkpoint").asText(), new Configuration()),
                 sink,
-                asked.get("acceptLoss").asBoolean());
+                asked.has("acceptLoss")
+                    ? OptionalLong.of(asked.get("acceptLoss").asLong())
+                    : OptionalLong.empty(),
+                Optional.ofNullable(asked.get("ofWrite")).map(JsonNode::asText));
       } else {
         EpochOwner owner =
             asked.has("jobId")
                 ? EpochOwner.ofDeadJob(asked.get("jobId").asText())
                 : EpochOwner.ofDeadJob(sink.writeId().orElseThrow(), sink.decisionTopic());
         boolean giveUp = asked.get("giveUp").asBoolean();
-        answer = resolve(owner, sink, asked.get("forget").asBoolean(), giveUp, false);
+        answer = resolve(owner, sink, asked.get("forget").asBoolean(), giveUp);
       }
     } catch (RuntimeException e) {
       answer = refusal(e);
@@ -75,10 +81,15 @@ public final class ResolveJob {
 
   /**
    * Every owner that a checkpoint knows; one that cannot be settled does not hold up the others.
+   *
+   * @param accepted the epoch whose loss is accepted, if exactly one write has lost some of it
+   * @param ofWrite that write's {@code writeId}
    */
   private static ObjectNode resolveAll(
-      Checkpoint checkpoint, SinkOptions options, boolean acceptLoss) {
+      Checkpoint checkpoint, SinkOptions options, OptionalLong accepted, Optional<String> ofWrite) {
+    checkpoint.requireSparks();
     ArrayNode writes = JSON.createArrayNode();
+    Map<Integer, Supplier<ObjectNode>> acceptable = new HashMap<>();
     for (String file : EpochOwner.files(checkpoint)) {
       ObjectNode found;
       String name = checkpoint.folder().nameOf(file);
@@ -91,15 +102,44 @@ public final class ResolveJob {
                 options.client(),
                 kept.prefix() == null ? options.transactionalIdPrefix() : kept.prefix(),
                 kept.topic());
-        found = resolve(owner, asKept, false, false, acceptLoss);
+        found = resolve(owner, asKept, false, false);
+        if (found.get("lost").asInt() > 0
+            && OptionalLong.of(found.get("epoch").asLong()).equals(accepted)
+            && ofWrite.map(id -> id.equals(owner.writeId())).orElse(true)) {
+          acceptable.put(writes.size(), () -> accept(owner, asKept, accepted.getAsLong()));
+        }
       } catch (RuntimeException e) {
         found = refusal(e);
       }
       writes.add(found.put("name", name));
     }
+    if (acceptable.size() == 1) {
+      acceptable.forEach(
+          (place, accept) -> {
+            ObjectNode found = (ObjectNode) writes.get(place);
+            try {
+              found.setAll(accept.get());
+            } catch (RuntimeException e) {
+              found.setAll(refusal(e));
+            }
+          });
+    }
     ObjectNode answer = JSON.createObjectNode();
     answer.set("writes", writes);
     return answer;
+  }
+
+  private static ObjectNode accept(EpochOwner owner, SinkOptions options, long epoch) {
+    EpochSession session = EpochSession.open(owner, options);
+    try {
+      boolean isTheSame = session.lastDecided() == epoch && !session.lost().isEmpty();
+      if (isTheSame) {
+        session.acceptLoss();
+      }
+      return JSON.createObjectNode().put("accepted", isTheSame);
+    } finally {
+      session.close();
+    }
   }
 
   /**
@@ -107,25 +147,23 @@ public final class ResolveJob {
    *     {@code undecided} (nothing of it, or of the query's last epoch, has taken effect), {@code
    *     committed} or {@code incomplete} (it has taken effect, and some writers' transactions had
    *     timed out); {@code epoch}, -1 if none was decided; the numbers of writers with {@code
-   *     committed} and {@code lost} transactions; what is {@code missing}; {@code forgotten};
-   *     {@code accepted}
+   *     committed} and {@code lost} transactions; what is {@code missing}, also if that was
+   *     accepted before; {@code forgotten}; {@code accepted}
    */
   private static ObjectNode resolve(
-      EpochOwner owner, SinkOptions options, boolean forget, boolean giveUp, boolean acceptLoss) {
+      EpochOwner owner, SinkOptions options, boolean forget, boolean giveUp) {
     EpochSession session = EpochSession.open(owner, options);
     try {
       Optional<Decision> last = session.log().last();
       boolean unknown = session.log().isNew();
       Set<Integer> lost = session.lost();
       int prepared = last.map(decision -> decision.transactions().size()).orElse(0);
-      boolean forgotten = unknown || giveUp || forget && lost.isEmpty();
+      boolean forgotten = !unknown && (giveUp || forget && lost.isEmpty());
       if (forgotten) {
         session.forget();
       }
-      boolean accepted = acceptLoss && !lost.isEmpty();
-      if (accepted) {
-        session.acceptLoss();
-      }
+      Set<Integer> before = last.map(Decision::acceptedAsLost).orElse(Set.of());
+      Set<Integer> missing = lost.isEmpty() ? before : lost;
       String outcome;
       if (last.isPresent()) {
         outcome = lost.isEmpty() ? "committed" : "incomplete";
@@ -137,9 +175,9 @@ public final class ResolveJob {
           .put("epoch", session.lastDecided())
           .put("committed", prepared - lost.size())
           .put("lost", lost.size())
-          .put("missing", lost.isEmpty() ? "" : last.orElseThrow().describe(lost))
+          .put("missing", missing.isEmpty() ? "" : last.orElseThrow().describe(missing))
           .put("forgotten", forgotten)
-          .put("accepted", accepted);
+          .put("accepted", lost.isEmpty() && !before.isEmpty());
     } finally {
       session.close();
     }

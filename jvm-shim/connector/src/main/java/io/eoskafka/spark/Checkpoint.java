@@ -76,6 +76,24 @@ public record Checkpoint(String location, Configuration hadoop) {
             "problem", problem));
   }
 
+  /**
+   * Makes sure that a user has not named another folder, or a copy that lacks files.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_NOT_A_CHECKPOINT} if Spark has planned no batch here
+   */
+  public void requireSparks() {
+    boolean isNamed = folder().hasFile("metadata");
+    if (!isNamed || lastPlanned().isEmpty()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_NOT_A_CHECKPOINT",
+          Map.of(
+              "location",
+              location,
+              "missing",
+              isNamed ? "file in offsets" : "file named metadata"));
+    }
+  }
+
   /** The names of the connector's files that match a pattern. */
   public List<String> files(String pattern) {
     return folder().names(pattern);

@@ -91,7 +91,10 @@ class EpochSessionTest {
    * @param meanwhile what happens after it has fenced the former driver, before it reads the topic
    */
   private EpochSession connect(boolean isSink, Runnable meanwhile) {
-    EpochOwner owner = owner(isSink);
+    return connect(owner(isSink), meanwhile);
+  }
+
+  private EpochSession connect(EpochOwner owner, Runnable meanwhile) {
     Optional<SinkIdentity> kept = owner.kept();
     SinkIdentity identity =
         new SinkIdentity(
@@ -161,6 +164,16 @@ class EpochSessionTest {
     return IntStream.range(0, WRITERS)
         .mapToObj(writer -> batch.scope().transactionalId(writer, 0, 0))
         .toList();
+  }
+
+  @Test
+  void aJobOfWhichNothingIsKnownIsNotKnownTheNextTimeEither() {
+    for (int time = 0; time < 2; time++) {
+      EpochSession session = connect(EpochOwner.ofDeadJob(ID), () -> {});
+      session.start();
+      assertThat(session.log().isNew()).isTrue();
+      session.close();
+    }
   }
 
   @Test
