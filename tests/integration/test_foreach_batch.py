@@ -348,6 +348,8 @@ def test_a_checkpoint_is_settled_from_outside(application: Application, flow: Fl
     flow.produce(BATCH)
     flow.reach(application, "half-rolled-forward", "kill", form="two_writes", sink={OTHER: other})
     application.kill()
+    code, text = resolve(flow, "--checkpoint", f"{flow.checkpoint}/sources")
+    assert (code, "[EOSKAFKA_NOT_A_CHECKPOINT]" in text) == (1, True), text
     for _ in range(2):
         code, text = resolve(flow)
         assert code == 0, text
