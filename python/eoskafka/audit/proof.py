@@ -164,9 +164,11 @@ class Proof:
         self._found(Fault.LOST, lost, bucket[first])
         self._found(Fault.DUPLICATED, np.where(most > 0, surplus, 0), bucket[last])
         self._found(Fault.UNEXPECTED, np.where(most > 0, 0, surplus), bucket[last])
-        if self._request.id_field or self._request.by is not By.DIGEST:
-            # With the same key and value they are the same records.
-            self._alike += int(must[(must > 0) & (most > 1)].sum())
+        # With the same key and value records are the same, unless only some of them must be out: a
+        # lost one would be made up for by one that need not be there.
+        can_be_the_same = self._request.by is By.DIGEST and not self._request.id_field
+        alike = may > 0 if can_be_the_same else most > 1
+        self._alike += int(must[(must > 0) & alike].sum())
         if self._request.ordered and self._request.expected is None:
             single = (most == 1) & (out == 1)
             given, made = bucket[first[single]], bucket[last[single]]

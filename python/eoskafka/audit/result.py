@@ -117,8 +117,9 @@ class Verdict(_Result):
         ordered: number of records whose order was checked: those with an id that only they have,
             and with the same key in input and output. A record is `REORDERED` if it came out just
             after a later one of its key, both from one partition to one.
-        alike: number of input records that share their id with others and differ from them: if one
-            of these were lost and another one duplicated, that would not show.
+        alike: number of input records that had to come out and share their id with others, which
+            differ from them or may have come out: if one of these were lost and another one
+            duplicated or there, that would not show.
         examples: at most `NAMED_PER_FAULT` of each fault.
     """
 

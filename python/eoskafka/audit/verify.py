@@ -64,10 +64,20 @@ def verify(cluster: Connection, request: Request, progress: Progress) -> Verdict
             verdict = proof.verdict()
     except (OSError, MemoryError, pa.ArrowException) as error:
         raise UndecidedError(f"the comparison could not be made: {error!r}") from error
-    if verdict.inputs == verdict.outputs == 0:
-        raise UndecidedError("there is nothing to compare: no input that must be out, no output")
+    if verdict.inputs == 0 and verdict.is_exactly_once:
+        raise UndecidedError(_nothing(verdict))
     examples = tuple(_with_key(cluster, each) for each in verdict.examples)
     return replace(verdict, examples=examples)
+
+
+def _nothing(verdict: Verdict) -> str:
+    if not verdict.optional:
+        return "there is nothing to compare: no input that must be out, no output"
+    return (
+        f"there is nothing to compare: none of the {verdict.optional:,} input records must be out, "
+        "because all of them are after the group's offsets or before --input-from. Is it the "
+        "query's group, and has it got beyond its start? Without --group, all input must be out"
+    )
 
 
 def _with_key(cluster: Connection, example: Example) -> Example:

@@ -24,6 +24,16 @@ from eoskafka.groups import Connection, topic_ids
 
 _MIB = 1 << 20
 _BY = ("key", "value", "digest")
+_IDS = (
+    "if one of them were lost and another one duplicated, this would not show. Identify records by "
+    "something that only one has (--by digest, --id-field)"
+)
+_DIGESTS = (
+    "the same key and value are in input that may or may not be out (after the group's offsets, or "
+    "before --input-from), and one of these could stand in for a lost one. Identify records by "
+    "something that only one has (--id-field), repeat the command when the query has read "
+    "everything"
+)
 _HAS_GROWN = "the query found new topics or partitions while the command read; try again"
 
 OutputTopics = Annotated[
@@ -177,7 +187,7 @@ def verify(
 
     verdict = _verdict(lambda bar: prove(cluster, request, bar), has_grown, output)
     if not count_alike:
-        _require_distinct(verdict, output)
+        _require_distinct(verdict, request.by is By.DIGEST and not id_field, output)
     if output is Format.JSON:
         whole = {"holds": verdict.holds, "is_exactly_once": verdict.is_exactly_once}
         print_json({**whole, **asdict(verdict)})
@@ -233,13 +243,12 @@ def _verdict(
     return verdict
 
 
-def _require_distinct(verdict: Verdict, output: Format) -> None:
+def _require_distinct(verdict: Verdict, by_digest: bool, output: Format) -> None:
     if verdict.holds and verdict.alike:
         _undecided(
             f"the number of records is right, but {verdict.alike:,} of {verdict.inputs:,} input "
-            "records share their id with others: if one of them were lost and another one "
-            "duplicated, this would not show. Identify records by something that only one has "
-            "(--by digest, --id-field), or give --count-alike if their number is enough",
+            f"records share their id with others: {_DIGESTS if by_digest else _IDS}, or give "
+            "--count-alike if their number is enough",
             output,
         )
 
@@ -345,7 +354,11 @@ def _lines(verdict: Verdict, order: bool) -> list[str]:
             "record, use --by key, --id-field or --expected"
         )
     faults = ", ".join(f"{number:,} {fault}" for fault, number in number_of.items())
-    counts = f"{verdict.inputs:,} in, {verdict.outputs:,} out, {faults}"
+    inputs = f"{verdict.inputs:,} in"
+    if verdict.optional:
+        inputs = f"{verdict.inputs + verdict.optional:,} in, of which {verdict.inputs:,} had to be"
+        inputs += " out"
+    counts = f"{inputs}, {verdict.outputs:,} out, {faults}"
     if verdict.holds:
         return [*lines, f"exactly once: {counts}"]
     if verdict.is_exactly_once:
