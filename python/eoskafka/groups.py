@@ -24,9 +24,13 @@ from kafka.errors import (
     GroupAuthorizationFailedError,
     KafkaConfigurationError,
     KafkaError,
+    NoError,
     NotCoordinatorError,
     TransactionalIdAuthorizationFailedError,
     TransactionalIdNotFoundError,
+    UnknownTopicOrPartitionError,
+    UnstableOffsetCommitError,
+    for_code,
 )
 from kafka.structs import OffsetAndMetadata
 
@@ -126,6 +130,60 @@ def committed(cluster: Connection, group: str) -> dict[TopicPartition, OffsetAnd
     """A group's offsets; partitions that have none are left out."""
     found = _ask(cluster, lambda admin: admin.list_group_offsets([group])[group])
     return {partition: each for partition, each in found.items() if each.offset >= 0}
+
+
+def pending(
+    cluster: Connection, group: str, partitions: Collection[TopicPartition]
+) -> set[TopicPartition]:
+    """Those of these partitions with a later offset in an open transaction.
+
+    No list of transactions is needed for that, which may lack some of them: of a user who may not
+    describe their ids, or while a coordinator moves.
+    """
+    found: set[TopicPartition] = _ask(cluster, lambda admin: stable(admin, group, partitions)[1])
+    return found
+
+
+def stable(
+    admin: KafkaAdminClient, group: str, partitions: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, OffsetAndMetadata], set[TopicPartition]]:
+    """A group's offsets of these partitions over which no transaction is open.
+
+    Returns:
+        the offsets, and the partitions with a later offset in an open transaction, of which the
+        coordinator tells no offset.
+    """
+    if not partitions:
+        return {}, set()
+    topics = admin._manager.run(_fetch_stable, admin, group, list(partitions))
+    offsets, open_ = {}, set()
+    for topic in topics:
+        for each in topic.partitions:
+            partition = TopicPartition(topic.name, each.partition_index)
+            error = for_code(each.error_code)
+            if error is UnstableOffsetCommitError:
+                open_.add(partition)
+            elif error not in (NoError, UnknownTopicOrPartitionError):
+                raise error(f"of {partition.topic}-{partition.partition}")
+            elif each.committed_offset >= 0:
+                offsets[partition] = OffsetAndMetadata(
+                    each.committed_offset, each.metadata, each.committed_leader_epoch
+                )
+    return offsets, open_
+
+
+async def _fetch_stable(
+    admin: KafkaAdminClient, group: str, partitions: list[TopicPartition]
+) -> Any:
+    # This client's own method asks for any offsets, stable or not.
+    coordinator = await admin._find_coordinator_id(group)
+    ((_, request),) = admin._list_group_offsets_requests({group: partitions})
+    request.require_stable = True
+    response = await admin._manager.send(request, node_id=coordinator)
+    found = response.groups[0] if response.API_VERSION >= 8 else response
+    if (error := for_code(found.error_code)) is not NoError:
+        raise error(f"of group '{group}'")
+    return found.topics
 
 
 def _ask(cluster: Connection, question: Callable[[KafkaAdminClient], Any]) -> Any:

@@ -193,7 +193,37 @@ def test_offsets_that_may_still_come_are_waited_for(job: Movable) -> None:
     job.moved("earliest")
 
 
-@pytest.mark.parametrize("call", ["open_transactions", "_pending"])
+def test_and_so_are_those_in_a_transaction_that_no_list_has(
+    job: Movable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As a user who may not describe its id sees it.
+    monkeypatch.setattr(standing, "open_transactions", lambda *_: ())
+    where = ("--group", job.group, "--bootstrap-servers", job.streams.servers)
+    with job.offsets_in_an_open_transaction(0, 6):
+        assert "one that the brokers do not list" in job.refused("earliest")
+        _, out, _ = command(capsys, "offsets", "show", *where)
+        assert "pending" in out
+        assert "lacks Describe on its transactional id" in out
+    job.moved("earliest")
+
+
+def test_an_offset_that_a_short_run_changes_during_the_command_is_not_moved(
+    job: Movable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = job.streams.committed(job.group, job.input)[1].metadata
+
+    def then_a_run(*given: Any) -> Any:
+        found = standing.snapshot(*given)
+        job.streams.set_offsets(job.group, job.input, {1: (6, stamp)})
+        return found
+
+    monkeypatch.setattr("eoskafka.offsets.move.snapshot", then_a_run)
+    with pytest.raises(OffsetsError, match=rf"of {job.input}-1 in group .* have changed while"):
+        job.moved("earliest")
+    assert job.streams.offsets(job.group, job.input) == {0: 5, 1: 6}
+
+
+@pytest.mark.parametrize("call", ["open_transactions", "pending"])
 def test_an_offset_that_a_transaction_changes_during_the_command_is_moved_too(
     job: Movable, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:

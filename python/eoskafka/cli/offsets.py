@@ -21,6 +21,7 @@ from eoskafka.cli.brokers import (
 )
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
 from eoskafka.offsets import Adoption, Move, Position, Situation, Standing, State
+from eoskafka.offsets.commit import holders_of
 
 _SERVERS = "--bootstrap-servers b:9092"
 
@@ -92,6 +93,8 @@ def _heading(found: Standing) -> str:
     lines += [f"query: {identity}" for identity in queries]
     lines += [f"member: {member}" for member in found.members] or ["the group has no member"]
     lines += [f"open transaction: {name}" for name in found.pending_in]
+    if not found.pending_in and any(each.state is State.PENDING for each in found.positions):
+        lines.append(f"open transaction: {holders_of(found)}")
     if not any(each.committed is not None for each in found.positions):
         lines.append("the group has no offsets")
     return "\n".join(lines)

@@ -62,7 +62,7 @@ def adopt(
     if at and not (target.offsets or target.by_topic):
         raise ConfigurationError(f'--at takes offsets such as {{"topic":{{"0":23}}}}, not {at!r}')
     identity = _identity(place, group)
-    batch = place.last_batch()
+    batch = in_log = place.last_batch()
     if not (identity or group or batch):
         raise OffsetsError(
             f"{checkpoint} knows no group, or there is no checkpoint. If the path is right, name "
@@ -80,6 +80,11 @@ def adopt(
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{owner.group}'"):
         found = snapshot(cluster, owner.group, topics, topics_named(target) | logged)
+        if place.last_batch() != in_log:
+            raise OffsetsError(
+                f"the query of {checkpoint} has run while the command looked at its group. Nothing "
+                "was changed. Stop the query, and repeat the command"
+            )
         if batch and log_is_ahead and not at:
             return _taken_over(cluster, place, batch, owner, found.standing)
         return _adopted(cluster, place, owner, found, target, batch, take_over, dry_run)
@@ -293,7 +298,7 @@ def _give(
         p: OffsetAndMetadata(offset, stamps.encode(stamp._replace(topic_id=group.topic_ids[p])), -1)
         for p, offset in offsets.items()
     }
-    commit_offsets(cluster, group.standing.group, stamped)
+    commit_offsets(cluster, group.standing.group, group.offsets, stamped)
     if batch and batch.log_is_ahead:
         place.write_taken_over(batch.until)
 

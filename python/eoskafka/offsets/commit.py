@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka.errors import OffsetsError
-from eoskafka.groups import Connection, committed
-from eoskafka.offsets.model import Standing, names_of
+from eoskafka.groups import Connection, stable
+from eoskafka.offsets.model import Standing, State, names_of
 
 # Of a commit; a broker takes about 1 MiB at a time.
 _OFFSETS_PER_REQUEST = 1_000
@@ -28,32 +29,52 @@ def require_stopped(standing: Standing) -> None:
             "Nothing was changed. Stop its query first; a driver that was killed stays a member "
             "until its session has ended (kafka.session.timeout.ms, 45 s by default)"
         )
-    if standing.pending_in:
+    if any(each.state is State.PENDING for each in standing.positions):
         raise OffsetsError(
-            f"an open transaction holds offsets of group '{standing.group}': one of "
-            f"{', '.join(standing.pending_in)}. Nothing was changed. Start the query and stop it, "
-            "which aborts what its executors have left open, or wait until it times out"
+            f"an open transaction holds offsets of group '{standing.group}': "
+            f"{holders_of(standing)}. Nothing was changed. Start the query and stop it, which "
+            "aborts what its executors have left open, or wait until it times out"
         )
 
 
+def holders_of(standing: Standing) -> str:
+    """The transactions that may hold offsets of a group, for a message."""
+    if standing.pending_in:
+        return f"one of {', '.join(standing.pending_in)}"
+    return (
+        "one that the brokers do not list, because its coordinator is moving, or because this user "
+        "lacks Describe on its transactional id"
+    )
+
+
 def commit_offsets(
-    cluster: Connection, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    cluster: Connection,
+    group: str,
+    before: Mapping[TopicPartition, OffsetAndMetadata],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> None:
     """Commit these offsets, and read them back.
 
+    Args:
+        before: the group's offsets as they were when these were chosen.
+
     Raises:
-        OffsetsError: the broker refused some, or somebody else has changed them since.
+        OffsetsError: the group has others than `before`, the broker refused some, or somebody else
+            has changed them since.
         UnreachableError: the broker did not say whether it has them.
     """
+    if not offsets:
+        return
     look = f"look with `eoskafka offsets show --group {group}`"
-    with cluster.changing(f"group '{group}'", look):
-        _commit_all(cluster, group, offsets)
-    there = committed(cluster, group)
+    with cluster.admin() as admin:
+        # A client keeps the coordinator that it has found. One that was deposed, and from which
+        # `before` may be, cannot accept offsets.
+        _require_unchanged(admin, group, before, offsets)
+        with cluster.changing(f"group '{group}'", look):
+            _commit_all(admin, group, offsets)
+            there, _ = stable(admin, group, offsets)
     wrong = [
-        partition
-        for partition, each in offsets.items()
-        if partition not in there
-        or (there[partition].offset, there[partition].metadata) != (each.offset, each.metadata)
+        partition for partition, each in offsets.items() if not _are_same(there, offsets, partition)
     ]
     if wrong:
         raise OffsetsError(
@@ -62,20 +83,50 @@ def commit_offsets(
         )
 
 
+def _require_unchanged(
+    admin: KafkaAdminClient,
+    group: str,
+    before: Mapping[TopicPartition, OffsetAndMetadata],
+    offsets: Collection[TopicPartition],
+) -> None:
+    now, is_open = stable(admin, group, offsets)
+    changed = sorted(p for p in offsets if p in is_open or not _are_same(now, before, p))
+    if changed:
+        raise OffsetsError(
+            f"the offsets of {names_of(changed)} in group '{group}' have changed while the command "
+            "looked at the group, or a former coordinator has answered first. No offset was "
+            "changed. If the query has run meanwhile, keep it stopped; then repeat the command"
+        )
+
+
+def _are_same(
+    some: Mapping[TopicPartition, OffsetAndMetadata],
+    others: Mapping[TopicPartition, OffsetAndMetadata],
+    partition: TopicPartition,
+) -> bool:
+    one, other = some.get(partition), others.get(partition)
+    if one is None or other is None:
+        return one is other
+    return (one.offset, one.metadata) == (other.offset, other.metadata)
+
+
 def _commit_all(
-    cluster: Connection, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    admin: KafkaAdminClient, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> None:
     everything = sorted(offsets)
     for begin in range(0, len(everything), _OFFSETS_PER_REQUEST):
         part = everything[begin : begin + _OFFSETS_PER_REQUEST]
-        with cluster.admin() as admin:
-            answer = admin.alter_group_offsets(group, {each: offsets[each] for each in part})
+        answer = admin.alter_group_offsets(group, {each: offsets[each] for each in part})
         refused = {p: error for p, error in answer.items() if error is not NoError}
         if refused:
             partition, error = next(iter(sorted(refused.items())))
+            # A broker decides on each partition of a request.
+            changed = begin + len(part) - len(refused)
             raise OffsetsError(
-                f"the broker refused {len(refused)} of {len(everything)} offsets of group "
-                f"'{group}', the first one of {names_of([partition])}: {error.__name__}. "
-                f"{begin} were changed before. UnknownMemberIdError means that somebody has "
-                "joined the group since: stop it, and repeat this"
+                f"the broker refused {len(refused)} of {len(part)} offsets of group '{group}', the "
+                f"first one of {names_of([partition])}: {error.__name__}. Of the {len(everything)} "
+                f"offsets, {changed} were changed and stay so. Do not start the query before you "
+                "have repeated the command without an error. UnknownMemberIdError means that "
+                "somebody has joined the group since: stop it first. With "
+                "TopicAuthorizationFailedError, grant Read on the topic first"
             )

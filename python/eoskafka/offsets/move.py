@@ -69,7 +69,7 @@ def reset(
             )
         to_commit = _to_commit(found, after)
         if not dry_run:
-            commit_offsets(cluster, group, to_commit)
+            commit_offsets(cluster, group, found.offsets, to_commit)
     return tuple(
         Move(p.topic, p.partition, found.offsets[p].offset, moved.offset)
         for p, moved in sorted(to_commit.items())

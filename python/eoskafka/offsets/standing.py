@@ -8,7 +8,6 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
-from kafka.errors import KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
@@ -18,11 +17,10 @@ from eoskafka.groups import (
     log_offsets,
     members,
     open_transactions,
+    pending,
     topic_ids,
 )
 from eoskafka.offsets.model import Position, Standing, State
-
-_STABLE_MS = 500
 
 
 def show(
@@ -110,12 +108,10 @@ def snapshot(
         ids = topic_ids(admin, {*(topics or {p.topic for p in offsets}), *also})
         partitions = sorted({*ids, *offsets})
         log = LogOffsets(admin, [partition for partition in partitions if partition in ids])
-    pending: set[TopicPartition] = set()
-    if holders:
-        # A partition without an offset is asked for too: a transaction may hold its first one.
-        pending = _pending(cluster, group, partitions)
-        later = _committed(cluster, group, {each.topic for each in partitions})
-        offsets = {each: later[each] for each in partitions if each in later}
+    # A partition without an offset is asked for too: a transaction may hold its first one.
+    is_open = pending(cluster, group, partitions)
+    later = committed(cluster, group)
+    offsets = {each: later[each] for each in partitions if each in later}
     parsed = [stamps.parse(each.metadata) for each in offsets.values()]
     identities = {stamp.identity for stamp in parsed if stamp}
     shared = stamps.shared_identity(group) in identities
@@ -123,8 +119,8 @@ def snapshot(
         group,
         "shared" if shared else "exclusive" if identities else "",
         group_members,
-        holders if pending else (),
-        tuple(_position(p, offsets.get(p), p in pending, ids.get(p, ""), log) for p in partitions),
+        holders if is_open else (),
+        tuple(_position(p, offsets.get(p), p in is_open, ids.get(p, ""), log) for p in partitions),
     )
     return Snapshot(standing, offsets, ids)
 
@@ -179,17 +175,3 @@ def _position(
         open_records=log.end.get(partition, end) - end,
         lag=max(0, end - offset.offset) if offset and partition in log.stable else None,
     )
-
-
-def _pending(
-    cluster: Connection, group: str, partitions: Collection[TopicPartition]
-) -> set[TopicPartition]:
-    """Those with a later offset in an open transaction: a broker does not answer for them."""
-    pending = set()
-    with cluster.consumer(group_id=group) as consumer:
-        for partition in partitions:
-            try:
-                consumer.committed(partition, timeout_ms=_STABLE_MS)
-            except KafkaTimeoutError:
-                pending.add(partition)
-    return pending
