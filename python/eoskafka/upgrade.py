@@ -24,6 +24,8 @@ from eoskafka.groups import (
     nodes,
     offset_json,
     open_transactions,
+    pending,
+    topic_ids,
 )
 
 # Api key, its name, lowest version, Kafka release that has it, what is missing before: as
@@ -55,6 +57,7 @@ class Verdict(str, enum.Enum):
     BROKERS_TOO_OLD = "brokers_too_old"
     NEWER = "newer"
     OTHER = "other"
+    OVERWRITTEN = "overwritten"
     MIXED = "mixed"
 
 
@@ -82,14 +85,17 @@ class Report:
 
     Attributes:
         verdict: FREE if the group has neither offsets nor members, IN_USE if it has members alone;
-            READY if this version can go on from its offsets, MIXED if they are of several queries.
+            READY if this version can go on from its offsets, MIXED if they are of several queries,
+            OVERWRITTEN if others have committed some in a group that a query of eoskafka has.
         brokers: all of the cluster's.
         partitions: by kind (`task`, `epoch`, `source_only`, `none`, `older`, `newer`) how many
             topic-partitions have an offset of it.
         ownership: `shared` or `exclusive` where all stamps say so, else an empty text.
         members: who is in the group now.
         open_transactions: those that may hold offsets of the group.
-        starting_offsets: the group's offsets in the form of the option `startingOffsets`.
+        pending: how many topic-partitions have a later offset in an open transaction.
+        starting_offsets: the group's offsets in the form of the option `startingOffsets`; empty if
+            they do not say what has taken effect, or if some are pending.
         steps: what to do, in order.
     """
 
@@ -99,6 +105,7 @@ class Report:
     ownership: str = ""
     members: tuple[str, ...] = ()
     open_transactions: tuple[str, ...] = ()
+    pending: int = 0
     starting_offsets: str = ""
     steps: tuple[str, ...] = ()
 
@@ -140,15 +147,21 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
     exclusive = identities - {stamps.shared_identity(group)}
     is_shared = exclusive != identities
     present = members(cluster, group)
+    verdict = _verdict(kinds, exclusive, present)
     with cluster.admin() as admin:
+        # Of topics that are named also partitions without an offset: it may be the first one.
+        is_open = pending(cluster, group, {*offsets, *topic_ids(admin, topics)})
+        is_start = verdict is not Verdict.OVERWRITTEN and not is_open
+        start = {p: each.offset for p, each in offsets.items()} if is_start else {}
         found = Report(
-            verdict=_verdict(kinds, exclusive, present),
+            verdict=verdict,
             brokers=present_brokers,
             partitions=kinds,
             ownership="shared" if is_shared else "exclusive" if exclusive else "",
             members=present,
             open_transactions=open_transactions(admin, group),
-            starting_offsets=offset_json({p: each.offset for p, each in offsets.items()}),
+            pending=len(is_open),
+            starting_offsets=offset_json(start),
         )
     return replace(found, steps=_steps(found, group))
 
@@ -198,7 +211,9 @@ def _verdict(kinds: Mapping[str, int], exclusive: set[str], members: Sequence[st
     if stamps.Kind.NEWER.value in kinds:
         return Verdict.NEWER
     if stamps.Kind.NONE.value in kinds or stamps.Kind.OLDER.value in kinds:
-        return Verdict.OTHER
+        # Beside its own stamps they have replaced some of a query that has run.
+        is_own = any(scope.value in kinds for scope in stamps.Scope)
+        return Verdict.OVERWRITTEN if is_own else Verdict.OTHER
     # One that had the group for itself before it was shared has left its stamp on what rests.
     return Verdict.READY if len(exclusive) <= 1 else Verdict.MIXED
 
@@ -209,6 +224,12 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
     )
     if found.open_transactions:
         stop += f" Wait until these transactions have ended: {', '.join(found.open_transactions)}."
+    elif found.pending:
+        stop += (
+            " Wait until the open transaction that holds offsets of the group has ended. Its name "
+            "is not known: its coordinator is moving, or this user lacks Describe on its "
+            "transactional id."
+        )
     if found.verdict is Verdict.BROKERS_TOO_OLD:
         old = [f"{b.id} ({b.address}, Kafka {b.release})" for b in found.brokers if b.lacks]
         return (
@@ -236,6 +257,11 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
         return (
             "Use the newer version of eoskafka that committed the offsets; there is no way back.",
         )
+    if found.verdict is Verdict.OVERWRITTEN:
+        return _steps_if_overwritten(found, group, stop)
+    again = f"{stop} Then run this check again: offsets that still change are not a place to start."
+    if found.pending:
+        return (again,)
     begin = (
         "Start the query with a new kafka.group.id, a new checkpoint and "
         f"startingOffsets={found.starting_offsets} (these must be exactly the query's "
@@ -248,6 +274,33 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
             f"If they share topics: {stop} {begin}",
         )
     return (
-        f"{stop} Then run this check again: offsets that still change are not a place to start.",
+        again,
+        "If a query of eoskafka has run with this group, a tool or an application has replaced its "
+        f"offsets, and the present ones may skip or repeat records: {_LOOK}, and begin there.",
         begin,
+    )
+
+
+# The present offsets are no help: `eoskafka offsets adopt` refuses them too.
+_LOOK = "find in the output, for each partition, the first input record whose output is missing"
+
+
+def _steps_if_overwritten(found: Report, group: str, stop: str) -> tuple[str, ...]:
+    anew = (
+        "Start the query with a new kafka.group.id, a new checkpoint and startingOffsets with "
+        "these offsets, for every partition of the query."
+    )
+    if stamps.Kind.OLDER.value not in found.partitions:
+        anew += (
+            " A query in task scope can also keep its checkpoint and group: `eoskafka offsets "
+            f"adopt CHECKPOINT --bootstrap-servers HOST:PORT --group {group} --at JSON`, with "
+            "these offsets as JSON."
+        )
+    return (
+        "If the query does not read the topics of the offsets that are not its own, name its "
+        "topics in --topics, and run this check again.",
+        stop,
+        "Otherwise the present offsets may skip or repeat records: do not start from them, but "
+        f"{_LOOK}.",
+        anew,
     )

@@ -101,9 +101,27 @@ def test_a_job_of_another_kind_moves_in_two_steps(
     # The second step, as it says.
     assert found.starting_offsets == f'{{"{topic}":{{"0":3,"1":4}}}}'
     assert found.starting_offsets in found.steps[-1]
+    assert "If a query of eoskafka has run with this group" in found.steps[1]
     streams.copy(topic, output, options={"startingOffsets": found.starting_offsets})
     # Even numbers are in partition 0, odd ones in partition 1.
     assert streams.numbers(output) == sorted([*range(6, 20, 2), *range(9, 20, 2)])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "can_adopt"), [("", True), (f"eoskafka:0:t:{FOREIGN}:{FOREIGN}:-:7", False)]
+)
+def test_an_offset_that_replaces_one_of_the_querys_own_is_no_place_to_start(
+    streams: Streams, metadata: str, can_adopt: bool
+) -> None:
+    topic, group = streams.topic(records=20), streams.group()
+    own = f"eoskafka:1:t:{FOREIGN}:{FOREIGN}:-:7"
+    streams.set_offsets(group, topic, {0: (3, own), 1: (9, metadata)})
+    found = checked(streams, group)
+    assert (found.verdict, found.starting_offsets) == (Verdict.OVERWRITTEN, "")
+    steps = " ".join(found.steps)
+    assert "whose output is missing" in steps
+    assert ("--at JSON" in steps) is can_adopt
+    assert '"0":3' not in steps
 
 
 def test_a_job_of_a_newer_version_cannot_move_back(streams: Streams) -> None:
@@ -136,8 +154,11 @@ def test_members_without_offsets_are_named(streams: Streams) -> None:
 
 # Java's hash of the one is above 0, of the other below.
 @pytest.mark.parametrize("group", ["payments", "orders"])
-def test_an_open_transaction_over_the_groups_offsets_is_named(streams: Streams, group: str) -> None:
+def test_an_open_transaction_over_the_groups_offsets_is_named(
+    streams: Streams, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = streams.topic(records=20)
+    streams.set_offsets(group, topic, {0: (2, ""), 1: (2, "")})
     name = f"open-{topic}"
     producer = KafkaProducer(bootstrap_servers=streams.servers, transactional_id=name)
     with closing(producer):
@@ -145,6 +166,14 @@ def test_an_open_transaction_over_the_groups_offsets_is_named(streams: Streams, 
         producer.begin_transaction()
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3, "", -1)}
         producer.send_offsets_to_transaction(offsets, group)
-        assert name in checked(streams, group).open_transactions
+        found = checked(streams, group)
+        assert name in found.open_transactions
+        # Offsets that still change are no place to start.
+        assert (found.pending, found.starting_offsets, len(found.steps)) == (1, "", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr("eoskafka.upgrade.open_transactions", lambda *_: ())
+            (step,) = checked(streams, group).steps
+            assert "Its name is not known" in step
         producer.abort_transaction()
     until(lambda: name not in checked(streams, group).open_transactions, "its end", 10)
+    assert checked(streams, group).starting_offsets != ""

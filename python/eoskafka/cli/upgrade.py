@@ -25,6 +25,8 @@ _VERDICTS = {
     Verdict.NEWER: "The job cannot move: a newer eoskafka has committed its offsets.",
     Verdict.OTHER: "The job can move in two steps: its offsets are those of another application, "
     "or of an older eoskafka, and must not be mixed with this version's.",
+    Verdict.OVERWRITTEN: "The job cannot move yet: others (an application, a tool or an older "
+    "eoskafka) have committed some of its offsets, so these do not say what has taken effect.",
     Verdict.MIXED: "This cannot be decided: the offsets belong to several queries.",
 }
 
