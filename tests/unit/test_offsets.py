@@ -1,14 +1,19 @@
-"""Committing and choosing offsets of a group, with a coordinator that is not there."""
+"""Moving and adopting offsets, without a broker: what is refused, and what is counted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from eoskafka import offsets
+from eoskafka.checkpoints import Identity
 from eoskafka.errors import OffsetsError, UnreachableError
 from eoskafka.groups import Connection
-from eoskafka.offsets import commit
+from eoskafka.offsets import Standing, commit, move
+from eoskafka.offsets.standing import Snapshot, _position
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError, NoError, TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
@@ -101,3 +106,74 @@ def test_nor_if_a_transaction_holds_a_later_one(
     with pytest.raises(OffsetsError, match="of a-0 in group 'g' have changed while"):
         commit.commit_offsets(CLUSTER, "g", before, {MAY: at(0)})
     assert coordinator.changes == 0
+
+
+# ---- what is refused
+
+
+TOPIC_ID, OWN = "T" * 22, Identity("g", "instance", "checkpoint", shared=False)
+PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+
+def stamp(scope: str = "t", epoch: int = 0, identity: str = OWN.id, sink: str = "-") -> str:
+    return f"eoskafka:1:{scope}:{identity}:{TOPIC_ID}:{sink}:{epoch}"
+
+
+def group(*offsets: tuple[int, str], end: int = 100, topic: str = "t") -> Snapshot:
+    """A group with these offsets and stamps, and partitions that have records up to an end."""
+    partitions = [TopicPartition(topic, p.partition) for p in PARTITIONS]
+    committed = {
+        p: OffsetAndMetadata(offset, metadata, -1)
+        for p, (offset, metadata) in zip(partitions, offsets, strict=False)
+    }
+    log: Any = SimpleNamespace(
+        start=dict.fromkeys(partitions, 0), stable=dict.fromkeys(partitions, end), end={}
+    )
+    positions = [_position(p, committed.get(p), False, TOPIC_ID, log) for p in partitions]
+    standing = Standing("g", "exclusive", (), (), tuple(positions))
+    return Snapshot(standing, committed, dict.fromkeys(partitions, TOPIC_ID))
+
+
+@pytest.fixture
+def reset(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Mapping[TopicPartition, int]]:
+    """Move one topic of a group that has others, too; what is committed."""
+
+    def run(found: Snapshot, others: Snapshot, to: str) -> Mapping[TopicPartition, int]:
+        moved: dict[TopicPartition, int] = {}
+        monkeypatch.setattr(Connection, "admin", lambda _: nullcontext(None))
+        monkeypatch.setattr(move, "snapshot", lambda *_: found)
+        monkeypatch.setattr(move, "committed", lambda *_: {**others.offsets, **found.offsets})
+
+        def commit_offsets(*given: Any) -> None:
+            moved.update({p: each.offset for p, each in given[3].items()})
+
+        monkeypatch.setattr(move, "commit_offsets", commit_offsets)
+        offsets.reset("b:9092", "g", to, topics=["t"])
+        return moved
+
+    return run
+
+
+def test_a_topic_is_not_moved_while_the_query_has_an_epoch_of_another_one(
+    reset: Callable[..., Mapping[TopicPartition, int]],
+) -> None:
+    chosen = group((5, stamp()), (5, stamp()))
+    own_epoch = group((5, stamp("e")), topic="other")
+    with pytest.raises(OffsetsError, match="committed the offset of other-0 in group 'g' in epoch"):
+        reset(chosen, own_epoch, "earliest")
+    anothers = group((5, stamp("e", identity="O" * 22)), topic="other")
+    assert reset(chosen, anothers, "earliest") == dict.fromkeys(PARTITIONS, 0)
+
+
+def test_latest_does_not_move_a_query_back(
+    reset: Callable[..., Mapping[TopicPartition, int]],
+) -> None:
+    none = group(topic="other")
+    # As a former leader says.
+    shorter = group((5, stamp()), (5, stamp()), end=4)
+    with pytest.raises(OffsetsError, match="at offset 5 of t-0, and the broker says that its log"):
+        reset(shorter, none, "latest")
+    former = stamp().replace(TOPIC_ID, "F" * 22)
+    of_former_topic = group((5, former), (5, former), end=4)
+    assert reset(of_former_topic, none, "latest") == dict.fromkeys(PARTITIONS, 4)
+    assert reset(group((5, stamp()), end=7), none, "latest") == {PARTITIONS[0]: 7}

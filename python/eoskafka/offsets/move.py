@@ -10,7 +10,7 @@ from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
 from eoskafka.errors import ConfigurationError, OffsetsError
-from eoskafka.groups import Connection
+from eoskafka.groups import Connection, committed
 from eoskafka.offsets.commit import commit_offsets, require_stopped
 from eoskafka.offsets.model import Move, Standing, names_of
 from eoskafka.offsets.standing import Snapshot, snapshot
@@ -58,6 +58,7 @@ def reset(
         found = snapshot(cluster, group, chosen)
         require_stopped(found.standing)
         _refuse_unmovable(found.standing, chosen)
+        _refuse_epochs(group, found, committed(cluster, group))
         with cluster.admin() as admin:
             wanted = [p for p in found.topic_ids if is_chosen(p, target, chosen)]
             after = target.of(admin, wanted, found.positions)
@@ -104,19 +105,19 @@ def _changes(before: OffsetAndMetadata, after: int, topic_id: str) -> bool:
 
 
 def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
-    committed = [each for each in standing.positions if each.committed is not None]
-    if not committed:
+    positions = [each for each in standing.positions if each.committed is not None]
+    if not positions:
         of = f" of {', '.join(sorted(topics))}" if topics else ""
         raise OffsetsError(
             f"group '{standing.group}' has no offsets{of}: a new query in this group begins at "
             "its startingOffsets. Nothing was changed"
         )
-    missing = sorted(set(topics) - {each.topic for each in committed})
+    missing = sorted(set(topics) - {each.topic for each in positions})
     if missing:
         raise OffsetsError(
             f"group '{standing.group}' has no offsets of {', '.join(missing)}. Nothing was changed"
         )
-    for each in committed:
+    for each in positions:
         place = f"the offset of {each.topic}-{each.partition} in group '{standing.group}'"
         if each.kind == stamps.Kind.NONE.value:
             raise OffsetsError(
@@ -135,7 +136,7 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
                 "records again, start it with a new checkpoint and kafka.group.id, and with "
                 "startingOffsets or startingTimestamp"
             )
-    identities = {each.identity for each in committed}
+    identities = {each.identity for each in positions}
     # A query that shares its group only since its last start has its former stamps on partitions
     # that have had no records since.
     if len(identities - {stamps.shared_identity(standing.group)}) > 1:
@@ -143,3 +144,24 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
             f"group '{standing.group}' has offsets of several queries. Nothing was changed. Name "
             "the topics of one of them with --topics"
         )
+
+
+def _refuse_epochs(
+    group: str, chosen: Snapshot, everything: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
+    """Refuse to move some topics of a query that was in epoch scope with others.
+
+    Spark may run an epoch again that was decided. With other offsets it would have other input, but
+    write nothing: the records that were to be read again would be skipped.
+    """
+    identities = {each.identity for each in chosen.committed.values()}
+    for partition, each in sorted(everything.items()):
+        stamp = stamps.parse(each.metadata)
+        if stamp and stamp.identity in identities and stamp.scope is not stamps.Scope.TASK:
+            raise OffsetsError(
+                f"the same query has committed the offset of {names_of([partition])} in group "
+                f"'{group}' in {stamp.scope.value} scope: its checkpoint says where its batch "
+                "continues, with all topics. Nothing was changed. To read records again, start it "
+                "with a new checkpoint and kafka.group.id, and with startingOffsets or "
+                "startingTimestamp"
+            )

@@ -115,8 +115,15 @@ class Target:
 
 def _latest(log: Position) -> int:
     """Not behind what a query has read that reads open transactions too."""
-    if log.committed is None or log.committed > log.end + log.open_records:
+    if log.committed is None or not log.is_same_topic:
         return log.end
+    if log.committed > log.end + log.open_records:
+        # A former leader may have answered, whose log ends earlier.
+        raise OffsetsError(
+            f"the group is at offset {log.committed} of {log.topic}-{log.partition}, and the broker"
+            f" says that its log ends at {log.end + log.open_records}. Nothing was changed. Repeat "
+            "the command in a minute. If records were really lost, give the offset as JSON"
+        )
     return max(log.end, log.committed)
 
 
