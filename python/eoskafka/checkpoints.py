@@ -25,6 +25,8 @@ _IDENTITY = "eoskafka-identity.json"
 _TAKEN_OVER = "eoskafka-taken-over"
 # A number, or a name as Spark takes it.
 _SOURCE = re.compile("[A-Za-z0-9_]+")
+# Of a write in `foreachBatch` (`io.eoskafka.decision.EpochOwner`).
+_WRITE = re.compile(r"eoskafka-write-.*\.json")
 _BATCH = re.compile("[0-9]{1,18}")
 _PARTITION = re.compile("0|[1-9][0-9]{0,9}")
 
@@ -122,6 +124,11 @@ class Checkpoint:
     def was_in_epoch_scope(self) -> bool:
         """Whether the query has decided on epochs: then its log must agree with the group."""
         return self._read("eoskafka-sink.json") is not None
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether eoskafka has decided on writes in the query's `foreachBatch`."""
+        return any(map(_WRITE.fullmatch, self._names("")))
 
     def identity(self) -> Identity | None:
         """Whose this checkpoint is; None if the connector has not begun with it.
@@ -291,7 +298,7 @@ class Checkpoint:
             return [file.name for file in place.iterdir()] if place.is_dir() else []
         from pyarrow.fs import FileSelector
 
-        chosen = FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+        chosen = FileSelector(f"{self._root}/{folder}".rstrip("/"), allow_not_found=True)
         try:
             return [found.base_name for found in self._files.get_file_info(chosen)]
         except OSError as error:

@@ -10,6 +10,7 @@ import pytest
 from eoskafka import offsets
 from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.offsets import Move, Situation
+from foreach import run, save
 from kafka import TopicPartition
 from movable import Movable
 from streams import Streams, command, kv
@@ -163,6 +164,42 @@ def test_a_checkpoint_in_epoch_scope_goes_by_its_log(streams: Streams) -> None:
     streams.send(job.input, 10)
     job.run(transactionScope="epoch")
     assert job.written() == [*range(11)]
+
+
+def test_an_older_copy_in_epoch_scope_is_told(streams: Streams, tmp_path: Path) -> None:
+    job = Movable(streams, records=4)
+    job.run(transactionScope="epoch")
+    shutil.copytree(job.checkpoint, tmp_path / "older")
+    streams.send(job.input, 4, 5)
+    job.run(transactionScope="epoch")
+    shutil.rmtree(job.checkpoint)
+    shutil.copytree(tmp_path / "older", job.checkpoint)
+    with pytest.raises(OffsetsError, match="is an older copy, and the query does not start"):
+        job.adopted()
+    assert "EOSKAFKA_DECISION_NEWER" in streams.failure(job.writer(transactionScope="epoch"))
+
+
+def test_a_query_with_a_function_is_not_taken_for_the_builtin_connectors(
+    streams: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, output, checkpoint = streams.topic(records=4), streams.topic(), streams.checkpoint()
+
+    def copied() -> None:
+        run(streams, topic, checkpoint, lambda frame, _: save(streams, frame, output))
+
+    copied()
+    streams.send(topic, 4, 5)
+    copied()
+    found = offsets.adopt(streams.servers, str(checkpoint))
+    assert (found.situation, found.open_batch) == (Situation.OTHER_SINK, None)
+    (checkpoint / "commits" / "1").unlink()
+    where = ("--bootstrap-servers", streams.servers)
+    code, out, err = command(capsys, "offsets", "adopt", str(checkpoint), *where)
+    assert (code, err) == (0, "")
+    assert "Start the query with the connector and the sink that began it" in out
+    assert "built-in" not in out
+    copied()
+    assert streams.numbers(output) == [*range(6)]
 
 
 def test_all_offsets_of_a_query_are_gone(job: Movable) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from eoskafka import offsets
-from eoskafka.checkpoints import Identity
+from eoskafka.checkpoints import Checkpoint, Identity
 from eoskafka.errors import OffsetsError, UnreachableError
 from eoskafka.groups import Connection
-from eoskafka.offsets import Standing, commit, move
+from eoskafka.offsets import Adoption, Situation, Standing, adoption, commit, move
 from eoskafka.offsets.standing import Snapshot, _position
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError, NoError, TopicAuthorizationFailedError
@@ -113,6 +116,7 @@ def test_nor_if_a_transaction_holds_a_later_one(
 
 TOPIC_ID, OWN = "T" * 22, Identity("g", "instance", "checkpoint", shared=False)
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+ANEW = "the first offset whose output is missing"
 
 
 def stamp(scope: str = "t", epoch: int = 0, identity: str = OWN.id, sink: str = "-") -> str:
@@ -132,6 +136,141 @@ def group(*offsets: tuple[int, str], end: int = 100, topic: str = "t") -> Snapsh
     positions = [_position(p, committed.get(p), False, TOPIC_ID, log) for p in partitions]
     standing = Standing("g", "exclusive", (), (), tuple(positions))
     return Snapshot(standing, committed, dict.fromkeys(partitions, TOPIC_ID))
+
+
+@dataclass
+class Query:
+    """A checkpoint whose last batch ends at 5, and what is committed for it."""
+
+    place: Path
+    patch: pytest.MonkeyPatch
+    committed: list[Mapping[TopicPartition, OffsetAndMetadata]] = field(default_factory=list)
+
+    def has_run(self, *, is_done: bool = True, has_epochs: bool = False, mark: str = " ") -> None:
+        for name, start, end in (("sources/0/0", 0, ""), ("offsets/0", 5, mark)):
+            file = self.place / name
+            file.parent.mkdir(parents=True)
+            offsets = json.dumps({"t": {"0": start, "1": start}})
+            lines = ["v1", "{}", offsets] if name == "offsets/0" else ["v1", offsets]
+            file.write_text("\n".join(lines) + end)
+        if is_done:
+            (self.place / "commits").mkdir()
+            (self.place / "commits" / "0").write_text("v1\n{}")
+        if has_epochs:
+            (self.place / "eoskafka-sink.json").write_text("{}")
+        Checkpoint(str(self.place)).write_identity(OWN)
+
+    def adopt(self, found: Snapshot, **how: Any) -> Adoption:
+        self.patch.setattr(adoption, "snapshot", lambda *_: found)
+        self.patch.setattr(
+            adoption, "commit_offsets", lambda *given: self.committed.append(given[3])
+        )
+        return offsets.adopt("b:9092", str(self.place), **how)
+
+    def refused(self, found: Snapshot, **how: Any) -> str:
+        with pytest.raises(OffsetsError) as error:
+            self.adopt(found, **how)
+        assert self.committed == []
+        return str(error.value)
+
+
+@pytest.fixture
+def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
+    monkeypatch.setattr(Connection, "admin", lambda _: nullcontext(None))
+    return Query(tmp_path, monkeypatch)
+
+
+def test_an_undecided_batch_is_not_said_to_begin_where_output_is_missing(query: Query) -> None:
+    query.has_run(is_done=False, has_epochs=True)
+    said = query.refused(group((5, stamp())))
+    assert ANEW in said
+    assert "startingOffsets={" not in said
+    assert "some of its tasks may have committed" in said
+
+
+def test_a_group_that_the_log_can_do_without_may_be_deleted(query: Query) -> None:
+    query.has_run(has_epochs=True)
+    said = query.refused(group((5, stamp("e")), (3, "")))
+    assert "If the checkpoint is the one" in said
+    assert "kafka-consumer-groups.sh --delete" in said
+
+
+@pytest.mark.parametrize(
+    ("is_done", "own", "foreign"),
+    [
+        # It began a batch that may have taken effect.
+        (False, (5, stamp("e")), (3, "")),
+        # A task of a later batch has committed.
+        (True, (5, stamp("t", 1)), (3, "")),
+        # The checkpoint is an older copy.
+        (True, (5, stamp("e")), (7, "")),
+    ],
+)
+def test_a_group_that_says_more_than_the_log_is_not_to_be_deleted(
+    query: Query, is_done: bool, own: tuple[int, str], foreign: tuple[int, str]
+) -> None:
+    query.has_run(is_done=is_done, has_epochs=True)
+    said = query.refused(group(own, foreign))
+    assert "Do not delete the group" in said
+    assert ANEW in said
+    assert "--delete" not in said
+
+
+def test_an_older_copy_without_our_sink_is_not_given_offsets(query: Query) -> None:
+    query.has_run(mark="")
+    older = group((9, stamp("s", 1)), (9, stamp("s", 1)))
+    said = query.refused(older)
+    assert "at offset 5 of t-0, but group 'g' is at 9" in said
+    assert "--at" not in said
+    assert ANEW in said
+    said = query.refused(older, at=json.dumps({"t": {"0": 9, "1": 9}}))
+    assert "Do not delete the group" in said
+    # A task's offset can be said to be right.
+    assert "--at" in query.refused(group((9, stamp()), (9, stamp())))
+
+
+def test_a_checkpoint_that_has_a_group_is_not_told_to_take_another_one(query: Query) -> None:
+    query.has_run(mark="")
+    said = query.refused(group((5, stamp("s")), (5, "")))
+    assert "has offsets of others" in said
+    assert ANEW in said
+    assert "Give the query another kafka.group.id" not in said
+
+
+def test_an_older_copy_that_lacks_a_decided_epoch_is_not_ready(query: Query) -> None:
+    query.has_run(has_epochs=True)
+    assert query.adopt(group((5, stamp("e")), (5, stamp("e")))).situation is Situation.READY
+    said = query.refused(group((9, stamp("e", 1)), (5, stamp("e"))))
+    assert "batch 1 has committed the offset of t-0 in epoch scope" in said
+    assert "has batch 0 as its last one: the checkpoint is an older copy" in said
+
+
+def test_starts_of_a_query_whose_sink_is_elsewhere_are_not_taken_over(query: Query) -> None:
+    other = "O" * 22
+    how = {"group": "g", "take_over": True}
+    there = stamp("t", -1, other, "c" * 32)
+    said = query.refused(group((0, there), (0, there)), **how)
+    assert "whose sink is on another cluster" in said
+    assert ANEW in said
+    here = stamp("t", -1, other)
+    assert query.adopt(group((0, here), (0, here)), **how).situation is Situation.ADOPTED
+    (given,) = query.committed
+    assert {each.offset for each in given.values()} == {0}
+
+
+def test_a_query_that_has_run_meanwhile_is_given_nothing(query: Query) -> None:
+    query.has_run(is_done=False)
+
+    def then_it_is_done(*_: object) -> Snapshot:
+        (query.place / "commits").mkdir()
+        (query.place / "commits" / "0").write_text("v1\n{}")
+        return group((5, ""), (5, ""))
+
+    query.patch.setattr(adoption, "snapshot", then_it_is_done)
+    query.patch.setattr(adoption, "commit_offsets", lambda *given: query.committed.append(given[3]))
+    with pytest.raises(OffsetsError, match="has run while the command looked"):
+        offsets.adopt("b:9092", str(query.place), at=json.dumps({"t": {"0": 5, "1": 5}}))
+    assert query.committed == []
 
 
 @pytest.fixture

@@ -271,9 +271,9 @@ def adopt(
 
     If another application committed the group's offsets, or a tool has set them, the command marks
     them as belonging to the query. If the query has run before and its own offsets were
-    overwritten, say with --at where it continues. A checkpoint of the built-in connector is only
-    checked, and nothing is changed. The exit code is 1 if the query could not continue, and 3 if
-    the brokers do not answer.
+    overwritten, say with --at where it continues. A checkpoint of the built-in connector, or of a
+    query with another sink than eoskafka, is only checked, and nothing is changed. The exit code is
+    1 if the query could not continue, and 3 if the brokers do not answer.
     """
     with reaching():
         found = offsets.adopt(
@@ -302,6 +302,10 @@ def _adoption(checkpoint: str, found: Adoption, dry_run: bool) -> str:
             "This is a checkpoint of the built-in connector. The query can start with it here, "
             'with format("eoskafka") and the same options.'
         ],
+        Situation.OTHER_SINK: [
+            "The log of this checkpoint says where the query continues: the query has run with "
+            "eoskafka's source and another sink, such as foreachBatch. It can start as it is."
+        ],
         Situation.ADOPTED: [
             f"{len(found.moves)} offsets of group {found.group} "
             + ("would be given" if dry_run else "were given")
@@ -320,7 +324,13 @@ def _adoption(checkpoint: str, found: Adoption, dry_run: bool) -> str:
         lines.append(
             f"{found.without_offset} partitions have no offset: they are read from their beginning."
         )
-    if found.open_batch is not None:
+    if found.open_batch is not None and found.situation is Situation.OTHER_SINK:
+        lines.append(
+            f"Batch {found.open_batch} was not finished. Start the query with the connector and "
+            "the sink that began it. They run the batch again: eoskafka does not repeat a write "
+            "that was decided, but any other sink may write its records twice."
+        )
+    elif found.open_batch is not None:
         lines.append(
             f"Batch {found.open_batch} was not finished, and the built-in sink is at-least-once: "
             f"the records that it has written of these {found.open_records} offsets are written "

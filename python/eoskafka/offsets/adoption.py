@@ -18,6 +18,11 @@ from eoskafka.offsets.model import Adoption, Move, Position, Situation, Standing
 from eoskafka.offsets.standing import LogOffsets, Snapshot, snapshot
 from eoskafka.offsets.target import Target, is_named, topics_named
 
+_ANEW = (
+    "start the query with a new checkpoint, another kafka.group.id, and startingOffsets that give "
+    "for every partition the first offset whose output is missing"
+)
+
 
 def adopt(
     bootstrap_servers: str,
@@ -70,7 +75,7 @@ def adopt(
         )
     owner = identity or place.new_identity(group)
     if batch and identity is None and not batch.is_ours:
-        # Another connector has run the query last, so its log says where the query continues.
+        # Another connector or sink has run the query last, so its log says where it continues.
         batch = replace(batch, log_is_ahead=True)
     log_is_ahead = batch is not None and batch.log_is_ahead
     logged = {partition.topic for partition in batch.end} if batch else set()
@@ -86,7 +91,7 @@ def adopt(
                 "was changed. Stop the query, and repeat the command"
             )
         if batch and log_is_ahead and not at:
-            return _taken_over(cluster, place, batch, owner, found.standing)
+            return _taken_over(cluster, place, batch, owner, identity is not None, found.standing)
         return _adopted(cluster, place, owner, found, target, batch, take_over, dry_run)
 
 
@@ -102,16 +107,31 @@ def _identity(place: Checkpoint, group: str) -> Identity | None:
 
 
 def _taken_over(
-    cluster: Connection, place: Checkpoint, batch: Batch, owner: Identity, standing: Standing
+    cluster: Connection,
+    place: Checkpoint,
+    batch: Batch,
+    owner: Identity,
+    is_known: bool,
+    standing: Standing,
 ) -> Adoption:
-    """Check the log of the built-in connector, which eoskafka takes over when the query starts."""
+    """Check a log that says where the query continues: eoskafka's sink has not run it last.
+
+    Args:
+        is_known: whether the checkpoint belongs to the group already.
+    """
     start = _start_of(place, batch)
-    _refuse_other_offsets(place, owner, start, standing)
+    _refuse_other_offsets(place, owner, is_known, start, standing)
     _require_in_log(cluster, place, start)
+    # Spark's log is the same with the built-in connector and with another sink.
+    is_by_log = any(
+        each.identity == owner.id and each.scope == stamps.Scope.SOURCE_ONLY.value
+        for each in standing.positions
+    )
+    situation = Situation.OTHER_SINK if place.has_writes or is_by_log else Situation.BUILT_IN
     if batch.committed:
-        return Adoption(Situation.BUILT_IN, standing.group, offset_json(start))
+        return Adoption(situation, standing.group, offset_json(start))
     return Adoption(
-        Situation.BUILT_IN,
+        situation,
         standing.group,
         offset_json(start),
         open_batch=batch.number,
@@ -120,16 +140,24 @@ def _taken_over(
 
 
 def _refuse_other_offsets(
-    place: Checkpoint, owner: Identity, start: Mapping[TopicPartition, int], standing: Standing
+    place: Checkpoint,
+    owner: Identity,
+    is_known: bool,
+    start: Mapping[TopicPartition, int],
+    standing: Standing,
 ) -> None:
     for each in standing.positions:
         if each.committed is None:
             continue
         if each.identity != owner.id:
+            do = "Give the query another kafka.group.id"
+            if is_known:
+                # A checkpoint that has a group keeps it.
+                do = f"Stop the others, and {_ANEW}"
             raise OffsetsError(
-                f"{place.location} is a checkpoint of the built-in connector, whose log says where "
-                f"the query continues, but group '{standing.group}' has offsets of others. Nothing "
-                "was changed. Give the query another kafka.group.id"
+                f"the log of {place.location} says where the query continues, because the built-in "
+                "connector has run it last, or eoskafka with another sink, but group "
+                f"'{standing.group}' has offsets of others. Nothing was changed. {do}"
             )
     _refuse_beyond_log(place, start, standing)
 
@@ -146,12 +174,16 @@ def _refuse_beyond_log(
             and each.is_same_topic
             and each.committed > logged
         ):
+            at = "say where each such partition continues with --at, or "
+            if _is_by_checkpoint(each):
+                # Then --at is refused.
+                at = ""
             raise OffsetsError(
                 f"the log of {place.location} continues at offset {logged} of {each.topic}-"
                 f"{each.partition}, but group '{standing.group}' is at {each.committed}: the "
                 "checkpoint is an older copy, or another query has used its path. Nothing was "
-                "changed. Say where each such partition continues with --at, or use a new "
-                "checkpoint and kafka.group.id"
+                "changed. Restore the checkpoint that the query has run with last. If there is "
+                f"none, {at}{_ANEW}"
             )
 
 
@@ -182,7 +214,8 @@ def _start_of(place: Checkpoint, batch: Batch) -> dict[TopicPartition, int]:
     if start is None:
         raise OffsetsError(
             f"batch {batch.number} of {place.location} was not finished, and the checkpoint does "
-            "not have its start. Nothing was changed. Let the built-in connector finish the batch"
+            "not have its start. Nothing was changed. Run the query with the connector and the "
+            "sink that began the batch, until it is finished"
         )
     return start
 
@@ -212,6 +245,7 @@ def _adopted(
     take_over: bool,
     dry_run: bool,
 ) -> Adoption:
+    _refuse_older_copy(place, owner, batch, group)
     with cluster.admin() as admin:
         partitions = [p for p in group.topic_ids if is_named(p, target)]
         named = target.of(admin, partitions, group.positions)
@@ -230,7 +264,7 @@ def _adopted(
     )
     if plan.to_commit:
         require_stopped(group.standing)
-        _refuse_unadoptable(place, plan.foreign, group.committed, take_over)
+        _refuse_unadoptable(place, batch, plan.foreign, group, take_over)
         if place.has_begun:
             said = {*named, *(_start_of(place, batch) if batch and batch.log_is_ahead else ())}
             unsaid = {p: offset for p, offset in plan.to_commit.items() if p not in said}
@@ -238,6 +272,24 @@ def _adopted(
         if not dry_run:
             _give(cluster, place, owner, group, batch, plan.to_commit)
     return adoption
+
+
+def _refuse_older_copy(
+    place: Checkpoint, owner: Identity, batch: Batch | None, group: Snapshot
+) -> None:
+    """Refuse a checkpoint whose log lacks an epoch that was decided: its query does not start."""
+    last = batch.number if batch else -1
+    for partition, each in sorted(group.committed.items()):
+        is_epoch = each.identity == owner.id and each.scope == stamps.Scope.EPOCH.value
+        if is_epoch and each.is_same_topic and each.epoch is not None and each.epoch > last:
+            raise OffsetsError(
+                f"batch {each.epoch} has committed the offset of {names_of([partition])} in epoch "
+                f"scope, and the log of {place.location} has "
+                + (f"batch {last} as its last one" if batch else "no batch")
+                + ": the checkpoint is an older copy, and the query does not start with it. "
+                "Nothing was changed. Restore the checkpoint that the query has run with last. If "
+                f"there is none, {_ANEW}"
+            )
 
 
 def _plan(
@@ -359,28 +411,41 @@ def _undecided(
         f"group '{group}' has no offset of {names_of(partitions)}, and batch {batch.number} of "
         f"{place.location} was not finished: only the query's decision topic knows whether it took "
         "effect. Nothing was changed. Start the query: it continues if the batch was decided. If "
-        "not, it stops with EOSKAFKA_OFFSETS_GONE; then use a new checkpoint, another "
-        f"kafka.group.id, and startingOffsets={offset_json(_start_of(place, batch))}"
+        f"not, it stops with EOSKAFKA_OFFSETS_GONE; then {_ANEW}. The batch begins at "
+        f"{offset_json(_start_of(place, batch))}, but if it ran in task scope, some of its tasks "
+        "may have committed, and tasks of the batch before it may have stopped early"
     )
 
 
 def _refuse_unadoptable(
     place: Checkpoint,
+    batch: Batch | None,
     foreign: Mapping[TopicPartition, Position],
-    committed: Mapping[TopicPartition, Position],
+    group: Snapshot,
     take_over: bool,
 ) -> None:
-    by_checkpoint = [p for p in committed.values() if p.scope not in ("", stamps.Scope.TASK.value)]
-    if place.was_in_epoch_scope or by_checkpoint:
+    if place.was_in_epoch_scope or any(map(_is_by_checkpoint, group.committed.values())):
         raise OffsetsError(
             f"{place.location} was in epoch scope, or without a sink of eoskafka: the checkpoint "
             "says where its query continues, and the query does not start while other offsets are "
-            "in its group. Nothing was changed. If it was stopped between two batches (the highest "
-            "number in the checkpoint's folder offsets is also in commits), delete the group with "
-            "kafka-consumer-groups.sh --delete, and start the query. To continue elsewhere, start "
-            "it with a new checkpoint and kafka.group.id, and with startingOffsets"
+            "in its group. Nothing was changed. "
+            + (
+                "If the checkpoint is the one that the query has run with last, and not an older "
+                "copy, delete the group with kafka-consumer-groups.sh --delete, and start the "
+                f"query. Otherwise {_ANEW}"
+                if _can_do_without_group(batch, group)
+                else f"Do not delete the group, because the checkpoint's log may not say all that "
+                f"has taken effect: {_ANEW}"
+            )
         )
     for partition, each in foreign.items():
+        stamp = stamps.parse(group.offsets[partition].metadata)
+        if stamp is not None and stamp.sink_cluster != "-":
+            raise OffsetsError(
+                f"the offset of {names_of([partition])} is that of a query whose sink is on another"
+                " cluster. Such a query is never in task scope, and what it has decided may have "
+                f"taken effect beyond this offset. Nothing was changed. Instead, {_ANEW}"
+            )
         if each.kind in (stamps.Kind.OLDER.value, stamps.Kind.NEWER.value):
             raise OffsetsError(
                 f"the offset of {names_of([partition])} was committed by another version of "
@@ -393,3 +458,24 @@ def _refuse_unadoptable(
                 f"{each.identity}). Nothing was changed. If that query will never run again and "
                 "its checkpoint is lost, repeat this command with --take-over"
             )
+
+
+def _is_by_checkpoint(position: Position) -> bool:
+    """Whether a query has committed this offset whose checkpoint says where it continues."""
+    return position.scope not in ("", stamps.Scope.TASK.value)
+
+
+def _can_do_without_group(batch: Batch | None, group: Snapshot) -> bool:
+    """Whether Spark's log may be all that the query needs, as far as the group's offsets tell.
+
+    The log does not say what a task has committed. And a group that is beyond the log's end shows
+    that the log is an older one.
+    """
+    if batch is None or not batch.committed:
+        return False
+    return not any(
+        each.scope == stamps.Scope.TASK.value and (each.epoch or 0) >= 0
+        for each in group.committed.values()
+    ) and not any(
+        (each.committed or 0) > batch.end.get(p, 0) for p, each in group.committed.items()
+    )

@@ -94,6 +94,7 @@ class Situation(str, enum.Enum):
 
     READY = "ready"
     BUILT_IN = "built_in"
+    OTHER_SINK = "other_sink"
     ADOPTED = "adopted"
 
 
@@ -103,11 +104,13 @@ class Adoption:
 
     Attributes:
         situation: READY if the query can start as it is; BUILT_IN if its checkpoint is the built-in
-            connector's and can be taken over; ADOPTED if its group's offsets were given to it.
+            connector's and can be taken over; OTHER_SINK if eoskafka's source has run it with
+            another sink, such as `foreachBatch`, so that its log says where it continues, whichever
+            connector has run it last; ADOPTED if its group's offsets were given to it.
         group: the query's; empty if the query chooses it at its first start.
         start: where the query continues, by topic and partition as in `startingOffsets`.
-        open_batch: the built-in connector's last batch if it was not finished, else None: the
-            records that it has written already are written again.
+        open_batch: of these two, the last batch if it was not finished, else None: records that it
+            has written already may be written again.
         open_records: number of offsets of that batch, or None if its start is not known.
         is_new: whether there was no checkpoint, so that one is created for the query.
         without_offset: partitions that have no offset: the query reads them from their beginning.
