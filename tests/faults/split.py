@@ -92,7 +92,7 @@ class SplitCluster:
 
     def cut(self, node: int) -> None:
         """Take a broker off the switch; its clients still reach it."""
-        _ip("-n", self._switch, "link", "set", f"port{node}", "nomaster")
+        ip("-n", self._switch, "link", "set", f"port{node}", "nomaster")
         self._arrived[node] = self._received(node)
 
     def wait_deposed(self, node: int, topic: str) -> int:
@@ -109,7 +109,7 @@ class SplitCluster:
     def join(self, *nodes: int) -> None:
         """Put brokers back on the switch, and wait until the controller has all of them."""
         for node in nodes:
-            _ip("-n", self._switch, "link", "set", f"port{node}", "master", "switch")
+            ip("-n", self._switch, "link", "set", f"port{node}", "master", "switch")
         until(lambda: not self.fenced(), f"the return of brokers {nodes}", 90)
 
     def swallowed(self, node: int) -> int:
@@ -205,18 +205,18 @@ class SplitCluster:
             return False
 
     def _wire(self) -> None:
-        _ip("netns", "add", self._switch)
-        _ip("-n", self._switch, "link", "add", "switch", "type", "bridge")
-        _ip("-n", self._switch, "link", "set", "switch", "up")
+        ip("netns", "add", self._switch)
+        ip("-n", self._switch, "link", "add", "switch", "type", "bridge")
+        ip("-n", self._switch, "link", "set", "switch", "up")
         for node in self._nodes():
             space = self._space(node)
-            _ip("netns", "add", space)
-            _ip("-n", space, "link", "set", "lo", "up")
-            _ip("-n", self._switch, "link", "add", f"port{node}", "type", "veth",
+            ip("netns", "add", space)
+            ip("-n", space, "link", "set", "lo", "up")
+            ip("-n", self._switch, "link", "add", f"port{node}", "type", "veth",
                 "peer", "name", "eth0", "netns", space)  # fmt: skip
-            _ip("-n", space, "addr", "add", f"{_address(node)}/24", "dev", "eth0")
-            _ip("-n", space, "link", "set", "eth0", "up")
-            _ip("-n", self._switch, "link", "set", f"port{node}", "up", "master", "switch")
+            ip("-n", space, "addr", "add", f"{_address(node)}/24", "dev", "eth0")
+            ip("-n", space, "link", "set", "eth0", "up")
+            ip("-n", self._switch, "link", "set", f"port{node}", "up", "master", "switch")
 
     def _configure(self, node: int) -> None:
         folder = self._folder(node)
@@ -291,7 +291,7 @@ class SplitCluster:
             subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
 
     def _received(self, node: int) -> int:
-        said = _ip("-n", self._switch, "-s", "-j", "link", "show", f"port{node}")
+        said = ip("-n", self._switch, "-s", "-j", "link", "show", f"port{node}")
         (link,) = json.loads(said)
         return int(link["stats64"]["rx"]["packets"])
 
@@ -332,5 +332,6 @@ def _text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def _ip(*arguments: str) -> str:
+def ip(*arguments: str) -> str:
+    """Run iproute2's `ip`; what it prints."""
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout

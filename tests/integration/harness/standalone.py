@@ -67,12 +67,14 @@ class Standalone:
 
     Args:
         folder: for logs, and what workers keep of their executors.
-        workers: of one core each.
+        workers: of one core each, on the master's host.
+        host: the address of the master.
     """
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
+    def __init__(self, folder: Path, workers: int = 2, host: str = "127.0.0.1") -> None:
         self._folder = folder
         self._size = workers
+        self._host = host
         self._port = free_ports(1)[0]
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._jobs: list[Submitted] = []
@@ -80,23 +82,14 @@ class Standalone:
     @property
     def master(self) -> str:
         """For `--master`."""
-        return f"spark://127.0.0.1:{self._port}"
+        return f"spark://{self._host}:{self._port}"
 
     def __enter__(self) -> Standalone:
         try:
             self._daemon("master.Master", "--port", str(self._port), "--webui-port", "0")
-            log = self._folder / "master.Master-0.log"
+            log = self._master_log()
             until(lambda: b"Starting Spark master" in log.read_bytes(), "the master", _START_S)
-            for _ in range(self._size):
-                self._daemon(
-                    *("worker.Worker", self.master, "--webui-port", "0"),
-                    *("--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / "work")),
-                )
-            until(
-                lambda: len(_REGISTERED.findall(log.read_text())) == self._size,
-                "the workers",
-                _START_S,
-            )
+            self.add_workers(self._size)
         except BaseException:
             self.close()
             raise
@@ -104,6 +97,27 @@ class Standalone:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def add_workers(self, count: int, host: str | None = None, space: str | None = None) -> None:
+        """Start further workers, and wait until the master has them.
+
+        Args:
+            host: their address, by default the master's.
+            space: the network namespace that has this address, if it is not the master's.
+        """
+        known = len(_REGISTERED.findall(self._master_log().read_text()))
+        for _ in range(count):
+            self._daemon(
+                *("worker.Worker", self.master, "--webui-port", "0"),
+                *("--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / "work")),
+                host=host or self._host,
+                space=space,
+            )
+        until(
+            lambda: len(_REGISTERED.findall(self._master_log().read_text())) == known + count,
+            "the workers",
+            _START_S,
+        )
 
     def close(self) -> None:
         """End everything."""
@@ -148,21 +162,30 @@ class Standalone:
         self._jobs.append(Submitted(self._start(command, log), log))
         return self._jobs[-1]
 
-    def _daemon(self, name: str, *arguments: str) -> None:
-        log = self._folder / f"{name}-{len(self._daemons)}.log"
-        command = [
-            *(str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
-            *("--host", "127.0.0.1", *arguments),
-        ]
-        self._daemons.append(self._start(command, log))
+    def _master_log(self) -> Path:
+        return self._folder / "master.Master-0.log"
 
-    def _start(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    def _daemon(
+        self, name: str, *arguments: str, host: str | None = None, space: str | None = None
+    ) -> None:
+        log = self._folder / f"{name}-{len(self._daemons)}.log"
+        host = host or self._host
+        command = [
+            *(("ip", "netns", "exec", space) if space else ()),
+            *(str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
+            *("--host", host, *arguments),
+        ]
+        self._daemons.append(self._start(command, log, host))
+
+    def _start(
+        self, command: list[str], log: Path, host: str = "127.0.0.1"
+    ) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
             "SPARK_HOME": str(_spark_home()),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-Dspark.decommission.enabled=true",
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
