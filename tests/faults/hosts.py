@@ -1,8 +1,9 @@
 """`OtherHost`: a network namespace with two ways to this machine, one of which can be cut.
 
-Spark's processes speak over a switch, which is a bridge in a namespace of its own. A host whose port
-is taken off the switch is cut off from the driver in both directions, and no side hears of it. The
-brokers are reached over another network, which stays. All of it goes with the namespaces.
+Spark's processes speak over a switch, which is a bridge in a namespace of its own. A host whose
+port is taken off the switch is cut off from the driver in both directions, and neither side is
+told. The brokers are reached over another network, which stays. All of it goes with the
+namespaces.
 """
 
 from __future__ import annotations
