@@ -17,7 +17,7 @@ import pytest
 from eoskafka.bench.peers import peer_jars
 from eoskafka.cli import app
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, StartApplication
+from harness import Application, Flow, Query, StartApplication, until
 from harness.faults import Point
 from harness.object_store import (
     ABORTABLE,
@@ -28,7 +28,7 @@ from harness.object_store import (
     location,
     settings,
 )
-from harness.versions import HAS_REAL_TIME, needs_built_in
+from harness.versions import HAS_REAL_TIME, needs_built_in, needs_real_time
 
 from faults.store_proxy import ALL, Fault, Kind, StoreProxy
 
@@ -46,6 +46,7 @@ SCOPES: dict[str, dict[str, Any]] = {
     "epoch": {"transform": "repartitioned"},
     "foreachBatch": {"form": "foreach_batch"},
 }
+REAL_TIME: dict[str, Any] = {"real_time": "5 seconds"}
 MANAGERS = {"renaming": {}, "abortable": {MANAGER: ABORTABLE}}
 
 
@@ -100,7 +101,7 @@ def test_queries_of_each_scope_start_stop_and_continue(
     brokers: LocalCluster, store: ObjectStore, start_application: StartApplication, manager: str
 ) -> None:
     given = {**settings(store.url), **MANAGERS[manager]}
-    how = {**SCOPES, **({"real time": {"real_time": "5 seconds"}} if HAS_REAL_TIME else {})}
+    how = {**SCOPES, **({"real time": REAL_TIME} if HAS_REAL_TIME else {})}
     application = start_application("local[2]", given)
     flows = {}
     for scope, options in how.items():
@@ -290,6 +291,71 @@ def test_requests_that_fail(
             assert case.count == 1 or "[EOSKAFKA_BATCH_NOT_LOGGED]" in str(error), error
         flow.start(application, **options).wait_done()
         flow.assert_exactly_once()
+
+
+_REAL_TIME_FAULTS: list[tuple[Fault, Kind | None, str, int]] = [
+    # None: the request that puts a file of Spark's log in place.
+    (Fault.BUSY, None, "offsets", ALL),
+    (Fault.LOST, None, "offsets", 1),
+    (Fault.LOST, None, "offsets", ALL),
+    (Fault.BROKEN, None, "commits", ALL),
+    (Fault.LOST, None, "commits", 1),
+    (Fault.LOST, None, "commits", ALL),
+    (Fault.SLOW, None, "offsets", 2),
+    (Fault.CUT, Kind.GET, r"/offsets/\d+$", 1),
+    (Fault.BUSY, Kind.GET, "eoskafka-identity", ALL),
+    (Fault.HELD, None, "offsets", 1),
+    (Fault.HELD, None, "commits", 1),
+]
+
+
+@needs_real_time
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_real_time_mode_while_the_store_fails_and_drivers_are_killed(
+    brokers: LocalCluster,
+    store: ObjectStore,
+    proxy: StoreProxy,
+    start_application: StartApplication,
+    manager: str,
+) -> None:
+    """Spark logs a batch after its output; the group says where the query is."""
+    flow = new_flow(brokers)
+    assert flow.url
+    given = {**settings(proxy.url), **MANAGERS[manager]}
+    application = start_application("local[2]", given)
+    flow.produce(FEW)
+    _run(application, flow, REAL_TIME)
+    for fault, kind, key, count in _REAL_TIME_FAULTS:
+        flow.produce(FEW)
+        asked = (kind, key) if kind else _write_of(manager, key)
+        rule = proxy.arm(fault, *asked, count)
+        query = flow.start(application, **REAL_TIME)
+        assert rule.reached.wait(REACHED_S), application.tail()
+        flow.produce(FEW)
+        if fault is Fault.HELD:
+            flow.wait_committed()
+            application.kill()
+            rule.go_on.set()
+            assert rule.done.wait(REACHED_S)
+            application = start_application("local[2]", given)
+            error = "killed"
+        else:
+            _wait_batch(query)
+            error = str(query.stop().error)
+        proxy.mend()
+        print(f"{fault.name} {key} x{min(count, 99)}: {rule.taken} taken; {error[:300]}")
+        _run(application, flow, REAL_TIME)
+        flow.assert_exactly_once()
+
+
+def _wait_batch(query: Query) -> None:
+    """Until its first batch is done, or it has failed."""
+
+    def is_over() -> bool:
+        status = query.status()
+        return status.batches > 0 or not status.active
+
+    until(is_over, "the end of a batch", REACHED_S, query.application.tail)
 
 
 @needs_built_in

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -93,6 +95,20 @@ def local_application(
     """Shared, with nothing armed."""
     with shared_local_application.lent(keep_logs) as lent:
         yield lent
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, made from this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    root = Path(__file__).parents[2]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(root)],
+        check=True,
+        timeout=300,
+    )
+    (wheel,) = folder.glob("eoskafka-*.whl")
+    return wheel
 
 
 @pytest.fixture(scope="session")

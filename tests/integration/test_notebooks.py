@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from harness.delta import delta_jars
+from matrix.run import run_tests
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 RUN_S = 560
@@ -63,3 +64,13 @@ def test_its_source_runs_as_a_program(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
     assert done.stdout.count("exactly once:") == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("version", ["4.0.5", "4.1.4"])
+def test_its_source_runs_on_the_spark_of_databricks_runtimes(version: str) -> None:
+    """Runtimes 17.3 and 18 have these lines of Spark."""
+    test = f"{Path(__file__).name}::{test_its_source_runs_as_a_program.__name__}"
+    found = run_tests(version, [test], with_slow=True)
+    assert (found["passed"], found["failed"], found["skipped"]) == (1, [], {})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -49,19 +47,6 @@ def admin(cluster: LocalCluster) -> Iterator[KafkaAdminClient]:
         admin.delete_topics([INPUT, OUTPUT])
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as a wheel has it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)],
-        check=True,
-        timeout=300,
-    )
-    (wheel,) = folder.glob("eoskafka-*.whl")
-    return wheel
-
-
 def send(cluster: LocalCluster, numbers: range) -> None:
     with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=5)) as to:
         for n in numbers:
@@ -85,12 +70,12 @@ def test_a_job_that_is_killed_told_to_end_and_submitted_again(
     standalone: Standalone,
     cluster: LocalCluster,
     admin: KafkaAdminClient,
-    archive: Path,
+    wheel: Path,
     tmp_path: Path,
 ) -> None:
     # What spark-submit is given is all that it has: the jar, and the package in an archive.
     jar = shutil.copy(jar_path(), tmp_path / "connector.jar")
-    assert any("jars/eoskafka-" in name for name in zipfile.ZipFile(archive).namelist())
+    assert any("jars/eoskafka-" in name for name in zipfile.ZipFile(wheel).namelist())
     job = shutil.copy(JOB, tmp_path / "job.py")
     checkpoint = tmp_path / "checkpoint"
 
@@ -101,7 +86,7 @@ def test_a_job_that_is_killed_told_to_end_and_submitted_again(
                 *("--servers", cluster.bootstrap_servers, "--checkpoint", str(checkpoint)),
                 *("--input", INPUT, "--output", OUTPUT, *more),
             ],
-            *("--jars", str(jar), "--py-files", str(archive)),
+            *("--jars", str(jar), "--py-files", str(wheel)),
             *("--conf", f"spark.plugins={PLUGIN_CLASS}", *options),
         )
 
