@@ -1,4 +1,4 @@
-"""What clusters do to applications: drivers in the cluster that are killed, machines that go."""
+"""What clusters do to applications: kill drivers, take machines away, limit memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from eoskafka.cluster import LocalCluster
 from eoskafka.demo import processes
 from eoskafka.demo.processes import Process
 from eoskafka.session import PLUGIN_CLASS
-from harness import until
+from harness import memory, until
 from harness.javac import compile_to_jar
+from harness.memory import MemoryLimit
 from harness.standalone import Standalone, Submitted
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -26,6 +27,9 @@ pytestmark = pytest.mark.slow
 PARTITIONS = 4
 STEP = 5_000
 OUTPUT_S, START_S = 150, 90
+GREEDY = Path(__file__).parent / "harness" / "greedy.py"
+# What Kubernetes gives to an executor of 512 MiB by default, and 256 for the worker beside it.
+POD_MIB = 512 + 384 + 256
 
 
 @pytest.fixture
@@ -120,3 +124,32 @@ def test_a_machine_that_is_decommissioned_loses_and_duplicates_nothing(
     until(lambda: len(written(cluster, target) or []) >= len(expected), "all output", OUTPUT_S)
     assert job.is_running(), job.text()
     assert written(cluster, target) == expected
+
+
+@pytest.mark.skipif(not memory.is_possible(), reason="needs root and control groups, version 1")
+def test_a_process_that_is_killed_for_its_memory_leaves_no_duplicate(
+    cluster: LocalCluster, topics: tuple[str, str], tmp_path: Path
+) -> None:
+    source, target = topics
+    greed = tmp_path / "greed"
+    arguments = [cluster.bootstrap_servers, source, target, str(tmp_path / "checkpoint")]
+    with MemoryLimit(POD_MIB) as limit, Standalone(tmp_path, workers=0) as standalone:
+        standalone.add_workers(1, limit=limit)
+        job = standalone.submit(
+            GREEDY,
+            [*arguments, str(greed)],
+            *("--jars", str(jar_path()), "--conf", f"spark.plugins={PLUGIN_CLASS}"),
+        )
+        for step in range(2):
+            send(cluster, source, range(step * STEP, (step + 1) * STEP))
+            until(
+                lambda least=(step + 1) * STEP: len(written(cluster, target) or []) >= least,  # type: ignore[misc]
+                "all output",
+                OUTPUT_S,
+                job.text,
+            )
+            # The query itself has enough.
+            assert (limit.kills() > 0) == (step == 1)
+            greed.touch()
+        assert written(cluster, target) == [*range(2 * STEP)]
+        assert job.is_running(), job.text()

@@ -11,6 +11,8 @@
 | `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
 | `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
 | `standalone.py`  | `Standalone`: a master with workers, and jobs submitted to it             |
+| `memory.py`      | `MemoryLimit`, and `greedy.py`, a query that exceeds it                    |
+| `yarn.py`        | `Yarn`: a resource and a node manager, and jobs submitted to them         |
 | `connect.py`     | a server of Spark Connect, and `connect_client.py`, a program that uses it |
 | `pipelines.py`   | the sample project in notebooks/pipeline, and its updates                 |
 | `delta.py`       | Delta's jars                                                              |

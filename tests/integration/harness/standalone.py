@@ -15,6 +15,7 @@ from eoskafka.cluster.local import free_ports
 from eoskafka.demo import processes
 from eoskafka.demo.processes import Process
 
+from harness.memory import MemoryLimit
 from harness.waiting import until
 
 _START_S = 60.0
@@ -98,12 +99,19 @@ class Standalone:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add_workers(self, count: int, host: str | None = None, space: str | None = None) -> None:
+    def add_workers(
+        self,
+        count: int,
+        host: str | None = None,
+        space: str | None = None,
+        limit: MemoryLimit | None = None,
+    ) -> None:
         """Start further workers, and wait until the master has them.
 
         Args:
             host: their address, by default the master's.
             space: the network namespace that has this address, if it is not the master's.
+            limit: of the memory of these workers and their executors.
         """
         known = len(_REGISTERED.findall(self._master_log().read_text()))
         for _ in range(count):
@@ -112,6 +120,7 @@ class Standalone:
                 *("--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / "work")),
                 host=host or self._host,
                 space=space,
+                limit=limit,
             )
         until(
             lambda: len(_REGISTERED.findall(self._master_log().read_text())) == known + count,
@@ -166,7 +175,12 @@ class Standalone:
         return self._folder / "master.Master-0.log"
 
     def _daemon(
-        self, name: str, *arguments: str, host: str | None = None, space: str | None = None
+        self,
+        name: str,
+        *arguments: str,
+        host: str | None = None,
+        space: str | None = None,
+        limit: MemoryLimit | None = None,
     ) -> None:
         log = self._folder / f"{name}-{len(self._daemons)}.log"
         host = host or self._host
@@ -175,6 +189,8 @@ class Standalone:
             *(str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
             *("--host", host, *arguments),
         ]
+        if limit:
+            command = limit.command(command)
         self._daemons.append(self._start(command, log, host))
 
     def _start(
