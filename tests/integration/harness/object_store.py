@@ -70,6 +70,11 @@ class ObjectStore:
         said = self._call("GET", f"{_BUCKET}?list-type=2&prefix={prefix}").decode()
         return [part.partition("</Key>")[0] for part in said.split("<Key>")[1:]]
 
+    def numbers(self, folder: str) -> list[int]:
+        """The names of a folder's objects that are numbers."""
+        names = [key.removeprefix(folder) for key in self.objects(folder)]
+        return [int(name) for name in names if name.isdigit()]
+
     def read(self, key: str) -> bytes:
         """An object's content."""
         return self._call("GET", f"{_BUCKET}/{key}")
