@@ -179,6 +179,12 @@ def resolve(
     return _resolution(answer)
 
 
+def _allowed_urls(options: Any) -> list[str]:
+    """Java's client asks no token service that a system property does not allow."""
+    url = options.get("kafka.sasl.oauthbearer.token.endpoint.url")
+    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"] if url else []
+
+
 def _resolution(answer: dict[str, Any]) -> Resolution:
     return _read(
         lambda: Resolution(
@@ -202,7 +208,9 @@ def _ask(asked: Mapping[str, object], what: str) -> dict[str, Any]:
     jar = os.environ.get("EOSKAFKA_JAR") or str(jar_path())
     command = [
         *(java(), "-cp", os.pathsep.join((jar, str(spark)))),
-        *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", _PROGRAM),
+        *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF"),
+        *_allowed_urls(asked["options"]),
+        _PROGRAM,
     ]
     # Without a timeout: it waits for transactions that time out, as long as the brokers allow them.
     done = subprocess.run(

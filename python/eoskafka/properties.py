@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,36 @@ import javaproperties
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 
+from eoskafka import tokens
 from eoskafka.errors import ConfigurationError
 
-_LOGIN = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
+# An option of a line for sasl.jaas.config, as Kafka's clients take it apart.
+_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+_ESCAPED = re.compile(r"""\\(["'\\])""")
+# A place of a value that a config provider has, by Kafka's own pattern.
+_VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_PROVIDERS = "config_providers"
 _SEPARATOR = re.compile("[=:]")
 _PEM = (".pem", ".crt", ".cer")
 _KNOWN = {*KafkaAdminClient.DEFAULT_CONFIG, *KafkaConsumer.DEFAULT_CONFIG}
 # What a file says of these is for another client, or said by an option here.
 _LEFT_OUT = {"bootstrap_servers", "group_id", "client_id"}
+# With what a connection would lack if they were left out.
+_OF_JAVA_ALONE = {
+    "ssl_keystore_key",
+    "ssl_keystore_certificate_chain",
+    "ssl_truststore_certificates",
+    "ssl_engine_factory_class",
+    "sasl_client_callback_handler_class",
+}
 _STORES = {
     "ssl_truststore_location": ("ssl_truststore_type", ("ssl_cafile",)),
     "ssl_keystore_location": ("ssl_keystore_type", ("ssl_certfile", "ssl_keyfile")),
+}
+_EXPORTS = {
+    "ssl_truststore_location": "keytool -exportcert -rfc -keystore STORE -alias ALIAS",
+    "ssl_keystore_location": "openssl pkcs12 -in STORE -nodes, of a JKS store after keytool "
+    "-importkeystore -deststoretype PKCS12",
 }
 _OF_LIBRDKAFKA = {
     "sasl_mechanism": "sasl.mechanism",
@@ -65,49 +85,135 @@ def read(file: Path) -> dict[str, str]:
     return found
 
 
-def of_kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
+def of_kafka_python(
+    given: Mapping[str, str], in_file: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Settings of kafka-python: its names, with dots or underscores, and those of Java's client.
+
+    Args:
+        given: they come before those in the file.
+        in_file: may be another client's too, so that names which kafka-python does not have are
+            left out.
 
     Raises:
         ConfigurationError: one of Java's has no counterpart.
     """
-    given = {key.replace(".", "_"): value for key, value in properties.items()}
-    found: dict[str, Any] = {}
-    if (jaas := given.pop("sasl_jaas_config", None)) is not None:
-        login = {match[1]: match[2] or match[3] or "" for match in _LOGIN.finditer(jaas)}
-        if len(login) < 2:
-            raise ConfigurationError(
-                "sasl.jaas.config has no username and password: commands can log in with PLAIN and "
-                "SCRAM; for others give kafka-python's settings with -X"
-            )
-        found["sasl_plain_username"] = login["username"]
-        found["sasl_plain_password"] = login["password"]
+    asked = _named(given)
+    named = _resolved({**_named(in_file or {}), **asked})
+    found = _login(named)
     for location, (type_, names) in _STORES.items():
-        path = given.pop(location, None)
-        kind = given.pop(type_, "").upper()
-        if path is None:
+        path = named.pop(location, None)
+        kind = named.pop(type_, "").upper()
+        if path is None or all(name in named for name in names):
             continue
         if kind != "PEM" and not path.endswith(_PEM):
             raise ConfigurationError(
                 f"{location.replace('_', '.')} is {path}, which only Java reads: export it as PEM "
-                "(keytool -exportcert -rfc, or openssl pkcs12), and give that file with "
+                f"({_EXPORTS[location]}), and give that file with "
                 + " and ".join(f"-X {name.replace('_', '.')}=..." for name in names)
             )
         found |= dict.fromkeys(names, path)
-    if "ssl_key_password" in given:
-        found["ssl_password"] = given.pop("ssl_key_password")
-    if "ssl_endpoint_identification_algorithm" in given:
-        found["ssl_check_hostname"] = given.pop("ssl_endpoint_identification_algorithm") != ""
-    for name, value in given.items():
+    if alone := sorted(_OF_JAVA_ALONE & named.keys()):
+        raise ConfigurationError(
+            f"{alone[0].replace('_', '.')} is read by Java's client only. Give certificates and "
+            "keys as files in PEM format: -X ssl.cafile=..., -X ssl.certfile=..., -X "
+            "ssl.keyfile=..."
+        )
+    if "ssl_key_password" in named:
+        found["ssl_password"] = named.pop("ssl_key_password")
+    if "ssl_endpoint_identification_algorithm" in named:
+        found["ssl_check_hostname"] = named.pop("ssl_endpoint_identification_algorithm") != ""
+    for name, value in named.items():
         # Log-in names and passwords are texts, whatever they look like.
-        found[name] = value if name.startswith("sasl_") or "password" in name else _value(value)
+        is_text = name.startswith("sasl_") or "password" in name
+        if name in asked or name in _KNOWN - _LEFT_OUT:
+            found[name] = value if is_text else _value(value)
     return found
 
 
-def of_file(file: Path) -> dict[str, Any]:
-    """Those settings of a file that kafka-python has: it may be another client's too."""
-    found = of_kafka_python(read(file))
-    return {key: value for key, value in found.items() if key in _KNOWN - _LEFT_OUT}
+def _named(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key.replace(".", "_"): value for key, value in properties.items()}
+
+
+def _login(named: dict[str, str]) -> dict[str, Any]:
+    """How a user logs in; what says so is taken out of `named`."""
+    jaas = named.pop("sasl_jaas_config", None)
+    options = _jaas_options(jaas or "")
+    mechanism = named.get("sasl_mechanism", "")
+    if mechanism == "GSSAPI" or "Krb5LoginModule" in (jaas or ""):
+        raise ConfigurationError(
+            "this command does not log in with Kerberos (sasl.mechanism=GSSAPI). Use a listener "
+            "with SCRAM, OAUTHBEARER or TLS for it, or Kafka's own tools"
+        )
+    if mechanism == "OAUTHBEARER" and "sasl_oauth_token_provider" not in named:
+        found = {"sasl_oauth_token_provider": tokens.provider(named, options)}
+        for name in list(named):
+            if name.startswith(("sasl_oauthbearer_", "sasl_login_")):
+                del named[name]
+        return found
+    if jaas is None:
+        return {}
+    if not {"username", "password"} <= options.keys():
+        raise ConfigurationError(
+            "sasl.jaas.config has no username and password: commands can log in with PLAIN, SCRAM "
+            "and OAUTHBEARER; for others give kafka-python's settings with -X"
+        )
+    return {
+        "sasl_plain_username": options["username"],
+        "sasl_plain_password": options["password"],
+    }
+
+
+def _jaas_options(line: str) -> dict[str, str]:
+    return {
+        match[1]: match[4] or _ESCAPED.sub(r"\1", match[2] or match[3] or "")
+        for match in _OPTION.finditer(line)
+    }
+
+
+def _resolved(named: Mapping[str, str]) -> dict[str, str]:
+    """The same with the values that Kafka's own config providers have."""
+    providers = {
+        name: named.get(f"{_PROVIDERS}_{name}_class", "").rpartition(".")[2]
+        for name in map(str.strip, named.get(_PROVIDERS, "").split(","))
+        if name
+    }
+
+    def value_of(found: re.Match[str]) -> str:
+        name, path, key = found[1], found[2] or "", found[3]
+        if name not in providers:
+            return found[0]
+        if (provider := _OF_PROVIDERS.get(providers[name])) is None:
+            raise ConfigurationError(
+                f"the config provider {name} ({providers[name]}) is not known here; these are: "
+                f"{', '.join(_OF_PROVIDERS)}. Give the settings that it has with -X or in a file "
+                "of their own"
+            )
+        value = provider(path, key)
+        if value is None:
+            raise ConfigurationError(f"the config provider {name} has no value for {found[0]}")
+        return value
+
+    return {
+        key: _VARIABLE.sub(value_of, value)
+        for key, value in named.items()
+        if not key.startswith(_PROVIDERS)
+    }
+
+
+def _in_folder(folder: str, name: str) -> str | None:
+    try:
+        return (Path(folder) / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+# By the name of Kafka's class.
+_OF_PROVIDERS: dict[str, Callable[[str, str], str | None]] = {
+    "FileConfigProvider": lambda path, key: read(Path(path)).get(key),
+    "DirectoryConfigProvider": _in_folder,
+    "EnvVarConfigProvider": lambda _path, key: os.environ.get(key),
+}
 
 
 def of_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,8 +222,11 @@ def of_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigurationError: one that a connection depends on has no counterpart.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in settings.items():
+        if isinstance(value, tokens.TokenProvider):
+            found["oauth_cb"] = value.for_librdkafka
+            continue
         if name not in _OF_LIBRDKAFKA:
             if not name.startswith(("sasl_", "ssl_", "socks5_")):
                 continue  # Of no account for what commands read with it.

@@ -29,7 +29,7 @@ group.id=somebody
 def test_a_file_of_kafkas_tools(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(FILE, encoding="utf-8")
-    found = properties.of_file(file)
+    found = properties.of_kafka_python({}, properties.read(file))
     assert found == {
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-512",
@@ -68,15 +68,89 @@ def test_names_of_kafka_python_go_through() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"ssl.truststore.location": "/ca.jks"}, "export it as PEM"),
-        ({"sasl.jaas.config": "OAuthBearerLoginModule required secret=geheim;"}, "PLAIN and SCRAM"),
+        ({"ssl.truststore.location": "/ca.jks"}, "keytool -exportcert -rfc"),
+        ({"ssl.keystore.location": "/me.p12", "ssl.keystore.type": "PKCS12"}, "openssl pkcs12"),
+        ({"ssl.keystore.key": "geheim"}, "ssl.keystore.key is read by Java's client only"),
+        ({"ssl.truststore.certificates": "geheim"}, "Java's client only"),
+        ({"sasl.mechanism": "GSSAPI", "sasl.jaas.config": "x key=geheim;"}, "Kerberos"),
+        ({"sasl.jaas.config": "x.Krb5LoginModule required key=geheim;"}, "Kerberos"),
+        (
+            {"sasl.jaas.config": "x.OwnLoginModule required secret=geheim;"},
+            "PLAIN, SCRAM and OAUTH",
+        ),
     ],
-    ids=["store", "login"],
+    ids=["trust", "keys", "inline key", "inline trust", "kerberos", "kerberos by name", "login"],
 )
 def test_what_only_java_reads_is_refused(given: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said) as refused:
+    for asked, in_file in ((given, {}), ({}, given)):
+        with pytest.raises(ConfigurationError, match=said) as refused:
+            properties.of_kafka_python(asked, in_file)
+        assert "geheim" not in str(refused.value)
+
+
+def test_a_store_in_the_file_gives_way_to_a_file_that_is_given() -> None:
+    in_file = {
+        "ssl.truststore.location": "/ca.jks",
+        "ssl.keystore.location": "/me.p12",
+        "ssl.keystore.password": "p",
+    }
+    given = {"ssl.cafile": "/ca", "ssl.certfile": "/me", "ssl_keyfile": "/key"}
+    found = {"ssl_cafile": "/ca", "ssl_certfile": "/me", "ssl_keyfile": "/key"}
+    assert properties.of_kafka_python(given, in_file) == found
+
+
+def test_what_is_given_comes_before_the_file() -> None:
+    in_file = {"security.protocol": "SSL", "request.timeout.ms": "1", "unknown": "x"}
+    given = {"security_protocol": "SASL_SSL"}
+    found = {"security_protocol": "SASL_SSL", "request_timeout_ms": 1}
+    assert properties.of_kafka_python(given, in_file) == found
+
+
+def test_the_options_of_a_login_are_read_as_kafka_reads_them() -> None:
+    line = r"""x.PlainLoginModule required username=me password="a\"b\\c; d='e'";"""
+    found = {"sasl_plain_username": "me", "sasl_plain_password": r"""a"b\c; d='e'"""}
+    assert properties.of_kafka_python({"sasl.jaas.config": line}) == found
+
+
+def test_config_providers_of_kafka_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "secrets.properties"
+    file.write_text("password=from the file\n", encoding="utf-8")
+    (tmp_path / "name").write_text("from the folder", encoding="utf-8")
+    monkeypatch.setenv("KEY_PASSWORD", "from the environment")
+    package = "org.apache.kafka.common.config.provider"
+    given = {
+        "config.providers": "file, folder,env",
+        "config.providers.file.class": f"{package}.FileConfigProvider",
+        "config.providers.folder.class": f"{package}.DirectoryConfigProvider",
+        "config.providers.env.class": f"{package}.EnvVarConfigProvider",
+        "sasl.jaas.config": f'x username="${{folder:{tmp_path}:name}}" '
+        f'password="${{file:{file}:password}}";',
+        "ssl.key.password": "${env:KEY_PASSWORD}",
+        "ssl.crlfile": "${other:x}",
+    }
+    assert properties.of_kafka_python(given) == {
+        "sasl_plain_username": "from the folder",
+        "sasl_plain_password": "from the file",
+        "ssl_password": "from the environment",
+        "ssl_crlfile": "${other:x}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("x.VaultProvider", "${p:a:b}", "p \\(VaultProvider\\) is not known here"),
+        ("x.EnvVarConfigProvider", "${p:NOT_SET_ANYWHERE}", "no value for ..p:NOT_SET_ANYWHERE"),
+        ("x.FileConfigProvider", "${p:/none:b}", "/none cannot be read"),
+        ("x.DirectoryConfigProvider", "${p:/none:b}", "no value for"),
+    ],
+)
+def test_a_value_that_no_provider_has_is_refused(name: str, value: str, said: str) -> None:
+    given = {"config.providers": "p", "config.providers.p.class": name, "ssl.password": value}
+    with pytest.raises(ConfigurationError, match=said):
         properties.of_kafka_python(given)
-    assert "geheim" not in str(refused.value)
 
 
 def test_a_setting_without_a_counterpart_is_refused() -> None:

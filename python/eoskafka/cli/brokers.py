@@ -12,6 +12,7 @@ import typer
 from eoskafka import properties
 from eoskafka.cli.output import Exit, messages
 from eoskafka.errors import UnreachableError
+from eoskafka.tokens import TokenProvider
 
 Servers = Annotated[
     str,
@@ -57,8 +58,14 @@ def _settings(items: list[str] | None) -> dict[str, str]:
 
 def client_settings(items: list[str] | None, config: Path | None) -> dict[str, Any]:
     """What `--config` and `-X` gave, as kafka-python has it."""
-    in_file = properties.of_file(config) if config else {}
-    return {**in_file, **properties.of_kafka_python(_settings(items))}
+    in_file = properties.read(config) if config else {}
+    found = properties.of_kafka_python(_settings(items), in_file)
+    provider = found.get("sasl_oauth_token_provider")
+    if isinstance(provider, TokenProvider):
+        # Now, because a client that gets no token tries again and again, and does not say why.
+        with reaching():
+            provider.token()
+    return found
 
 
 def names(topics: str) -> list[str]:

@@ -1,0 +1,179 @@
+"""Tokens for OAUTHBEARER: where the settings of Kafka's own client say that they come from."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from eoskafka.errors import ConfigurationError, UnreachableError
+
+_TIMEOUT_S = 10
+# Of a token's time: then another one is fetched.
+_USED_SHARE = 0.8
+# Of a token that does not tell: one command is done in this time.
+_UNKNOWN_S = 300.0
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens for kafka-python, and for librdkafka by `for_librdkafka`."""
+
+    def __init__(self, source: TokenService | TokenFile) -> None:
+        super().__init__()
+        self._source = source
+        self._token = ""
+        self._ends = self._renews = 0.0
+
+    def token(self) -> str:
+        """A token that is good for some time; the same one while that is so.
+
+        Raises:
+            ConfigurationError: the service refuses these credentials, or the file has no token.
+            UnreachableError: the service does not answer.
+        """
+        now = time.time()
+        if now >= self._renews:
+            self._token = self._source.fetch()
+            self._ends = _end(self._token) or now + _UNKNOWN_S
+            self._renews = now + _USED_SHARE * (self._ends - now)
+        return self._token
+
+    def for_librdkafka(self, _config: str) -> tuple[str, float]:
+        """Its `oauth_cb`: a token, and when it ends in seconds since 1970."""
+        return self.token(), self._ends
+
+
+@dataclass(frozen=True)
+class TokenService:
+    """Client credentials (RFC 6749, section 4.4) for tokens.
+
+    Attributes:
+        url: of the service, https or http.
+        client_id: who asks.
+        secret: of that client. Never shown.
+        scope: asked for, or empty.
+        ca_file: PEM certificates that the service's is checked with; None: those of this machine.
+    """
+
+    url: str
+    client_id: str
+    secret: str = field(repr=False)
+    scope: str = ""
+    ca_file: str | None = None
+
+    def fetch(self) -> str:
+        """A new token."""
+        asked = {
+            "grant_type": "client_credentials",
+            **({"scope": self.scope} if self.scope else {}),
+        }
+        credentials = base64.b64encode(f"{self.client_id}:{self.secret}".encode()).decode()
+        request = urllib.request.Request(self.url, urllib.parse.urlencode(asked).encode())
+        # A redirect to another place must not carry the secret.
+        request.add_unredirected_header("Authorization", f"Basic {credentials}")
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:
+                content = answer.read()
+        except urllib.error.HTTPError as error:
+            # Not what it says besides, which may hold the credentials.
+            raise ConfigurationError(
+                f"the token service at {self.url} has refused the client {self.client_id}: HTTP "
+                f"{error.code}. Nothing was asked of the brokers. Check the client's id and secret"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise UnreachableError(
+                f"the token service at {self.url} could not be asked: {error}. Nothing was asked "
+                "of the brokers. Check the address, and whose certificate it has: the JAAS option "
+                "ssl.truststore.location names a PEM file with its authority's"
+            ) from None
+        try:
+            token = json.loads(content)["access_token"]
+        except (ValueError, KeyError, TypeError):
+            token = None
+        if not isinstance(token, str) or not token:
+            raise ConfigurationError(
+                f"the token service at {self.url} has answered without a token"
+            )
+        return token
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """A token that something else writes into a file."""
+
+    path: Path
+
+    def fetch(self) -> str:
+        """What the file has now."""
+        try:
+            token = self.path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            token = ""
+        if not token:
+            raise ConfigurationError(f"{self.path} cannot be read, or has no token")
+        return token
+
+
+def provider(settings: Mapping[str, str], jaas: Mapping[str, str]) -> TokenProvider:
+    """The one that Kafka's own client would use with these settings.
+
+    Args:
+        settings: names with underscores for dots.
+        jaas: the options of `sasl.jaas.config`, in which older clients have some of the settings.
+
+    Raises:
+        ConfigurationError: the settings name no source of tokens that is known here.
+    """
+    url = settings.get("sasl_oauthbearer_token_endpoint_url", "")
+    scheme = urllib.parse.urlsplit(url).scheme
+    if scheme == "file":
+        path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
+        return TokenProvider(TokenFile(Path(path)))
+    client = _first(
+        settings.get("sasl_oauthbearer_client_credentials_client_id"), jaas.get("clientId")
+    )
+    secret = _first(
+        settings.get("sasl_oauthbearer_client_credentials_client_secret"), jaas.get("clientSecret")
+    )
+    if scheme not in ("http", "https") or not client or not secret:
+        raise ConfigurationError(
+            "with sasl.mechanism=OAUTHBEARER, commands get tokens from a token service with client "
+            "credentials, or from a file: set sasl.oauthbearer.token.endpoint.url (https, http or "
+            "file), sasl.oauthbearer.client.credentials.client.id and "
+            "sasl.oauthbearer.client.credentials.client.secret. For a token of another kind, write "
+            "it to a file"
+        )
+    trust, kind = jaas.get("ssl.truststore.location"), jaas.get("ssl.truststore.type", "").upper()
+    if trust and kind != "PEM":
+        raise ConfigurationError(
+            f"the JAAS option ssl.truststore.location is {trust}, which only Java reads: export it "
+            'as PEM (keytool -exportcert -rfc), and give that file with ssl.truststore.type="PEM"'
+        )
+    scope = _first(settings.get("sasl_oauthbearer_scope"), jaas.get("scope"))
+    return TokenProvider(TokenService(url, client, secret, scope, trust))
+
+
+def _first(*values: str | None) -> str:
+    return next(filter(None, values), "")
+
+
+def _end(token: str) -> float | None:
+    """When a signed token (RFC 7519) ends; None for one that is none, or does not tell."""
+    try:
+        claims = token.split(".")[1]
+        found: Any = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+        return float(found["exp"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
