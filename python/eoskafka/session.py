@@ -46,7 +46,7 @@ REDACTION = "spark.redaction.regex"
 # Kafka's secrets: keys in PEM, and log-in settings that need not hold the word "password".
 REDACTED = (
     r"(?i)secret|password|token|access[.]?key"
-    r"|jaas[.]config|keystore[.]key|truststore[.]certificates"
+    r"|jaas[.]config|keystore[.]key|passphrase|truststore[.]certificates"
 )
 
 

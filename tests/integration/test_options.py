@@ -373,6 +373,8 @@ SECRETS = {
     "kafka.ssl.key.password": SECRET,
     "kafka.ssl.keystore.password": SECRET,
     "kafka.ssl.truststore.password": SECRET,
+    "kafka.sasl.oauthbearer.client.credentials.client.secret": SECRET,
+    "kafka.sasl.oauthbearer.assertion.private.key.passphrase": SECRET,
     "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY----- {SECRET} -----END PRIVATE KEY-----",
 }
 
