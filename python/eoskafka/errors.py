@@ -10,7 +10,7 @@
     ├── DataLossError             records are gone that were not read yet
     ├── TransactionError          a transaction did not end as it should; the next start settles it
     ├── UnreachableError          a cluster does not answer in time
-    ├── AuthorizationError        this user lacks a right on the cluster
+    ├── AuthorizationError        this user lacks a right on the cluster, or cannot log in
     ├── InternalError             a fault of eoskafka
     ├── JarError                  the connector's jar is missing, stale, or cannot be built
     └── ClusterError              the local Kafka cluster cannot do what was asked
@@ -98,7 +98,7 @@ class UnreachableError(EosKafkaError):
 
 
 class AuthorizationError(EosKafkaError):
-    """This user lacks a right on the cluster, which the message names."""
+    """This user lacks a right on the cluster, which the message names, or cannot log in."""
 
 
 class InternalError(EosKafkaError):

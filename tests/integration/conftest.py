@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, StartApplication
+from harness.log_ins import ALLOWED_URLS, LogIns
 from harness.versions import needs_built_in
 from pyspark.sql import SparkSession
 from sessions import settings, start_session
@@ -153,6 +155,29 @@ def either(streams: Streams, request: pytest.FixtureRequest) -> Streams:
     """`streams` with this connector, and with Spark's own: what both do alike."""
     streams.form = request.param
     return streams
+
+
+@pytest.fixture(scope="module")
+def log_ins(
+    tmp_path_factory: pytest.TempPathFactory, shared_spark: SparkSession
+) -> Iterator[LogIns]:
+    """A broker with a listener for each kind of log-in, whose token service the session may ask."""
+    system: Any = shared_spark._jvm.System  # type: ignore[union-attr]
+    with LogIns(tmp_path_factory.mktemp("log-ins")).running() as found:
+        # By Kafka's name, and as the client in the jar asks for it.
+        for package in ("org.apache.kafka", "io.eoskafka.shaded.kafka"):
+            system.setProperty(f"{package}.{ALLOWED_URLS}", found.tokens.url)
+        yield found
+
+
+@pytest.fixture
+def there(
+    shared_spark: SparkSession, log_ins: LogIns, tmp_path: Path, keep_logs: list[Path]
+) -> Iterator[Streams]:
+    """Queries on that broker, whose test itself needs no log-in."""
+    keep_logs += [broker.log_file for broker in log_ins.cluster.brokers]
+    with closing(Streams(shared_spark, log_ins.cluster.bootstrap_servers, tmp_path)) as streams:
+        yield streams
 
 
 @pytest.fixture(scope="module")

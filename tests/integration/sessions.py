@@ -11,8 +11,12 @@ import eoskafka
 from eoskafka.bench.peers import peer_jars
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
 from eoskafka.sparks import ASYNC_PROGRESS
+from harness.log_ins import PLAIN_PASSWORD, VARIABLE
 from harness.versions import HAS_BUILT_IN
 from pyspark.sql import SparkSession
+
+# Of Kafka's client, by Kafka's own name.
+PROPERTY = "property.of.tests"
 
 _LOG4J = """\
 rootLogger.level = info
@@ -27,6 +31,7 @@ appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 
 def start_session(folder: Path, cores: int = 2) -> SparkSession:
     """A session with this connector and Spark's own, whose INFO log goes to `folder`/spark.log."""
+    os.environ[VARIABLE] = PLAIN_PASSWORD
     log4j = folder / "log4j2.properties"
     log4j.write_text(_LOG4J.format(file=folder / "spark.log"), encoding="utf-8")
     builder = (
@@ -47,8 +52,7 @@ def start_session(folder: Path, cores: int = 2) -> SparkSession:
             f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1 "
             # This level's default is full after a few hundred queries; then nothing is compiled.
             "-XX:ReservedCodeCacheSize=240m "
-            # A property of Kafka's client, by Kafka's own name.
-            "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://login.example.com/token",
+            f"-Dorg.apache.kafka.{PROPERTY}=given",
         )
     )
     peers = ",".join(map(str, peer_jars())) if HAS_BUILT_IN else ""

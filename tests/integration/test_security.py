@@ -1,181 +1,254 @@
-"""Brokers that want a log-in or TLS: queries of both scopes, and the commands."""
+"""Log-ins: queries in each mode, the commands, and what a user is told if one is refused."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from eoskafka.cli import app
-from eoskafka.cluster import LocalCluster
-from eoskafka.cluster.broker import Broker
-from eoskafka.cluster.local import free_ports
-from pyspark.sql import SparkSession
-from streams import Streams, kv
+from eoskafka import real_time_trigger
+from eoskafka.audit import UndecidedError
+from eoskafka.session import REAL_TIME_CHECK
+from harness import until
+from harness.log_ins import CLIENT_SECRET, SCRAM_PASSWORD, LogIns
+from harness.versions import needs_real_time
+from sessions import PROPERTY, settings
+from streams import QUERY_S, Job, Streams, command, kv
 
-PASSWORD = "broker-s-own"
-_LOGIN = "org.apache.kafka.common.security"
-_PLAIN = f'{_LOGIN}.plain.PlainLoginModule required username="job" password="{PASSWORD}"'
-_OAUTH = f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required"
-
-
-class Secured(NamedTuple):
-    """Settings of a client, by what it shows the broker."""
-
-    cluster: LocalCluster
-    clients: dict[str, dict[str, str]]
+slow = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A broker with a listener for each kind of log-in."""
-    folder = tmp_path_factory.mktemp("secured")
-    ports = dict(zip(("PLAIN", "OAUTH", "TLS"), free_ports(3), strict=True))
-    keys, trust = _stores(folder)
-
-    def listeners(broker: Broker) -> dict[str, str]:
-        own, control = broker.port, broker.controller_port
-        public = ",".join(
-            f"{name}://127.0.0.1:{port}" for name, port in {"PLAINTEXT": own, **ports}.items()
-        )
-        return {
-            "listeners": f"{public},CONTROLLER://127.0.0.1:{control}",
-            "advertised.listeners": public,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-            "PLAIN:SASL_PLAINTEXT,OAUTH:SASL_PLAINTEXT,TLS:SSL",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.plain.plain.sasl.jaas.config": f'{_PLAIN} user_job="{PASSWORD}";',
-            "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
-            "listener.name.oauth.oauthbearer.sasl.jaas.config": (
-                f'{_OAUTH} unsecuredLoginStringClaim_sub="broker";'
-            ),
-            "listener.name.tls.ssl.keystore.location": str(keys),
-            "listener.name.tls.ssl.keystore.password": PASSWORD,
-            "listener.name.tls.ssl.keystore.type": "PKCS12",
-        }
-
-    password = folder / "password.properties"
-    password.write_text(f"password={PASSWORD}\n", encoding="utf-8")
-    clients = {
-        "file": {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f"{_PLAIN};".replace(PASSWORD, f"${{file:{password}:password}}"),
-            "config.providers": "file",
-            "config.providers.file.class": (
-                "org.apache.kafka.common.config.provider.FileConfigProvider"
-            ),
-        },
-        "plain": {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f"{_PLAIN};",
-        },
-        "oauth": {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": f'{_OAUTH} unsecuredLoginStringClaim_sub="job";',
-        },
-        "tls": {
-            "security.protocol": "SSL",
-            "ssl.truststore.location": str(trust),
-            "ssl.truststore.type": "PEM",
-        },
-    }
-    for name, settings in clients.items():
-        listener = {"file": "PLAIN"}.get(name, name.upper())
-        settings["bootstrap.servers"] = f"127.0.0.1:{ports[listener]}"
-    with LocalCluster(brokers=1, data_dir=folder / "cluster", properties=listeners) as cluster:
-        yield Secured(cluster, clients)
+def _slow(*kinds: str) -> list[Any]:
+    return [pytest.param(kind, marks=slow) for kind in kinds]
 
 
-@pytest.fixture
-def there(shared_spark: SparkSession, secured: Secured, tmp_path: Path) -> Iterator[Streams]:
-    """Queries on that broker, whose test itself needs no log-in."""
-    servers = secured.cluster.bootstrap_servers
-    with closing(Streams(shared_spark, servers, tmp_path)) as streams:
-        yield streams
+_FIRST = ["plain-file", "plain-variable", "scram", "oauth", "tls", "mutual-pem", "mutual-jks"]
+KINDS = [*_FIRST, *_slow("mutual-pkcs12", "mutual-inline")]
+# The others have the same clients, which log in in the same way.
+ONE = ["oauth", *_slow(*(k for k in _FIRST if k != "oauth"), "mutual-pkcs12", "mutual-inline")]
 
 
 @pytest.mark.parametrize("scope", ["task", "epoch"])
-@pytest.mark.parametrize("kind", ["plain", "file", "oauth", "tls"])
-def test_a_query_logs_in(there: Streams, secured: Secured, kind: str, scope: str) -> None:
-    options = _options(secured.clients[kind])
-    topic, output, checkpoint = there.topic(records=10), there.topic(), there.checkpoint()
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_query_logs_in(there: Streams, log_ins: LogIns, kind: str, scope: str) -> None:
+    options = log_ins.options(kind)
+    topic, output = there.topic(records=10), there.topic()
+    rows = kv(there.source(topic, options))
+    there.run(there.sink(rows, output, None, {**options, "transactionScope": scope}))
+    assert there.numbers(output) == [*range(10)]
 
-    def run() -> None:
-        rows = kv(there.source(topic, options))
-        there.run(there.sink(rows, output, checkpoint, {**options, "transactionScope": scope}))
 
-    run()
-    there.send(topic, *range(10, 20))
-    run()
-    assert there.numbers(output) == [*range(20)]
+@needs_real_time
+@pytest.mark.parametrize("kind", ONE)
+def test_a_query_in_real_time_mode_logs_in(there: Streams, log_ins: LogIns, kind: str) -> None:
+    options = log_ins.options(kind)
+    topic, output = there.topic(records=10), there.topic()
+    rows = kv(there.source(topic, options))
+    with settings(there.spark, {REAL_TIME_CHECK: "false"}):
+        writer = there.sink(rows, output, None, options, mode="update")
+        query = there.start(real_time_trigger(writer, "10 minutes"))
+
+        def is_there() -> bool:
+            try:
+                return there.numbers(output) == [*range(10)]
+            except UndecidedError:
+                return False
+
+        until(is_there, "the output", QUERY_S)
+        query.stop()
+
+
+@pytest.mark.parametrize("kind", ONE)
+def test_a_batch_job_logs_in(there: Streams, log_ins: LogIns, kind: str) -> None:
+    options = log_ins.options(kind)
+    topic, output = there.topic(records=10), there.topic()
+    there.save(kv(there.batch(topic, options)), output, options)
+    assert there.numbers(output) == [*range(10)]
 
 
 def test_system_properties_of_the_client_have_kafkas_names(there: Streams) -> None:
     there.copy(there.topic(records=1), there.topic())
     system: Any = there.spark._jvm.System  # type: ignore[union-attr]
-    # As start_session has set it, and as the client in the jar asks for it.
-    given = system.getProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls")
-    assert given
-    asked = "io.eoskafka.shaded.kafka.sasl.oauthbearer.allowed.urls"
-    assert system.getProperty(asked) == given
+    # As start_session has set it, and as the client in the jar would ask for it.
+    assert system.getProperty(f"org.apache.kafka.{PROPERTY}") == "given"
+    assert system.getProperty(f"io.eoskafka.shaded.kafka.{PROPERTY}") == "given"
 
 
-def test_a_wrong_password_is_an_error_that_does_not_show_it(
-    there: Streams, secured: Secured
+# ---- refused log-ins
+
+
+def _wrong_password(log_ins: LogIns) -> dict[str, str]:
+    options = log_ins.options("scram")
+    jaas = options["kafka.sasl.jaas.config"].replace(SCRAM_PASSWORD, "another-one")
+    return {**options, "kafka.sasl.jaas.config": jaas}
+
+
+def _wrong_secret(log_ins: LogIns) -> dict[str, str]:
+    name = "sasl.oauthbearer.client.credentials.client.secret"
+    return log_ins.options("oauth", **{name: CLIENT_SECRET[::-1]})
+
+
+def _expired_token(log_ins: LogIns) -> dict[str, str]:
+    log_ins.tokens.lifetime_s = -10
+    # Clients with the same settings share a token.
+    return log_ins.options("oauth", **{"sasl.oauthbearer.scope": "ended"})
+
+
+def _wrong_token(log_ins: LogIns) -> dict[str, str]:
+    log_ins.tokens.is_genuine = False
+    return log_ins.options("oauth", **{"sasl.oauthbearer.scope": "forged"})
+
+
+def _no_file(log_ins: LogIns) -> dict[str, str]:
+    return log_ins.options("tls", **{"ssl.truststore.location": "/nowhere/trust.pem"})
+
+
+@pytest.fixture
+def good_tokens_afterwards(log_ins: LogIns) -> Iterator[None]:
+    yield
+    log_ins.tokens.lifetime_s, log_ins.tokens.is_genuine = 3600, True
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (lambda log_ins: log_ins.options("misnamed"), "127.0.0.1"),
+        (lambda log_ins: log_ins.options("expired"), "NotAfter"),
+        (_wrong_password, "invalid credentials"),
+        (_wrong_secret, "401"),
+        (_expired_token, "invalid_token"),
+        (_wrong_token, "invalid_token"),
+        (_no_file, "/nowhere/trust.pem"),
+    ],
+    ids=[
+        *("misnamed", "expired", "wrong password", "wrong secret"),
+        *("expired token", "wrong token", "no file"),
+    ],
+)
+def test_a_refused_log_in_is_an_error_that_says_why(
+    there: Streams,
+    log_ins: LogIns,
+    good_tokens_afterwards: None,
+    options: Callable[[LogIns], dict[str, str]],
+    said: str,
 ) -> None:
-    options = _options(secured.clients["plain"])
-    options["kafka.sasl.jaas.config"] = str(options["kafka.sasl.jaas.config"]).replace(
-        PASSWORD, "another-one"
-    )
-    rows = kv(there.source(there.topic(records=1), options))
-    error = there.failure(there.sink(rows, there.topic(), None, options))
-    assert "SaslAuthenticationException" in error or "Authentication failed" in error
-    assert "another-one" not in error
+    given = options(log_ins)
+    rows = kv(there.source(there.topic(records=1), given))
+    error = there.failure(there.sink(rows, there.topic(), None, given)).partition("=== ")[0]
+    assert "[EOSKAFKA_LOG_IN_FAILED]" in error
+    assert said in error
+    assert [s for s in (*log_ins.secrets(), CLIENT_SECRET[::-1], "another-one") if s in error] == []
 
 
-@pytest.mark.parametrize("kind", ["plain", "tls"])
+def test_a_query_that_would_log_in_with_a_delegation_token_is_refused(
+    there: Streams, log_ins: LogIns
+) -> None:
+    conf = there.spark._jvm.org.apache.spark.SparkEnv.get().conf()  # type: ignore[union-attr]
+    options = log_ins.options("scram")
+    del options["kafka.sasl.jaas.config"]
+    name = "spark.kafka.clusters.east.auth.bootstrap.servers"
+    conf.set(name, options["kafka.bootstrap.servers"])
+    try:
+        with pytest.raises(Exception, match="EOSKAFKA_DELEGATION_TOKENS") as refused:
+            there.run(there.sink(kv(there.source(there.topic(), options)), there.topic()))
+    finally:
+        conf.remove(name)
+    assert "spark.kafka.clusters.east " in str(refused.value)
+    assert "docs/builtin.md" in str(refused.value)
+
+
+# ---- commands
+
+
+@pytest.fixture(scope="module")
+def written(log_ins: LogIns, tmp_path_factory: pytest.TempPathFactory, shared_spark: Any) -> Job:
+    """A query that has run without a log-in, in epoch scope."""
+    folder = tmp_path_factory.mktemp("written")
+    streams = Streams(shared_spark, log_ins.cluster.bootstrap_servers, folder)
+    job = streams.job(records=10)
+    streams.run(job.in_epoch_scope())
+    streams.close()
+    return job
+
+
+def _asked(log_ins: LogIns, kind: str, folder: Path) -> list[str]:
+    file = folder / "client.properties"
+    lines = [f"{k}={v}".replace("\n", "\\n") + "\n" for k, v in log_ins.clients[kind].items()]
+    file.write_text("".join(lines), encoding="utf-8")
+    servers = log_ins.clients[kind]["bootstrap.servers"]
+    return ["--bootstrap-servers", servers, "--config", str(file)]
+
+
+@pytest.mark.parametrize(
+    "kind", ["scram", "oauth", "mutual-pem", *_slow("plain-file", "plain-variable", "tls")]
+)
 def test_commands_take_the_file_of_kafkas_own_tools(
-    there: Streams, secured: Secured, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    written: Job, log_ins: LogIns, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    client, group = secured.clients[kind], there.group()
-    topic, output = there.topic(records=10), there.topic()
-    options = {**_options(client), "kafka.group.id": group}
-    there.run(there.sink(kv(there.source(topic, options)), output, None, _options(client)))
-    file = tmp_path / "client.properties"
-    file.write_text("".join(f"{k}={v}\n" for k, v in client.items()), encoding="utf-8")
-    asked = ["--bootstrap-servers", client["bootstrap.servers"], "--config", str(file)]
-    with pytest.raises(SystemExit) as ended:
-        raise SystemExit(app.run(["offsets", "lag", "--format", "json", *asked]))
-    assert ended.value.code == 0
-    assert group in json.dumps(json.loads(capsys.readouterr().out))
-    proof = ["--input", topic, "--output", output, "--group", group, "--by", "digest"]
-    with pytest.raises(SystemExit) as ended:
-        raise SystemExit(app.run(["verify", *proof, *asked]))
-    assert ended.value.code == 0, capsys.readouterr().err
-
-
-def _options(client: dict[str, str]) -> dict[str, str]:
-    return {f"kafka.{name}": value for name, value in client.items()}
-
-
-def _stores(folder: Path) -> tuple[Path, Path]:
-    """The broker's key, and its certificate for clients."""
-    keys, trust = folder / "keys.p12", folder / "trust.pem"
-    store = ["-keystore", str(keys), "-storepass", PASSWORD, "-alias", "broker"]
-    for command in (
-        [
-            *("-genkeypair", "-keyalg", "EC", "-dname", "CN=broker", "-validity", "30"),
-            *("-ext", "san=ip:127.0.0.1"),
-        ],
-        ["-exportcert", "-rfc", "-file", str(trust)],
+    asked = _asked(log_ins, kind, tmp_path)
+    of_query = ["--input", written.input, "--output", written.output, "--group", written.group]
+    rights = [
+        *("--input", written.input, "--output", written.output),
+        *("--group", written.group),
+    ]
+    shown = ""
+    for arguments, said in (
+        (["offsets", "lag", "--format", "json"], written.group),
+        (["txn", "list"], ""),
+        # These read, and ask for rights, with librdkafka.
+        (["verify", *of_query, "--by", "digest"], ""),
+        (["doctor", *rights], f"topic {written.input}"),
     ):
-        subprocess.run(["keytool", *command, *store], check=True, capture_output=True, timeout=60)
-    return keys, trust
+        code, out, err = command(capsys, *arguments, *asked)
+        assert (code, said in out) == (0, True), (arguments, out, err)
+        shown += out + err
+    assert [s for s in log_ins.secrets() if s in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("mutual-jks", "keytool -exportcert -rfc"),
+        ("mutual-inline", "is read by Java's client only"),
+    ],
+)
+def test_commands_refuse_by_name_what_only_java_reads(
+    log_ins: LogIns, kind: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = command(capsys, "offsets", "lag", *_asked(log_ins, kind, tmp_path))
+    assert code == 1
+    assert said in " ".join(err.split())
+    assert [s for s in log_ins.secrets() if s in out + err] == []
+
+
+def test_a_command_says_that_the_token_service_refuses_it(
+    log_ins: LogIns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = f"sasl.oauthbearer.client.credentials.client.secret={CLIENT_SECRET[::-1]}"
+    asked = _asked(log_ins, "oauth", tmp_path)
+    code, out, err = command(capsys, "offsets", "lag", *asked, "-X", wrong)
+    assert code == 1
+    assert "has refused the client job: HTTP 401" in " ".join(err.split())
+    assert CLIENT_SECRET[::-1] not in out + err
+
+
+@slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_txn_resolve_logs_in_as_the_connector_does(
+    written: Job, log_ins: LogIns, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = _asked(log_ins, kind, tmp_path)
+    code, out, err = command(
+        capsys, "txn", "resolve", "--checkpoint", str(written.checkpoint), *asked
+    )
+    assert code == 0, err
+    assert [s for s in log_ins.secrets() if s in out + err] == []
+
+
+def test_no_secret_of_a_log_in_is_in_a_log(log_ins: LogIns, spark_folder: Path) -> None:
+    """The last one of this file, so that the log has all of the above."""
+    log = (spark_folder / "spark.log").read_text(encoding="utf-8")
+    # At a level at which clients print their settings.
+    assert "sasl.oauthbearer.client.credentials.client.id = job" in log
+    assert [s for s in log_ins.secrets() if s in log] == []

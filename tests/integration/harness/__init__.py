@@ -17,6 +17,10 @@
 | `pipelines.py`   | the sample project in notebooks/pipeline, and its updates                 |
 | `delta.py`       | Delta's jars                                                              |
 | `strangers.py`   | consumers of other applications, in `clients/`                           |
+| `log_ins.py`     | `LogIns`: a broker with a listener for each kind of log-in                |
+| `certificates.py` | an authority that issues certificates, in each format                   |
+| `token_service.py` | issues tokens for OAUTHBEARER                                           |
+| `kdc.py`         | `Kdc`: a Kerberos server                                                  |
 | `maven.py`       | jars that only tests need                                                 |
 | `old_kafka.py`   | a broker from before KIP-447                                              |
 | `tally.py`       | counts kills and records for reports                                      |

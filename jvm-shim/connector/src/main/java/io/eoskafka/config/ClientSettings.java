@@ -22,6 +22,9 @@ import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.config.SaslConfigs;
+import org.apache.kafka.common.security.oauthbearer.ClientJwtValidator;
+import org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -105,6 +108,13 @@ public final class ClientSettings implements Serializable {
                     : value);
           }
         });
+    if (OAuthBearerLoginModule.OAUTHBEARER_MECHANISM.equals(given.get(SaslConfigs.SASL_MECHANISM))
+        && !given.containsKey(SaslConfigs.SASL_OAUTHBEARER_JWKS_ENDPOINT_URL)) {
+      // Kafka's default does the same on a client, but its class refers to jose4j, which brokers
+      // have and Spark has not.
+      given.putIfAbsent(
+          SaslConfigs.SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS, ClientJwtValidator.class.getName());
+    }
   }
 
   private ClientSettings(TreeMap<String, String> given) {
@@ -134,9 +144,11 @@ public final class ClientSettings implements Serializable {
    * not know may be one of a plug-in's, unless it is close to one that it knows.
    *
    * @param client of its consumer or producer
-   * @throws EosKafkaException {@code EOSKAFKA_UNKNOWN_OPTION}, {@code EOSKAFKA_OPTION_INVALID}
+   * @throws EosKafkaException {@code EOSKAFKA_UNKNOWN_OPTION}, {@code EOSKAFKA_OPTION_INVALID},
+   *     {@code EOSKAFKA_DELEGATION_TOKENS}
    */
   void check(String side, ConfigDef client) {
+    DelegationTokens.refuse(given);
     Map<String, ConfigDef.ConfigKey> known = new TreeMap<>(client.configKeys());
     AdminClientConfig.configDef().configKeys().forEach(known::putIfAbsent);
     given.forEach(

@@ -4,6 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionEnds;
+import io.eoskafka.wire.Admins;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -39,7 +40,7 @@ final class AdminCoordinators implements EpochCoordinators {
 
   /** An admin client for the coordinators of a cluster. */
   static Admin admin(ClientSettings client) {
-    return Admin.create(client.admin(CLIENT_ID));
+    return Admins.create(client, CLIENT_ID);
   }
 
   @Override

@@ -26,6 +26,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
+import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -345,7 +346,7 @@ final class DecisionTopic implements DecisionRecords {
       }
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
-    } catch (AuthorizationException e) {
+    } catch (AuthenticationException | AuthorizationException e) {
       throw AuthorizationErrors.or(e, "Read");
     }
   }

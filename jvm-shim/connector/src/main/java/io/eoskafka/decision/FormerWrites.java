@@ -6,6 +6,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.spark.Checkpoint;
 import io.eoskafka.spark.RunningQuery;
+import io.eoskafka.wire.Admins;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -152,7 +153,7 @@ public final class FormerWrites {
     }
     long began = System.nanoTime();
     String cluster;
-    try (Admin admin = Admin.create(client.admin("eoskafka-driver-former-writes"))) {
+    try (Admin admin = Admins.create(client, "eoskafka-driver-former-writes")) {
       cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
     }
     for (String file : files) {

@@ -48,6 +48,7 @@ public final class WriterTransaction {
 
   private void open() {
     TaskContext task = TaskContext.get();
+    ExecutorClients.forgetAfterRefusal(task, scope.sink());
     transactionalId =
         scope.transactionalId(writer, task.stageAttemptNumber(), task.attemptNumber());
     FaultPoint.BEFORE_INIT.reach();

@@ -23,6 +23,7 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
@@ -108,7 +109,7 @@ public final class ExclusiveMembership implements Membership {
       }
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
-    } catch (AuthorizationException e) {
+    } catch (AuthenticationException | AuthorizationException e) {
       throw AuthorizationErrors.or(e, "Describe");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
@@ -184,7 +185,7 @@ public final class ExclusiveMembership implements Membership {
       }
     } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
       throw fenced(e);
-    } catch (AuthorizationException e) {
+    } catch (AuthenticationException | AuthorizationException e) {
       throw AuthorizationErrors.or(e, "Read");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);
@@ -197,7 +198,7 @@ public final class ExclusiveMembership implements Membership {
       return MemberConsumer.committed(consumer, partitions);
     } catch (FencedInstanceIdException e) {
       throw fenced(e);
-    } catch (AuthorizationException e) {
+    } catch (AuthenticationException | AuthorizationException e) {
       throw AuthorizationErrors.or(e, "Describe");
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);

@@ -15,6 +15,7 @@ import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.transaction.DepartedDrivers;
 import io.eoskafka.transaction.OpenTransactions;
+import io.eoskafka.wire.Admins;
 import io.eoskafka.wire.BrokerVersions;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.Map;
@@ -213,7 +214,7 @@ final class DriverStart {
     if (sink.bootstrapServers().equals(options.client().bootstrapServers())) {
       return Stamp.SAME_CLUSTER;
     }
-    try (Admin other = Admin.create(sink.admin("eoskafka-driver-sink"))) {
+    try (Admin other = Admins.create(sink, "eoskafka-driver-sink")) {
       BrokerVersions.require(other, sink);
       String id = KafkaCalls.reach(other.describeCluster().clusterId(), sink);
       String own = KafkaCalls.reach(admin.describeCluster().clusterId(), options.client());

@@ -5,6 +5,7 @@ import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
+import io.eoskafka.wire.Admins;
 import io.eoskafka.wire.BrokerVersions;
 import java.util.ArrayList;
 import java.util.List;
@@ -38,7 +39,7 @@ final class EosKafkaBatch implements Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    try (Admin admin = Admin.create(options.client().admin("eoskafka-batch"))) {
+    try (Admin admin = Admins.create(options.client(), "eoskafka-batch")) {
       BrokerVersions.require(admin, options.client());
       Topics topics = new Topics(admin, options, Set.of(SinkOptions.DEFAULT_DECISION_TOPIC));
       Map<TopicPartition, String> ids = topics.discover();

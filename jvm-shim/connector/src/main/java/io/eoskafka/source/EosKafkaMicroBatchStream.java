@@ -13,6 +13,7 @@ import io.eoskafka.task.SlotProducers;
 import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.transaction.Transactions;
+import io.eoskafka.wire.Admins;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OutputTopics;
 import java.time.Duration;
@@ -84,7 +85,7 @@ public class EosKafkaMicroBatchStream
   private void open() {
     if (admin == null) {
       Set<String> hidden = decisionTopics();
-      admin = Admin.create(client.admin("eoskafka-driver-" + run));
+      admin = Admins.create(client, "eoskafka-driver-" + run);
       topics = new Topics(admin, options, hidden);
       outputs = new OutputTopics(admin);
       counts = ReadCounts.of(SparkContext.getOrCreate());

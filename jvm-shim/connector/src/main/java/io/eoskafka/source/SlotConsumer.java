@@ -27,6 +27,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
@@ -76,7 +77,8 @@ final class SlotConsumer {
 
   static SlotConsumer open(ReadRequest request) {
     SlotConsumer opened = RESTING.take(request.consumer());
-    if (opened != null && !opened.knows(request.ranges())) {
+    // What has failed may have been the resting one, or its log-in.
+    if (opened != null && (request.isRetry() || !opened.knows(request.ranges()))) {
       opened.closeNow();
       opened = null;
     }
@@ -212,7 +214,7 @@ final class SlotConsumer {
       } catch (OffsetOutOfRangeException e) {
         outOfRange.resolve(e);
         continue;
-      } catch (AuthorizationException e) {
+      } catch (AuthenticationException | AuthorizationException e) {
         throw AuthorizationErrors.or(e, "Read");
       } catch (InterruptException e) {
         throw KafkaCalls.asJava(e);

@@ -1,6 +1,7 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.transaction.ExecutorClients;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.TaskContext;
@@ -23,6 +24,7 @@ public final class TaskAttempts {
     if (transaction == null) {
       TaskTransaction opened = new TaskTransaction(scope, work);
       TRANSACTIONS.put(task.taskAttemptId(), opened);
+      ExecutorClients.forgetAfterRefusal(task, scope.source(), scope.sink());
       task.addTaskCompletionListener(
           (org.apache.spark.util.TaskCompletionListener)
               completed -> {

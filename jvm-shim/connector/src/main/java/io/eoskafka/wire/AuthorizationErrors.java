@@ -3,12 +3,13 @@ package io.eoskafka.wire;
 import io.eoskafka.config.EosKafkaException;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.GroupAuthorizationException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 
-/** What brokers do not allow, as an error that names the missing right. */
+/** What brokers do not allow, as an error that names the missing right, and refused log-ins. */
 public final class AuthorizationErrors {
   private AuthorizationErrors() {}
 
@@ -25,6 +26,9 @@ public final class AuthorizationErrors {
                 Map.of("right", right(refusal, onTopics), "cause", refusal.getMessage()),
                 exception));
       }
+      if (cause instanceof AuthenticationException) {
+        return Optional.of(logInFailed(exception));
+      }
     }
     return Optional.empty();
   }
@@ -33,6 +37,28 @@ public final class AuthorizationErrors {
   public static RuntimeException or(RuntimeException exception, String onTopics) {
     Optional<EosKafkaException> denied = in(exception, onTopics);
     return denied.isPresent() ? denied.get() : exception;
+  }
+
+  /** Whether a log-in was refused, by any of an exception and its causes. */
+  public static boolean isRefusedLogIn(Throwable exception) {
+    for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
+      if (cause instanceof AuthenticationException) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Kafka's own exceptions say no more than that a handshake or the making of a client has failed.
+   */
+  static EosKafkaException logInFailed(Throwable exception) {
+    // Java's own log-in has a whole stack trace in its message.
+    String cause = EosKafkaException.plain(exception).lines().findFirst().orElse("");
+    return EosKafkaException.of(
+        "EOSKAFKA_LOG_IN_FAILED",
+        Map.of("cause", cause.endsWith(".") ? cause : cause + "."),
+        exception);
   }
 
   private static String right(AuthorizationException refusal, String onTopics) {

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.security.oauthbearer.ClientJwtValidator;
 import org.junit.jupiter.api.Test;
 
 class ClientSettingsTest {
@@ -34,6 +35,22 @@ class ClientSettingsTest {
         .contains("ssl.key.password")
         .doesNotContain("geheim")
         .doesNotContain("b:9092");
+  }
+
+  @Test
+  void tokensAreCheckedByAClassThatNeedsNoLibraryOfBrokers() {
+    String validator = "sasl.oauthbearer.jwt.validator.class";
+    String mechanism = "kafka.sasl.mechanism";
+    assertThat(settings(mechanism, "OAUTHBEARER").given(validator))
+        .isEqualTo(ClientJwtValidator.class.getName());
+    assertThat(settings(mechanism, "OAUTHBEARER", "kafka." + validator, "Own").given(validator))
+        .isEqualTo("Own");
+    assertThat(settings(mechanism, "PLAIN").given(validator)).isNull();
+    assertThat(
+            settings(
+                    mechanism, "OAUTHBEARER", "kafka.sasl.oauthbearer.jwks.endpoint.url", "file:/k")
+                .given(validator))
+        .isNull();
   }
 
   @Test

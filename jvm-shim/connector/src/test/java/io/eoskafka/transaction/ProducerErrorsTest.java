@@ -15,6 +15,7 @@ import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.SaslAuthenticationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -51,6 +52,7 @@ class ProducerErrorsTest {
         Arguments.of(new TopicAuthorizationException("t"), "EOSKAFKA_NOT_AUTHORIZED", false),
         // Nobody knows of a topic as long as no record has failed.
         Arguments.of(new UnknownTopicOrPartitionException("x"), "EOSKAFKA_WRITE_FAILED", false),
+        Arguments.of(new SaslAuthenticationException("x"), "EOSKAFKA_LOG_IN_FAILED", false),
         Arguments.of(new TimeoutException("x"), "EOSKAFKA_WRITE_FAILED", false));
   }
 
