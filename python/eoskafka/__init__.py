@@ -9,6 +9,7 @@ import sys
 
 from eoskafka import failures
 from eoskafka._version import __version__
+from eoskafka.dead_letters import guard, with_dead_letters
 from eoskafka.errors import (
     AuthorizationError,
     CheckpointError,
@@ -51,8 +52,10 @@ __all__ = [
     "check",
     "configure",
     "error_of",
+    "guard",
     "jar_path",
     "real_time_trigger",
+    "with_dead_letters",
 ]
 
 if "pyspark" in sys.modules:

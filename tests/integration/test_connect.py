@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eoskafka.audit import read_committed
 from eoskafka.session import jar_path
 from harness import Flow
 from harness.connect import Client, ConnectServer
@@ -127,6 +128,15 @@ def test_a_batch_is_written_and_read(client: Client, flow: Flow) -> None:
     back = {"bootstrap_servers": flow.servers, "subscribe": flow.output}
     answer = ask(client, "batch", rows=5, sink=sink(flow), back=back)
     assert answer["values"] == ["0", "1", "2", "3", "4"]
+
+
+def test_rows_that_fail_are_dead_letters(client: Client, flow: Flow) -> None:
+    flow.produce(RECORDS)
+    ask(client, "dead-letters", **spec(flow, dead=(dead := f"{flow.name}-dead")))
+    letters = sorted(r.value or b"" for r in read_committed(flow.servers, dead))
+    assert letters == sorted(b"v%d" % n for n in range(0, RECORDS, 10))
+    rows = sorted(r.value or b"" for r in flow.outputs())
+    assert rows == sorted(b"v%d!" % n for n in range(RECORDS) if n % 10)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # They need a server of Spark Connect, an object store, and a pipeline: test_connect.py,
 # test_object_store.py and test_pipelines.py have these.
 ELSEWHERE = ("connect.md", "object-stores.md", "pipelines.md")
-TOPICS = ("payments", "payments-clean", "orders", "lines", "counts")
+TOPICS = ("payments", "payments-clean", "payments-dead", "orders", "lines", "counts")
 
 
 def blocks(page: Path) -> list[str]:

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
 from eoskafka.cli import app
 from eoskafka.cli.verify import _lines
+from eoskafka.dead_letters import PREFIX
 from eoskafka.errors import ConfigurationError
 from eoskafka.groups import Connection
 from hypothesis import assume, given, settings
@@ -30,7 +32,7 @@ from kafka import TopicPartition
 from kafka.admin import OffsetSpec
 
 CLUSTER = Connection("b:9092", {})
-IN, LATER, OUT = "in", "later", "out"
+IN, LATER, OUT, DEAD = "in", "later", "out", "dead"
 # So little that eight records fill a bucket.
 TINY = 2 * 6 * 37 * 8
 INPUT, BY = ["--input", "i"], ["--by", "key"]
@@ -42,6 +44,7 @@ class Message:
 
     at: tuple[str, int, int]
     of: tuple[bytes | None, bytes | None]
+    says: list[tuple[str, bytes]] = field(default_factory=list)
 
     def topic(self) -> str:
         return self.at[0]
@@ -57,6 +60,9 @@ class Message:
 
     def value(self) -> bytes | None:
         return self.of[1]
+
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return self.says or None
 
 
 Records = Sequence[tuple[bytes | None, bytes | None]]
@@ -79,7 +85,7 @@ def exit_code(*arguments: str) -> object:
 def verdict_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verdict]:
     """The verdict on these records: what must come out, what came out, what may have."""
 
-    def run(inputs: Records, outputs: Records, later: Records = (), **request: object) -> Verdict:
+    def run(inputs: Records, outputs: Records, later: Records = (), **request: Any) -> Verdict:
         return judge(monkeypatch, inputs, outputs, later, **request)
 
     return run
@@ -90,9 +96,11 @@ def judge(
     inputs: Records,
     outputs: Records,
     later: Records = (),
-    **request: object,
+    dead: Sequence[tuple[str, int]] = (),
+    **request: Any,
 ) -> Verdict:
-    topics = {IN: inputs, LATER: later, OUT: outputs}
+    """With dead letters of the records at these places: a topic, and an offset in it."""
+    topics = {IN: inputs, LATER: later, OUT: outputs, DEAD: [inputs[n] for _, n in dead]}
     parts = {
         name: [Slice(TopicPartition(name, 0), 0, len(records))] for name, records in topics.items()
     }
@@ -101,17 +109,28 @@ def judge(
         for each in slices:
             name = each.partition.topic
             whole = [Message((name, 0, n), record) for n, record in enumerate(topics[name])]
+            if name == DEAD:
+                whole = [
+                    Message(m.at, m.of, letter_of(*place))
+                    for m, place in zip(whole, dead, strict=True)
+                ]
             messages = whole[each.start : each.end]
             for first in range(0, len(messages), 5):
                 take(messages[first : first + 5])
 
-    slices = Slices(parts[IN], parts[LATER], [], parts[OUT], {})
+    slices = Slices(parts[IN], parts[LATER], [], [*parts[OUT], *parts[DEAD]], {})
     monkeypatch.setattr(verify, "look", lambda *_, **__: slices)
     monkeypatch.setattr(verify, "require_same_topics", lambda *_: None)
     monkeypatch.setattr(verify, "read", read)
     monkeypatch.setattr(proof, "read", read)
-    wanted = {"by": By.KEY, "inputs": [IN], **request}
-    return verify.verify(CLUSTER, Request([OUT], **wanted), Quiet())  # type: ignore[arg-type]
+    wanted = {"by": By.KEY, "inputs": [IN], "dead_letters": [DEAD] if dead else (), **request}
+    return verify.verify(CLUSTER, Request([OUT], **wanted), Quiet())
+
+
+def letter_of(topic: str, offset: int) -> list[tuple[str, bytes]]:
+    """The headers of a dead letter."""
+    said = {"topic": topic, "partition": "0", "offset": str(offset)} if topic else {}
+    return [(f"{PREFIX}{name}", text.encode()) for name, text in said.items()]
 
 
 def wrong(verdict: Verdict) -> dict[str, int]:
@@ -127,6 +146,39 @@ def test_every_record_once_is_right_in_any_order(verdict_of: Callable[..., Verdi
     assert found.holds
     assert (found.inputs, found.optional, found.outputs, found.ordered) == (30, 0, 30, 30)
     assert found.alike == 0
+
+
+def test_an_input_record_is_in_the_output_or_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inputs = numbered(range(10))
+    dead = [(IN, 3), (IN, 7), ("another query's", 5)]
+    rest = [n for n in range(10) if n not in (3, 7)]
+    found = judge(monkeypatch, inputs, numbered(rest), dead=dead)
+    assert found.holds
+    assert (found.inputs, found.outputs, found.dead_letters) == (10, 8, 2)
+    (line,) = _lines(found, False)
+    assert line.startswith("exactly once: 10 in, 8 out, 2 dead letters, 0 lost, ")
+    assert wrong(judge(monkeypatch, inputs, numbered(rest[:-1]), dead=dead)) == {"lost": 1}
+    assert wrong(judge(monkeypatch, inputs, numbered([*rest, 3]), dead=dead)) == {"duplicated": 1}
+    twice = [*dead, (IN, 3)]
+    assert wrong(judge(monkeypatch, inputs, numbered(rest), dead=twice)) == {"duplicated": 1}
+
+
+def test_a_dead_letter_without_an_id_is_known_by_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inputs = [(None, b'{"id": %d}' % n if n % 5 else b"no JSON") for n in range(10)]
+    rest = [record for record in inputs if record[1] != b"no JSON"]
+    found = judge(monkeypatch, inputs, rest, dead=[(IN, 0), (IN, 5)], id_field="id")
+    assert (found.holds, found.dead_letters) == (True, 2)
+    found = judge(monkeypatch, inputs, rest, dead=[(IN, 5), (IN, 5)], id_field="id")
+    assert wrong(found) == {"lost": 1, "duplicated": 1}
+
+
+def test_a_record_that_is_no_dead_letter_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UndecidedError, match="dead-0, offset 0: it has no headers"):
+        judge(monkeypatch, numbered([1]), [], dead=[("", 0)])
 
 
 def test_what_is_wrong_is_counted_and_named(verdict_of: Callable[..., Verdict]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from confluent_kafka import Message
@@ -17,6 +17,7 @@ from eoskafka.audit.result import Example, Fault, Tally, Verdict
 from eoskafka.audit.slices import Slice, read
 from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
+from eoskafka.dead_letters import Origin
 from eoskafka.groups import Connection
 
 MUST, MAY, OUT = range(3)
@@ -54,7 +55,7 @@ class Proof:
         self._numbers = {(p.topic, p.partition): n for n, p in enumerate(self._places)}
         self._counts = [0, 0, 0]
         self._tally = Tally[Example](_FAULTS)
-        self._ordered = self._alike = 0
+        self._ordered = self._alike = self._dead_letters = 0
         memory = request.memory // _MEMORY_PARTS
         self._closing = ExitStack()
         self._entries = self._closing.enter_context(
@@ -85,22 +86,55 @@ class Proof:
             return
         self._progress.begins(what, records)
 
+        # What a dead letter says of its record, if the record has no id.
+        by_place = bool(self._request.dead_letters) and side != OUT
+
         def add(messages: list[Message]) -> None:
-            entries = _entries(b"".join(map(self._digest, messages)))
-            entries["key"] = [key_number(m.key()) for m in messages]
-            entries["offset"] = [m.offset() for m in messages]
-            entries["place"] = [self._numbers[str(m.topic()), m.partition()] for m in messages]
-            self._add(entries, side)
+            places = [_place(m) if by_place else None for m in messages]
+            self._add_records(messages, list(map(self._digest, messages, places)), side)
 
         read(self._cluster, slices, add)
 
-    def _digest(self, message: Message) -> bytes:
+    def take_dead_letters(self, slices: Collection[Slice]) -> None:
+        """Take the dead letters of the input's topics, each of which has its record's id."""
+        self._progress.begins("dead letters", sum(each.end - each.start for each in slices))
+        before = self._counts[OUT]
+
+        def add(messages: list[Message]) -> None:
+            chosen, digests = [], []
+            for message in messages:
+                origin = Origin.of(cast("list[tuple[str, bytes]] | None", message.headers()))
+                if not origin.topic or origin.partition < 0 or origin.offset < 0:
+                    topic, partition, offset = _place(message)
+                    raise UndecidedError(
+                        f"{topic}-{partition}, offset {offset}: it has no headers of a dead letter"
+                    )
+                if origin.topic in self._request.inputs:
+                    place = origin.topic, origin.partition, origin.offset
+                    chosen.append(message)
+                    digests.append(self._digest(message, place))
+            self._add_records(chosen, digests, OUT)
+
+        read(self._cluster, slices, add)
+        self._dead_letters = self._counts[OUT] - before
+
+    def _add_records(self, messages: list[Message], digests: list[bytes], side: int) -> None:
+        entries = _entries(b"".join(digests))
+        entries["key"] = [key_number(m.key()) for m in messages]
+        entries["offset"] = [m.offset() for m in messages]
+        entries["place"] = [self._numbers[str(m.topic()), m.partition()] for m in messages]
+        self._add(entries, side)
+
+    def _digest(self, message: Message, place: tuple[str, int, int] | None) -> bytes:
+        """Of the record's id; a record without an id has its place instead, if one is given."""
         try:
             return digest_of(self._id(message.key(), message.value()))
         except NoIdError as error:
-            raise UndecidedError(
-                f"{message.topic()}-{message.partition()}, offset {message.offset()}: {error}"
-            ) from error
+            if place is not None:
+                topic, partition, offset = place
+                return digest_of((topic.encode(), b"%d" % partition, b"%d" % offset))
+            topic, partition, offset = _place(message)
+            raise UndecidedError(f"{topic}-{partition}, offset {offset}: {error}") from error
 
     def take_table(self, table: Table) -> None:
         """Take the rows of an expected table."""
@@ -137,10 +171,11 @@ class Proof:
         return Verdict(
             inputs=self._counts[MUST],
             optional=self._counts[MAY],
-            outputs=self._counts[OUT],
+            outputs=self._counts[OUT] - self._dead_letters,
             faults=self._tally.counts(),
             ordered=self._ordered,
             alike=self._alike,
+            dead_letters=self._dead_letters,
             examples=tuple(self._tally.named),
         )
 
@@ -205,6 +240,10 @@ class Proof:
             )
             self._tally.name(Example(fault, topic, partition, int(offset)))
         self._tally.count(fault, number)
+
+
+def _place(message: Message) -> tuple[str, int, int]:
+    return str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)
 
 
 def _entries(digests: bytes) -> NDArray[Any]:

@@ -40,6 +40,7 @@ class Request:
         group: whose offsets say how far it has got; empty where it must have read everything.
         id_field: instead of `by`: a field of the JSON in each value, such as order.id.
         expected: a Parquet file or folder, or a Delta table, with columns `key`, `value` or both.
+        dead_letters: topics with the input records that failed, in `eoskafka.with_dead_letters`.
         input_starts: where the query began; a topic that is not there: at offset 0.
         output_starts: where its output begins, likewise.
         ordered: whether to look at the order within keys.
@@ -55,6 +56,7 @@ class Request:
     group: str = ""
     id_field: str = ""
     expected: Path | None = None
+    dead_letters: Sequence[str] = ()
     input_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     output_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     ordered: bool = True

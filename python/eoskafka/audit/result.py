@@ -120,12 +120,15 @@ class Verdict(_Result):
         alike: number of input records that had to come out and share their id with others, which
             differ from them or may have come out: if one of these were lost and another one
             duplicated or there, that would not show.
+        dead_letters: number of input records that came out as dead letters; these are not among
+            `outputs`.
         examples: at most `NAMED_PER_FAULT` of each fault.
     """
 
     optional: int
     ordered: int
     alike: int
+    dead_letters: int
     examples: tuple[Example, ...]
 
     @property

@@ -43,7 +43,7 @@ def verify(cluster: Connection, request: Request, progress: Progress) -> Verdict
     slices = look(
         cluster,
         inputs=request.inputs,
-        outputs=request.outputs,
+        outputs=[*request.outputs, *request.dead_letters],
         group=request.group,
         input_starts=request.input_starts,
         output_starts=request.output_starts,
@@ -59,7 +59,9 @@ def verify(cluster: Connection, request: Request, progress: Progress) -> Verdict
             proof.take(slices.must, MUST, "input")
             proof.take(slices.later, MAY, "input after the group's offsets")
             proof.take(slices.earlier, MAY, "input before the start")
-            proof.take(slices.outputs, OUT, "output")
+            letters = [s for s in slices.outputs if s.partition.topic in request.dead_letters]
+            proof.take([s for s in slices.outputs if s not in letters], OUT, "output")
+            proof.take_dead_letters(letters)
             require_same_topics(cluster, slices)
             verdict = proof.verdict()
     except (OSError, MemoryError, pa.ArrowException) as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from eoskafka import __version__, _jar, jar_path
-from eoskafka.cli import bench, cluster, demo, offsets, txn, upgrade
+from eoskafka.cli import bench, cluster, dead_letters, demo, offsets, txn, upgrade
 from eoskafka.cli.doctor import doctor
 from eoskafka.cli.output import Exit, data, messages
 from eoskafka.cli.verify import verify
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(bench.app, name="bench")
 app.add_typer(offsets.app, name="offsets")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(txn.app, name="txn")
 app.add_typer(upgrade.app, name="upgrade")
 app.command(epilog="Example: eoskafka demo --seed 7 --keep")(demo.demo)

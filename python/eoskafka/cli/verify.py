@@ -43,6 +43,14 @@ OutputTopics = Annotated[
 InputTopics = Annotated[
     str, typer.Option("--input", help="The topics that the query reads, with commas between them.")
 ]
+DeadLetters = Annotated[
+    str,
+    typer.Option(
+        help="Topics with the dead letters of the query (`eoskafka.with_dead_letters`), with "
+        "commas between them. Each input record must be in the output or there, once. Dead letters "
+        "of other topics' records are left out."
+    ),
+]
 Group = Annotated[
     str,
     typer.Option(
@@ -138,6 +146,7 @@ def verify(
     id_field: IdField = "",
     count_alike: CountAlike = False,
     expected: Expected = None,
+    dead_letters: DeadLetters = "",
     input_from: InputFrom = "",
     output_from: OutputFrom = "",
     checkpoint: CheckpointLocation = "",
@@ -173,6 +182,7 @@ def verify(
         group=group or known.group,
         id_field=id_field,
         expected=expected,
+        dead_letters=names(dead_letters),
         input_starts={**known.starts_of(inputs), **_offsets(input_from, "--input-from")},
         output_starts=_offsets(output_from, "--output-from"),
         ordered=order,
@@ -301,12 +311,18 @@ def _require_sense(request: Request) -> None:
         raise typer.BadParameter("there is no topic", param_hint="--output")
     if bool(request.inputs) == (request.expected is not None):
         raise typer.BadParameter("give one of --input and --expected", param_hint="--input")
-    if request.expected is not None and (request.group or request.input_starts):
+    if request.expected is not None and (
+        request.group or request.input_starts or request.dead_letters
+    ):
         raise typer.BadParameter(
-            "--group and --input-from are for --input", param_hint="--expected"
+            "--group, --input-from and --dead-letters are for --input", param_hint="--expected"
         )
     if both := set(request.inputs) & set(request.outputs):
         raise typer.BadParameter(f"{min(both)} is both input and output", param_hint="--output")
+    if both := {*request.inputs, *request.outputs} & set(request.dead_letters):
+        raise typer.BadParameter(
+            f"{min(both)} is input or output as well", param_hint="--dead-letters"
+        )
 
 
 def _usage(error: Exception) -> NoReturn:
@@ -358,7 +374,8 @@ def _lines(verdict: Verdict, order: bool) -> list[str]:
     if verdict.optional:
         inputs = f"{verdict.inputs + verdict.optional:,} in, of which {verdict.inputs:,} had to be"
         inputs += " out"
-    counts = f"{inputs}, {verdict.outputs:,} out, {faults}"
+    letters = f"{verdict.dead_letters:,} dead letters, " if verdict.dead_letters else ""
+    counts = f"{inputs}, {verdict.outputs:,} out, {letters}{faults}"
     if verdict.holds:
         return [*lines, f"exactly once: {counts}"]
     if verdict.is_exactly_once:

@@ -65,6 +65,26 @@ def copy(spark: SparkSession, spec: Spec) -> Spec:
     return {"metrics": [dict(each) for each in sinks]}
 
 
+def dead_letters(spark: SparkSession, spec: Spec) -> None:
+    """Copy a topic with a guarded function; the values that end with 0 are dead letters."""
+
+    @eoskafka.guard("binary")
+    def add(value: bytearray) -> bytes:
+        if value.endswith(b"0"):
+            raise ValueError(value.decode())
+        return bytes(value + b"!")
+
+    rows = eoskafka.with_dead_letters(
+        Source(**spec["source"]).stream(spark).withColumn("made", add("value")),
+        error="made.error",
+        value="made.value",
+        topic=spec["sink"].pop("topic"),
+        dead_letter_topic=spec["dead"],
+    )
+    writer = Sink(**spec["sink"]).stream(rows, checkpoint=spec["checkpoint"])
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
 def go_on(spark: SparkSession, spec: Spec) -> Spec:
     """Start to copy a topic without end, and say the name of the run."""
     writer = Sink(**spec["sink"]).stream(rows_of(spark, spec), checkpoint=spec["checkpoint"])
@@ -209,6 +229,7 @@ TASKS: dict[str, Callable[[SparkSession, Spec], Spec | None]] = {
     "add-jar": add_jar,
     "batch": batch,
     "check": check,
+    "dead-letters": dead_letters,
     "copy": copy,
     "foreach-batch": foreach_batch,
     "go-on": go_on,

@@ -161,7 +161,7 @@ class Flow:
             transform: a name of `transforms.py`.
             interval: of processing-time batches, without end; `once` for one batch.
             real_time: the length of batches in real-time mode, without end and in update mode.
-            sink: further options of the sink.
+            sink: further options of the sink; an empty text leaves one out.
             form: the sink's format, or a function of `functions.py` for `foreachBatch`.
             mode: the output mode.
             origin: the source's format; another one has the options of `source` alone.
@@ -178,6 +178,7 @@ class Flow:
             "transactionalIdPrefix": f"eoskafka-{self.name}",
             **(sink or {}),
         }
+        target = {name: value for name, value in target.items() if value}
         return application.query(
             f"{self.name}-{next(self._runs)}",
             origin=origin,

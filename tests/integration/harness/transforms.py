@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import col, concat, expr, lit, rand
+from eoskafka import guard, with_dead_letters
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col, concat, expr, lit, rand, when
 from pyspark.sql.functions import max as max_
 
 # Of pandas data frames, which have no types here.
@@ -17,6 +18,8 @@ _ROWS = "key binary, value binary"
 
 # The setting of a session that says where the table of `in_table` is.
 TABLE = "spark.eoskafka.test.table"
+# The setting that names the topics of `dead_letters`: of rows that are right, and of the others.
+TOPICS = "spark.eoskafka.test.topics"
 
 
 def exclaim(rows: DataFrame) -> DataFrame:
@@ -123,6 +126,30 @@ def slow_slot(rows: DataFrame) -> DataFrame:
     return exclaim(rows.withColumn("pause", expr(pause)).where("pause IS NULL OR pause != ''"))
 
 
+def dead_letters(rows: DataFrame) -> DataFrame:
+    """As `exclaim`; every hundredth record is wrong. Needs a sink without a topic."""
+    why = when(col("value").cast("string").endswith("00"), "it ends with 00")
+    return _with_dead_letters(rows, why, concat(col("value").cast("string"), lit("!")))
+
+
+def dead_letters_in_python(rows: DataFrame) -> DataFrame:
+    """As `dead_letters`, with a Python function and a shuffle."""
+
+    @guard("binary")
+    def add(value: bytearray) -> bytes:
+        if value.endswith(b"00"):
+            raise ValueError("it ends with 00")
+        return bytes(value + b"!")
+
+    made = rows.withColumn("made", add("value"))
+    return _with_dead_letters(made, "made.error", "made.value").repartition(5, "key")
+
+
+def _with_dead_letters(rows: DataFrame, error: Column | str, value: Column | str) -> DataFrame:
+    output, dead = str(rows.sparkSession.conf.get(TOPICS)).split(",")
+    return with_dead_letters(rows, error=error, value=value, topic=output, dead_letter_topic=dead)
+
+
 TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
     function.__name__: function
     for function in (
@@ -141,5 +168,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         leave_early,
         slow_first_attempt,
         slow_slot,
+        dead_letters,
+        dead_letters_in_python,
     )
 }

@@ -25,6 +25,9 @@ record OutputColumns(
     int partition)
     implements Serializable {
 
+  /** In the metadata of a column {@code topic}: it sends some rows to a topic of dead letters. */
+  private static final String DEAD_LETTERS = "eoskafka.dead-letters";
+
   /**
    * @throws EosKafkaException {@code EOSKAFKA_BAD_SCHEMA}
    */
@@ -39,6 +42,15 @@ record OutputColumns(
     }
     if (topic < 0 && topicOption == null) {
       throw bad(schema, "it has no column 'topic' and no option 'topic' is set");
+    }
+    if (topic >= 0
+        && topicOption != null
+        && schema.apply(topic).metadata().contains(DEAD_LETTERS)) {
+      throw bad(
+          schema,
+          "the option 'topic' would send dead letters to "
+              + topicOption
+              + " as well, because it wins over the column 'topic' of with_dead_letters");
     }
     requireText(schema, topic, "topic", false);
     requireText(schema, key, "key", true);

@@ -1,0 +1,136 @@
+"""`eoskafka dead-letters`: what failed, and how it goes back to its topic."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from eoskafka import replay as letters
+from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, reaching
+from eoskafka.cli.output import Format, OutputFormat, data, messages, print_json, print_table
+from eoskafka.groups import Connection
+
+_SERVERS = "--bootstrap-servers b:9092"
+
+app = typer.Typer(
+    help="Show dead letters, and write them back to their topics.",
+    epilog=f"Example: eoskafka dead-letters show payments-dead {_SERVERS}",
+    no_args_is_help=True,
+)
+
+Topic = Annotated[str, typer.Argument(help="The topic of the dead letters.", metavar="TOPIC")]
+
+
+@app.callback()
+def group() -> None:
+    """Show dead letters, and write them back to their topics."""
+
+
+@app.command(epilog=f"Example: eoskafka dead-letters show payments-dead {_SERVERS}")
+def show(
+    topic: Topic,
+    bootstrap_servers: Servers,
+    limit: Annotated[
+        int, typer.Option(help="How many of the newest dead letters to show.", min=1)
+    ] = 100,
+    client: Client = None,
+    config: ConfigFile = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Show the newest dead letters of a topic: where each one came from, and why.
+
+    The command reads the whole topic with isolation.level=read_committed, and changes nothing. The
+    exit code is 3 if the brokers do not answer.
+    """
+    with reaching():
+        cluster = Connection(bootstrap_servers, client_settings(client, config))
+        found, count = letters.newest(cluster, topic, limit)
+    if output is Format.JSON:
+        print_json({"dead_letters": [asdict(each) for each in found], "count": count})
+        return
+    if found:
+        print_table(_table(found))
+    messages.print(f"{len(found):,} of {count:,} dead letters", markup=False)
+
+
+def _table(found: list[letters.DeadLetter]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("written", "dead letter", "source", "query", "key", "reason"):
+        table.add_column(name)
+    for each in found:
+        written = datetime.fromtimestamp(each.written_ms / 1_000, timezone.utc)
+        table.add_row(
+            f"{written:%Y-%m-%d %H:%M:%S}Z",
+            f"{each.topic}-{each.partition}, {each.offset}",
+            f"{each.source_topic}-{each.source_partition}, {each.source_offset}"
+            if each.source_topic
+            else "not known",
+            _shown(each.query or "-"),
+            _shown("-" if each.key is None else each.key),
+            _shown(each.reason),
+        )
+    return table
+
+
+def _shown(text: str) -> Text:
+    """As it is: neither markup nor line ends nor what a terminal would obey."""
+    return Text("".join(c if c.isprintable() else repr(c)[1:-1] for c in text))
+
+
+@app.command(epilog=f"Example: eoskafka dead-letters replay payments-dead {_SERVERS}")
+def replay(
+    topic: Topic,
+    bootstrap_servers: Servers,
+    to: Annotated[
+        str,
+        typer.Option(
+            help="The topic to which all dead letters are written.",
+            show_default="the topic from which each one came",
+        ),
+    ] = "",
+    group: Annotated[
+        str,
+        typer.Option(
+            help="The consumer group whose offsets say which dead letters were replayed. It is "
+            "also the transactional id.",
+            show_default="eoskafka-replay-TOPIC",
+        ),
+    ] = "",
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning",
+            help="Begin at the first dead letter of each partition of which the group has no "
+            "offset. The first replay needs this option.",
+        ),
+    ] = False,
+    client: Client = None,
+    config: ConfigFile = None,
+    output: OutputFormat = Format.TEXT,
+) -> None:
+    """Write dead letters back to the topics from which they came, each exactly once.
+
+    Records and the offsets of the group are committed in the same transactions. If the command is
+    killed, run it again: it continues after the last transaction that was committed. It replays
+    the dead letters that were there when it began. They stay in their topic. Key, value and headers
+    are those of the source's record; the timestamp is the present time. The exit code is 1 if the
+    replay was refused, and 3 if the brokers do not answer.
+    """
+    with reaching():
+        cluster = Connection(bootstrap_servers, client_settings(client, config))
+        written = letters.replay(
+            cluster,
+            topic,
+            group=group or f"eoskafka-replay-{topic}",
+            to=to,
+            from_beginning=from_beginning,
+        )
+    if output is Format.JSON:
+        print_json({"replayed": written})
+    else:
+        data.print(f"{written:,} dead letters were replayed")

@@ -1,0 +1,409 @@
+"""Rows that fail go to another topic, in the transaction of the rows that are right.
+
+The sink writes the rows of a batch, whatever their topics, in the transactions that also commit the
+source's offsets. So a dead letter needs no transaction of its own: it is one more row.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from eoskafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+# Before the name of each header that a dead letter has.
+PREFIX = "eoskafka.dead-letter."
+REASON_LIMIT = 1_000
+# In the metadata of the column `topic`; io.eoskafka.sink.OutputColumns has the same.
+MARK = "eoskafka.dead-letters"
+
+# Of a record, as both clients of Python have them; librdkafka's says None where there is none.
+Headers: TypeAlias = "Iterable[tuple[str, bytes | None]] | None"
+
+_SOURCE_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+}
+_HEADERS = "array<struct<key:string,value:binary>>"
+_TOPIC_NAME = "[a-zA-Z0-9._-]{1,249}"
+# What Kafka's format adds to a record that is alone in its batch: never more than this, and for
+# each header never more than that (KIP-98 has the format).
+_OVERHEAD, _HEADER_OVERHEAD = 97, 10
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the headers of a dead letter say.
+
+    Attributes:
+        reason: why the row was wrong.
+        query: the name that the query gave; empty if it gave none.
+        topic: of the source's record; empty if the headers do not say.
+        partition: of the source's record; -1 if the headers do not say.
+        offset: of the source's record; -1 if the headers do not say.
+        timestamp_ms: of the source's record; -1 if the headers do not say.
+    """
+
+    reason: str
+    query: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+    @classmethod
+    def of(cls, headers: Headers) -> Origin:
+        """What these say."""
+        own = {
+            name.removeprefix(PREFIX): (value or b"").decode(errors="replace")
+            for name, value in headers or ()
+            if name.startswith(PREFIX)
+        }
+
+        def number(name: str) -> int:
+            text = own.get(name, "")
+            return int(text) if text.isascii() and text.isdigit() else -1
+
+        return cls(
+            reason=own.get("reason", ""),
+            query=own.get("query", ""),
+            topic=own.get("topic", ""),
+            partition=number("partition"),
+            offset=number("offset"),
+            timestamp_ms=number("timestamp"),
+        )
+
+
+def guard(
+    returns: DataType | str,
+    *,
+    catch: type[Exception] | tuple[type[Exception], ...] = Exception,
+    pandas: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Column]]:
+    """Make a user-defined function that returns an error instead of raising it.
+
+    The decorated function is called with columns, as one of `pyspark.sql.functions.udf` is. Its
+    result is a struct with two fields: `value`, what the function has returned, and `error`, which
+    is null if it has returned, and otherwise the class and the message of its exception (at most
+    1,000 characters). A result that is not of the type `returns` is an error too. Give `error` to
+    `with_dead_letters`. The function itself is the attribute `__wrapped__`.
+
+        @eoskafka.guard("string")
+        def name(value: bytes) -> str:
+            return json.loads(value)["name"]
+
+        payments.withColumn("name", name("value"))
+
+    Args:
+        returns: the type of the function's result, as a type of pyspark or as DDL.
+        catch: the exceptions that mean that the row is wrong. Any other one fails the task, which
+            Spark repeats. Name them if the function can also fail for other reasons, such as a
+            service that does not answer. MemoryError is never caught.
+        pandas: whether the function takes and returns `pandas.Series`. If it raises, it is called
+            again with parts of its rows, down to single ones; so each result must depend on its own
+            row only.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Column]:
+        @functools.wraps(function)
+        def apply(*columns: Column | str) -> Column:
+            # Not earlier: a type in DDL is parsed by a session.
+            from pyspark.sql import functions, types
+
+            kind = returns
+            if isinstance(kind, str):
+                kind = functions.udf(lambda: None, kind).returnType
+            result = types.StructType(
+                [
+                    types.StructField("value", kind),
+                    types.StructField("error", types.StringType()),
+                ]
+            )
+            make: Any = functions.pandas_udf if pandas else functions.udf
+            run = (_of_series if pandas else _of_rows)(function, kind, catch)
+            run.__name__ = getattr(function, "__name__", "guarded")
+            made: Column = make(run, result)(*columns)
+            return made
+
+        return apply
+
+    return decorate
+
+
+# The functions that these two return run on executors, which may not have this package. They are
+# pickled by value, and refer to nothing of this module.
+
+
+def _of_rows(
+    function: Callable[..., Any], returns: DataType, catch: Any, limit: int = REASON_LIMIT
+) -> Callable[..., tuple[Any, str | None]]:
+    describe = _describer(limit)
+    cache: list[Callable[[Any], None]] = []
+
+    def run(*arguments: Any) -> tuple[Any, str | None]:
+        try:
+            value = function(*arguments)
+            if not cache:
+                from pyspark.sql.types import StringType, _make_type_verifier
+
+                def require_text(value: object) -> None:
+                    # Spark would take anything for a string.
+                    if value is not None:
+                        if not isinstance(value, str):
+                            raise TypeError(f"the result is not a str but {type(value).__name__}")
+                        value.encode()
+
+                is_text = isinstance(returns, StringType)
+                cache.append(require_text if is_text else _make_type_verifier(returns))
+            # Spark makes null of a value of another type, or fails.
+            cache[0](value)
+            return value, None
+        except MemoryError:
+            raise
+        except catch as error:
+            return None, describe(error)
+
+    return run
+
+
+def _of_series(
+    function: Callable[..., Any], returns: DataType, catch: Any, limit: int = REASON_LIMIT
+) -> Callable[..., Any]:
+    import pandas as pd
+
+    describe = _describer(limit)
+
+    def run(*columns: Any) -> Any:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        kind = to_arrow_type(returns)
+
+        def attempt(start: int, end: int) -> tuple[list[Any], list[str | None]]:
+            try:
+                made = function(*(c.iloc[start:end].reset_index(drop=True) for c in columns))
+                if not isinstance(made, pd.Series) or len(made) != end - start:
+                    raise TypeError(f"the result is not a Series of {end - start} rows")
+                # As Spark does afterwards, where an error would fail the task.
+                pa.Array.from_pandas(made, type=kind)
+                return list(made), [None] * (end - start)
+            except MemoryError:
+                raise
+            except catch as error:
+                if end - start <= 1:
+                    return [None] * (end - start), [describe(error)] * (end - start)
+                middle = (start + end) // 2
+                left, right = attempt(start, middle), attempt(middle, end)
+                return left[0] + right[0], left[1] + right[1]
+
+        values, errors = attempt(0, len(columns[0]))
+        return pd.DataFrame(
+            {"value": pd.Series(values, dtype=object), "error": pd.Series(errors, dtype=object)}
+        )
+
+    # By these Spark knows what kind of function it is.
+    run.__annotations__ = {"columns": pd.Series, "return": pd.DataFrame}
+    return run
+
+
+def _describer(limit: int) -> Callable[[BaseException], str]:
+    def describe(error: BaseException) -> str:
+        import re
+
+        try:
+            message = str(error)
+        except Exception:
+            message = "its message cannot be shown"
+        # The same in each run: an epoch that is written again must have the same rows.
+        message = re.sub(r" at 0x[0-9a-fA-F]+", "", message)
+        text = f"{type(error).__name__}: {message}"[:limit]
+        return text.encode("utf-8", "replace").decode()
+
+    return describe
+
+
+def with_dead_letters(
+    rows: DataFrame,
+    *,
+    error: Column | str,
+    topic: Column | str,
+    dead_letter_topic: str,
+    value: Column | str,
+    key: Column | str = "key",
+    headers: Column | str | None = None,
+    partition: Column | str | None = None,
+    max_bytes: int | None = None,
+    query: str = "",
+) -> DataFrame:
+    """The rows to write: those that are right, and a dead letter for each one that is not.
+
+    `rows` must still have the columns of the source: `key`, `value`, `topic`, `partition`, `offset`
+    and `timestamp`, as it returned them. A dead letter has key and value of the source's record,
+    unchanged, and headers that say why and from where. If there is a column `headers` (the source's
+    option `includeHeaders`), it has those too. docs/dead-letters.md lists the headers.
+
+    Write the result with `format("eoskafka")` and without the option `topic`, which would win over
+    the column. Everything is an expression of columns, so it changes neither the transaction scope
+    of a query nor whether it can run in real-time mode.
+
+    Args:
+        rows: rows of a source of Kafka, with further columns.
+        error: the column that says why a row is wrong. A row is right if this is null.
+        topic: the topic of rows that are right: its name, or a column. A row for which such a
+            column is null, or no possible name of a topic, is wrong.
+        dead_letter_topic: the name of the topic of the others, on the sink's cluster.
+        value: the value of a record that is right; string or binary.
+        key: its key; string or binary.
+        headers: its headers; by default it has none.
+        partition: its partition; by default its key decides.
+        max_bytes: the largest record that is right, in bytes before compression. This counts what
+            Kafka's format adds, so it may be as large as the topic's `max.message.bytes`. A larger
+            one is wrong. By default nothing is compared.
+        query: a name for the header `eoskafka.dead-letter.query`.
+
+    Raises:
+        ConfigurationError: a column is missing or of another type, or a topic has no possible name.
+    """
+    from pyspark.sql import functions as sql
+
+    if isinstance(topic, str) and topic == dead_letter_topic:
+        raise ConfigurationError(f"the dead letters' topic is the topic of the rows: {topic}")
+    for name in (dead_letter_topic, *([topic] if isinstance(topic, str) else [])):
+        if not re.fullmatch(_TOPIC_NAME, name) or name in (".", ".."):
+            raise ConfigurationError(f"no topic can have the name {name!r}")
+    found = _types(rows)
+    for name, needed in _SOURCE_COLUMNS.items():
+        if found.get(name) != needed:
+            raise ConfigurationError(
+                f"a dead letter needs the source's column {name} ({needed}), and the rows have "
+                + (f"one of type {found[name]}" if name in found else "no such column")
+                + ": give results names of their own, and select columns later"
+            )
+    has_headers = found.get("headers") == _HEADERS
+    chosen = {
+        "right_error": _column(error),
+        "right_topic": sql.lit(topic) if isinstance(topic, str) else topic,
+        "right_key": _column(key),
+        "right_value": _column(value),
+        "right_headers": sql.lit(None).cast(_HEADERS) if headers is None else _column(headers),
+        "right_partition": sql.lit(None).cast("int") if partition is None else _column(partition),
+    }
+    source = [*_SOURCE_COLUMNS, *(["headers"] if has_headers else [])]
+    both = rows.select(
+        *(sql.col(name) for name in source), *(each.alias(name) for name, each in chosen.items())
+    )
+    _require_types(both)
+
+    causes = [sql.substring("right_error", 1, REASON_LIMIT)]
+    if not isinstance(topic, str):
+        named = sql.col("right_topic").rlike(rf"^{_TOPIC_NAME}\z") & ~sql.col("right_topic").isin(
+            ".", ".."
+        )
+        causes += [
+            sql.when(sql.col("right_topic").isNull(), sql.lit("the topic is null")),
+            sql.when(~named, sql.lit("no topic can have the name of its topic")),
+        ]
+    if max_bytes is not None:
+        size = _size(sql.col("right_key"), sql.col("right_value"), sql.col("right_headers"))
+        text = sql.concat(
+            sql.lit("the record would have "),
+            size.cast("string"),
+            sql.lit(f" of {max_bytes} bytes"),
+        )
+        causes.append(sql.when(size > max_bytes, text))
+    judged = both.withColumn("why", sql.coalesce(*causes))
+
+    is_right = sql.col("why").isNull()
+    own = sql.array(*_own_headers(query))
+    letter_headers = own
+    if has_headers:
+        # Of a record that was a dead letter before: what it says is of another record's source.
+        kept = sql.filter("headers", lambda header: ~header["key"].startswith(PREFIX))
+        letter_headers = sql.concat(sql.coalesce(kept, sql.array().cast(_HEADERS)), own)
+    columns = [
+        sql.when(is_right, sql.col("right_key").cast("binary"))
+        .otherwise(sql.col("key"))
+        .alias("key"),
+        sql.when(is_right, sql.col("right_value").cast("binary"))
+        .otherwise(sql.col("value"))
+        .alias("value"),
+        sql.when(is_right, sql.col("right_headers")).otherwise(letter_headers).alias("headers"),
+        sql.when(is_right, sql.col("right_topic"))
+        .otherwise(sql.lit(dead_letter_topic))
+        .alias("topic", metadata={MARK: dead_letter_topic}),
+    ]
+    if partition is not None:
+        columns.append(sql.when(is_right, sql.col("right_partition")).alias("partition"))
+    return judged.select(*columns)
+
+
+def _column(given: Column | str) -> Column:
+    from pyspark.sql.functions import col
+
+    return col(given) if isinstance(given, str) else given
+
+
+def _types(rows: DataFrame) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+
+
+def _require_types(both: DataFrame) -> None:
+    found = _types(both)
+    for name, fits in (
+        ("error", ("string", "void")),
+        ("topic", ("string",)),
+        ("key", ("string", "binary", "void")),
+        ("value", ("string", "binary", "void")),
+        ("headers", (_HEADERS,)),
+        ("partition", ("int",)),
+    ):
+        # A collation is part of the name of a type.
+        if (kind := found[f"right_{name}"]).split(" ")[0] not in fits:
+            raise ConfigurationError(
+                f"{name} is of type {kind}, and must be {' or '.join(fits).replace(' or void', '')}"
+                + (": null in a row that is right, else the reason" if name == "error" else "")
+            )
+
+
+def _own_headers(query: str) -> list[Column]:
+    from pyspark.sql import functions as sql
+
+    def header(name: str, text: Column) -> Column:
+        return sql.struct(
+            sql.lit(PREFIX + name).alias("key"),
+            text.cast("string").cast("binary").alias("value"),
+        )
+
+    return [
+        header("reason", sql.col("why")),
+        header("topic", sql.col("topic")),
+        header("partition", sql.col("partition")),
+        header("offset", sql.col("offset")),
+        header("timestamp", sql.unix_millis("timestamp")),
+        *([header("query", sql.lit(query))] if query else []),
+    ]
+
+
+def _size(key: Column, value: Column, headers: Column) -> Column:
+    from pyspark.sql import functions as sql
+
+    def length(of: Column) -> Column:
+        return sql.coalesce(sql.octet_length(of).cast("bigint"), sql.lit(0).cast("bigint"))
+
+    of_headers = sql.aggregate(
+        sql.coalesce(headers, sql.array().cast(_HEADERS)),
+        sql.lit(0).cast("bigint"),
+        lambda size, each: size + length(each["key"]) + length(each["value"]) + _HEADER_OVERHEAD,
+    )
+    return length(key) + length(value) + of_headers + _OVERHEAD
