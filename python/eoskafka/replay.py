@@ -250,7 +250,8 @@ class _Targets:
                 f"{place} would be written to the topic of the dead letters itself. The records "
                 "before it were replayed. Give another topic with --to"
             )
-        is_there = 0 <= letter.source_partition < self._count(topic)
+        count = self._count(topic)
+        is_there = 0 <= letter.source_partition < count
         return {
             "topic": topic,
             "key": found.key,
