@@ -21,7 +21,18 @@ from typing import Any, cast
 import eoskafka
 import eoskafka.cli
 import pytest
-from eoskafka import _spec, doctor, errors, jobs, metrics, offsets, transactions, upgrade
+from eoskafka import (
+    _spec,
+    dead_letters,
+    doctor,
+    errors,
+    jobs,
+    metrics,
+    offsets,
+    replay,
+    transactions,
+    upgrade,
+)
 from eoskafka.audit import Verdict
 from eoskafka.cli.output import Exit
 
@@ -37,6 +48,7 @@ RECORDS: tuple[type, ...] = (
     jobs.Settled,
     offsets.Adoption,
     offsets.Standing,
+    replay.DeadLetter,
     transactions.Blocked,
     transactions.Transaction,
     upgrade.Report,
@@ -141,6 +153,7 @@ def _formats() -> Iterator[tuple[str, str]]:
     topic = (JAVA / "decision" / "DecisionTopic.java").read_text(encoding="utf-8")
     yield "version of the decision topic's entries", _one(r"int VERSION = (\d+);", topic)
     table = (JAVA / "EosKafkaTable.java").read_text(encoding="utf-8")
+    yield "headers of a dead letter", dead_letters.PREFIX + "*"
     yield "format name", _one(r'String NAME = "(\w+)";', table)
 
 
