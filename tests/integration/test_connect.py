@@ -14,6 +14,7 @@ from harness.connect import Client, ConnectServer
 from harness.faults import Point
 from harness.versions import HAS_REAL_TIME_THROUGH_CONNECT
 from kafka import TopicPartition
+from kafka.admin import NewTopic
 
 RECORDS = 60
 PER_BATCH = 20
@@ -131,8 +132,11 @@ def test_a_batch_is_written_and_read(client: Client, flow: Flow) -> None:
 
 
 def test_rows_that_fail_are_dead_letters(client: Client, flow: Flow) -> None:
+    dead = f"{flow.name}-dead"
+    with flow.admin() as admin:
+        admin.create_topics([NewTopic(dead, 1, 1)])
     flow.produce(RECORDS)
-    ask(client, "dead-letters", **spec(flow, dead=(dead := f"{flow.name}-dead")))
+    ask(client, "dead-letters", **spec(flow, dead=dead))
     letters = sorted(r.value or b"" for r in read_committed(flow.servers, dead))
     assert letters == sorted(b"v%d" % n for n in range(0, RECORDS, 10))
     rows = sorted(r.value or b"" for r in flow.outputs())
