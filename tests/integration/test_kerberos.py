@@ -129,9 +129,8 @@ def test_a_missing_keytab_is_an_error_that_says_why(there: Streams, kerberos: Ke
     assert "LoginException" in error
 
 
-@pytest.mark.parametrize("transform", ["exclaim", "repartitioned"])
 def test_executors_log_in(
-    kerberos: Kerberos, start_application: StartApplication, tmp_path: Path, transform: str
+    kerberos: Kerberos, start_application: StartApplication, tmp_path: Path
 ) -> None:
     java = f"-Djava.security.krb5.conf={kerberos.config}"
     application = start_application(
@@ -139,11 +138,13 @@ def test_executors_log_in(
         spark_driver_defaultJavaOptions=java,
         spark_executor_defaultJavaOptions=java,
     )
-    flow = Flow(kerberos.cluster.bootstrap_servers, tmp_path / "checkpoint")
-    flow.produce(100)
     options = kerberos.options
-    flow.start(application, transform=transform, sink=options, **options).wait_done()
-    flow.assert_exactly_once()
+    # In task scope and in epoch scope.
+    for transform in ("exclaim", "repartitioned"):
+        flow = Flow(kerberos.cluster.bootstrap_servers, tmp_path / transform)
+        flow.produce(100)
+        flow.start(application, transform=transform, sink=options, **options).wait_done()
+        flow.assert_exactly_once()
 
 
 def _jaas(keytab: Path, principal: str) -> str:

@@ -234,6 +234,24 @@ def test_a_command_says_that_the_token_service_refuses_it(
 
 
 @slow
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("scram", "SaslAuthenticationFailed"), ("misnamed", "127.0.0.1"), ("expired", "expired")],
+)
+def test_a_command_says_that_its_log_in_is_refused(
+    log_ins: LogIns, kind: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = _asked(log_ins, kind, tmp_path)
+    if kind == "scram":
+        wrong = log_ins.clients[kind]["sasl.jaas.config"].replace(SCRAM_PASSWORD, "another-one")
+        asked += ["-X", f"sasl.jaas.config={wrong}"]
+    code, out, err = command(capsys, "offsets", "lag", *asked)
+    assert code == 3
+    assert said in " ".join(err.split())
+    assert "another-one" not in out + err
+
+
+@slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_txn_resolve_logs_in_as_the_connector_does(
     written: Job, log_ins: LogIns, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -217,13 +217,8 @@ def test_a_certificate_that_ends_stops_the_query_and_the_next_start_has_the_new_
 
 
 @pytest.mark.parametrize("kind", ["plain-file", "oauth", "mutual-jks"])
-@pytest.mark.parametrize("transform", ["exclaim", "repartitioned"])
 def test_executors_log_in(
-    log_ins: LogIns,
-    start_application: StartApplication,
-    tmp_path: Path,
-    kind: str,
-    transform: str,
+    log_ins: LogIns, start_application: StartApplication, tmp_path: Path, kind: str
 ) -> None:
     allowed = f"-Dorg.apache.kafka.{ALLOWED_URLS}={log_ins.tokens.url}"
     application = start_application(
@@ -231,10 +226,13 @@ def test_executors_log_in(
         spark_driver_defaultJavaOptions=allowed,
         spark_executor_defaultJavaOptions=allowed,
     )
-    flow = Flow(log_ins.cluster.bootstrap_servers, tmp_path / "checkpoint")
-    flow.produce(100)
     options = log_ins.options(kind)
-    flow.start(application, transform=transform, sink=options, **options).wait_done()
-    flow.assert_exactly_once()
+    # In task scope and in epoch scope.
+    for transform in ("exclaim", "repartitioned"):
+        flow = Flow(log_ins.cluster.bootstrap_servers, tmp_path / transform)
+        flow.produce(100)
+        flow.start(application, transform=transform, sink=options, **options).wait_done()
+        flow.assert_exactly_once()
     texts = [log.read_text("utf-8", errors="replace") for log in application.logs()]
+    assert any("ProducerConfig values" in text for text in texts)
     assert [s for s in log_ins.secrets() for text in texts if s in text] == []
