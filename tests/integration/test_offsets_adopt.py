@@ -192,14 +192,15 @@ def test_a_query_with_a_function_is_not_taken_for_the_builtin_connectors(
     copied()
     found = offsets.adopt(streams.servers, str(checkpoint))
     assert (found.situation, found.open_batch) == (Situation.OTHER_SINK, None)
+    # As it is before Spark has logged the last batch, whose write was decided.
     (checkpoint / "commits" / "1").unlink()
+    before = streams.committed(found.group, topic)
+    streams.set_offsets(found.group, topic, {p: (2, each.metadata) for p, each in before.items()})
     where = ("--bootstrap-servers", streams.servers)
     code, out, err = command(capsys, "offsets", "adopt", str(checkpoint), *where)
     assert (code, err) == (0, "")
     assert "Start the query with the connector and the sink that began it" in out
     assert "built-in" not in out
-    copied()
-    assert streams.numbers(output) == [*range(6)]
 
 
 def test_all_offsets_of_a_query_are_gone(job: Movable) -> None:
