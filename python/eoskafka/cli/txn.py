@@ -67,7 +67,7 @@ def list_open(
         print_json({"transactions": [asdict(each) for each in found]})
         return
     if not found:
-        messages.print("no open transaction")
+        messages.print("no open transaction that this user may describe")
         return
     table = Table(box=None, pad_edge=False)
     for name in ("transactional id", "for", "state", "since", "age", "times out after"):
