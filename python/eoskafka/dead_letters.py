@@ -283,14 +283,15 @@ def with_dead_letters(
         if not re.fullmatch(_TOPIC_NAME, name) or name in (".", ".."):
             raise ConfigurationError(f"no topic can have the name {name!r}")
     found = _types(rows)
-    for name, needed in _SOURCE_COLUMNS.items():
+    has_headers = "headers" in found
+    source = {**_SOURCE_COLUMNS, **({"headers": _HEADERS} if has_headers else {})}
+    for name, needed in source.items():
         if found.get(name) != needed:
             raise ConfigurationError(
                 f"a dead letter needs the source's column {name} ({needed}), and the rows have "
                 + (f"one of type {found[name]}" if name in found else "no such column")
                 + ": give results names of their own, and select columns later"
             )
-    has_headers = found.get("headers") == _HEADERS
     chosen = {
         "right_error": _column(error),
         "right_topic": sql.lit(topic) if isinstance(topic, str) else topic,
@@ -299,7 +300,6 @@ def with_dead_letters(
         "right_headers": sql.lit(None).cast(_HEADERS) if headers is None else _column(headers),
         "right_partition": sql.lit(None).cast("int") if partition is None else _column(partition),
     }
-    source = [*_SOURCE_COLUMNS, *(["headers"] if has_headers else [])]
     both = rows.select(
         *(sql.col(name) for name in source), *(each.alias(name) for name, each in chosen.items())
     )
