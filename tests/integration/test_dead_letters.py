@@ -59,7 +59,7 @@ class Case(NamedTuple):
     def run(self, rows: DataFrame, **sink: Any) -> str:
         """Write everything; the transaction scope."""
         query = self.streams.run(self.streams.sink(rows, None, options=sink))
-        (scope,) = {p.sink.metrics["transactionScope"] for p in query.recentProgress}
+        (scope,) = {p["sink"]["metrics"]["transactionScope"] for p in query.recentProgress}
         return str(scope)
 
     def letters(self) -> list[Letter]:
@@ -248,12 +248,12 @@ def test_what_kafka_would_refuse_is_a_dead_letter(case: Case) -> None:
     text = sql.col("value").cast("string")
     length = sql.when(text == "fits", sizes["fits"]).when(text == "large", sizes["large"])
     rows = with_dead_letters(
-        streams.source(inputs),
+        streams.source(inputs).withColumn("length", sql.coalesce(length, sql.lit(0))),
         error=sql.lit(None),
         topic=sql.when(text == "none", None).when(length.isNull(), text).otherwise(sql.lit(small)),
         key=sql.lit("k"),
         # The space is one byte more.
-        value=sql.concat(sql.lit(" "), sql.repeat(sql.lit("x"), sql.coalesce(length, sql.lit(0)))),
+        value=sql.expr("concat(' ', repeat('x', length))"),
         dead_letter_topic=case.dead,
         max_bytes=1_000,
     )
