@@ -99,8 +99,10 @@ class Connection:
         except (KafkaError, OSError) as error:
             raise UnreachableError(
                 f"{what} could not be looked at on {self.servers}: {error!r}. Check the address, "
-                "that its brokers are up, and that this user may describe the cluster, the group, "
-                f"its transactions and the topic {OFFSETS_TOPIC}"
+                "that its brokers are up, that the log-in and the brokers' certificate are valid "
+                "(the client does not tell a refused log-in from a broker that is away), and that "
+                "this user may describe the cluster, the group, its transactions and the topic "
+                f"{OFFSETS_TOPIC}"
             ) from error
 
     @contextmanager

@@ -234,12 +234,9 @@ def test_a_command_says_that_the_token_service_refuses_it(
 
 
 @slow
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("scram", "SaslAuthenticationFailed"), ("misnamed", "127.0.0.1"), ("expired", "expired")],
-)
-def test_a_command_says_that_its_log_in_is_refused(
-    log_ins: LogIns, kind: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kind", ["scram", "misnamed", "expired"])
+def test_a_command_whose_log_in_is_refused_says_what_to_check(
+    log_ins: LogIns, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = _asked(log_ins, kind, tmp_path)
     if kind == "scram":
@@ -247,7 +244,7 @@ def test_a_command_says_that_its_log_in_is_refused(
         asked += ["-X", f"sasl.jaas.config={wrong}"]
     code, out, err = command(capsys, "offsets", "lag", *asked)
     assert code == 3
-    assert said in " ".join(err.split())
+    assert "that the log-in and the brokers' certificate are valid" in " ".join(err.split())
     assert "another-one" not in out + err
 
 
