@@ -351,7 +351,12 @@ def _resolve_checkpoint(
     else:
         for write in writes:
             data.print(_text_of_write(write), markup=False)
-    is_accepted = any(write.accepted and write.epoch == accept_loss for write in writes)
+    is_accepted = any(
+        write.accepted
+        and write.epoch == accept_loss
+        and (of_write is None or write.name.endswith(f"writeId '{of_write}'"))
+        for write in writes
+    )
     if accept_loss is not None and not is_accepted:
         have_lost = [write for write in writes if write.lost and write.epoch == accept_loss]
         messages.print(
@@ -359,7 +364,7 @@ def _resolve_checkpoint(
             f"{accept_loss}. "
             + (
                 "Say with --of-write which one is meant."
-                if len(have_lost) > 1
+                if len(have_lost) > 1 or (have_lost and of_write is None)
                 else "Run the command without --accept-loss to see what is lost."
             ),
             markup=False,

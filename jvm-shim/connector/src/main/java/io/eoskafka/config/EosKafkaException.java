@@ -34,15 +34,21 @@ public final class EosKafkaException extends RuntimeException {
    * advice is for another situation.
    */
   public static String plain(Throwable exception) {
-    Throwable root = exception;
-    while (root.getCause() != null) {
-      root = root.getCause();
-    }
+    Throwable root = root(exception);
     String text =
         root instanceof EosKafkaException ours
             ? ours.condition
             : root.getClass().getSimpleName() + ": " + root.getMessage();
     return text.endsWith(".") ? text : text + ".";
+  }
+
+  /** The last of an exception's causes, or itself. */
+  public static Throwable root(Throwable exception) {
+    Throwable root = exception;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    return root;
   }
 
   public String condition() {

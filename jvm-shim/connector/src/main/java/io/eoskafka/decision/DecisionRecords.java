@@ -7,7 +7,6 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.common.errors.TimeoutException;
 
 /** What the decision topic has, for {@code read_committed} readers. */
 interface DecisionRecords {
@@ -27,5 +26,5 @@ interface DecisionRecords {
   Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout);
 
   /** What to throw if the outcome of a decided transaction is still unknown. */
-  EosKafkaException unsettled(TimeoutException e);
+  EosKafkaException unsettled(String problem, RuntimeException e);
 }

@@ -310,15 +310,15 @@ final class DecisionTopic implements DecisionRecords {
             }
           });
     } catch (TimeoutException e) {
-      throw unsettled(e);
+      throw unsettled(e.getMessage(), e);
     }
     return lost;
   }
 
   @Override
-  public EosKafkaException unsettled(TimeoutException e) {
+  public EosKafkaException unsettled(String problem, RuntimeException e) {
     return EosKafkaException.of(
-        "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", name, "problem", e.getMessage()), e);
+        "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", name, "problem", problem), e);
   }
 
   /** Hands over what is committed between these offsets, and may hand over more. */

@@ -5,6 +5,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.wire.AuthorizationErrors;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
@@ -240,17 +241,22 @@ public final class EpochSession {
         prepared.put(output.transaction(), output);
       }
     }
-    Set<PreparedTransaction> unknown;
     try {
-      unknown = transactions.commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
+      Set<PreparedTransaction> unknown =
+          transactions.commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
+      // A commit whose answer got lost looks like a transaction that timed out: the presence
+      // records tell them apart.
+      return topic.lost(
+          unknown.stream().map(prepared::get).toList(),
+          Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT));
     } catch (TimeoutException e) {
-      throw topic.unsettled(e);
+      throw topic.unsettled(e.getMessage(), e);
+    } catch (RuntimeException e) {
+      if (AuthorizationErrors.isRefusedLogIn(e)) {
+        throw topic.unsettled("a log-in was refused: " + AuthorizationErrors.reason(e), e);
+      }
+      throw e;
     }
-    // A commit whose answer got lost looks like a transaction that timed out: the presence records
-    // tell them apart.
-    return topic.lost(
-        unknown.stream().map(prepared::get).toList(),
-        Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT));
   }
 
   /**

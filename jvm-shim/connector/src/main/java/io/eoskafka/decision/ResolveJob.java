@@ -14,6 +14,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.StreamSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -82,7 +83,7 @@ public final class ResolveJob {
   /**
    * Every owner that a checkpoint knows; one that cannot be settled does not hold up the others.
    *
-   * @param accepted the epoch whose loss is accepted, if exactly one write has lost some of it
+   * @param accepted the epoch whose loss is accepted, if exactly one write can have lost some of it
    * @param ofWrite that write's {@code writeId}
    */
   private static ObjectNode resolveAll(
@@ -113,7 +114,12 @@ public final class ResolveJob {
       }
       writes.add(found.put("name", name));
     }
-    if (acceptable.size() == 1) {
+    // One that could not be settled may have lost some of the same epoch.
+    boolean isClear =
+        ofWrite.isPresent()
+            || StreamSupport.stream(writes.spliterator(), false)
+                .noneMatch(write -> write.has("error"));
+    if (acceptable.size() == 1 && isClear) {
       acceptable.forEach(
           (place, accept) -> {
             ObjectNode found = (ObjectNode) writes.get(place);

@@ -37,8 +37,9 @@ public final class ExecutorClients {
    * for good, all of them at once. Other tasks may go on with these for a short time.
    */
   public static void forget(ClientSettings settings) {
-    CoordinatorCalls calls = CALLS.remove(settings);
+    // In this order: what is made in between is made with a new admin client.
     Admin admin = ADMINS.remove(settings);
+    CoordinatorCalls calls = CALLS.remove(settings);
     if (admin == null) {
       return;
     }

@@ -49,16 +49,32 @@ public final class AuthorizationErrors {
     return false;
   }
 
-  /**
-   * Kafka's own exceptions say no more than that a handshake or the making of a client has failed.
-   */
+  /** The error for an exception that says, somewhere among its causes, why a log-in failed. */
   static EosKafkaException logInFailed(Throwable exception) {
-    // Java's own log-in has a whole stack trace in its message.
-    String cause = EosKafkaException.plain(exception).lines().findFirst().orElse("");
     return EosKafkaException.of(
         "EOSKAFKA_LOG_IN_FAILED",
-        Map.of("cause", cause.endsWith(".") ? cause : cause + "."),
-        exception);
+        Map.of("cause", reason(exception)),
+        isOfJaasText(EosKafkaException.root(exception)) ? null : exception);
+  }
+
+  /**
+   * Why a log-in failed. Kafka's own exceptions say no more than that a handshake or the making of
+   * a client has failed, so this is their last cause. Where that has a part of {@code
+   * sasl.jaas.config} in it, which may be one of a password, it is left out.
+   */
+  public static String reason(Throwable exception) {
+    Throwable root = EosKafkaException.root(exception);
+    if (isOfJaasText(root)) {
+      return "The option kafka.sasl.jaas.config cannot be parsed. In its values, write \\\" for \".";
+    }
+    // Java's own log-in has a whole stack trace in its message.
+    String cause = EosKafkaException.plain(exception).lines().findFirst().orElse("");
+    return cause.endsWith(".") ? cause : cause + ".";
+  }
+
+  private static boolean isOfJaasText(Throwable root) {
+    return root instanceof IllegalArgumentException
+        && String.valueOf(root.getMessage()).contains("JAAS config");
   }
 
   private static String right(AuthorizationException refusal, String onTopics) {

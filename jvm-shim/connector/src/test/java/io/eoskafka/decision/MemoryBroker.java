@@ -28,7 +28,6 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.TimeoutException;
 
 /**
  * The decision topic of one owner and the transaction coordinators, in memory. A driver can crash
@@ -217,9 +216,9 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   }
 
   @Override
-  public EosKafkaException unsettled(TimeoutException e) {
+  public EosKafkaException unsettled(String problem, RuntimeException e) {
     return EosKafkaException.of(
-        "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", TOPIC, "problem", e.getMessage()), e);
+        "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", TOPIC, "problem", problem), e);
   }
 
   // ---- the coordinators

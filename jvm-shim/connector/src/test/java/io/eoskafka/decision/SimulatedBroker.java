@@ -685,7 +685,7 @@ final class SimulatedBroker {
             for (WriterOutput output : outputs) {
               Output found = presence.get(output.presenceOffset());
               if (found != null && found.state == TransactionState.ONGOING) {
-                throw unsettled(new TimeoutException(found + " is open"));
+                throw unsettled(found + " is open", null);
               }
               if (found == null || found.state != TransactionState.COMPLETE_COMMIT) {
                 lost.add(output.writer());
@@ -696,11 +696,9 @@ final class SimulatedBroker {
     }
 
     @Override
-    public EosKafkaException unsettled(TimeoutException e) {
+    public EosKafkaException unsettled(String problem, RuntimeException e) {
       return EosKafkaException.of(
-          "EOSKAFKA_EPOCH_UNSETTLED",
-          Map.of("topic", MemoryBroker.TOPIC, "problem", e.getMessage()),
-          e);
+          "EOSKAFKA_EPOCH_UNSETTLED", Map.of("topic", MemoryBroker.TOPIC, "problem", problem), e);
     }
 
     @Override

@@ -1,13 +1,19 @@
 package io.eoskafka.wire;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.SinkOptions;
+import java.util.Map;
 import javax.security.auth.login.LoginException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.SaslAuthenticationException;
 import org.apache.kafka.common.errors.SslAuthenticationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
+import org.apache.kafka.common.security.plain.PlainLoginModule;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;
 
 class AuthorizationErrorsTest {
@@ -17,16 +23,36 @@ class AuthorizationErrorsTest {
         new SslAuthenticationException("SSL handshake failed", new Exception("no such host"));
     assertThat(AuthorizationErrors.in(new KafkaException(handshake), "Read").orElseThrow())
         .hasMessageContaining("[EOSKAFKA_LOG_IN_FAILED]")
-        .hasMessageContaining("failed: Exception: no such host. No records");
+        .hasMessageContaining("failed: Exception: no such host. The next start");
     assertThat(AuthorizationErrors.in(new SaslAuthenticationException("bad"), "Read").orElseThrow())
-        .hasMessageContaining("failed: SaslAuthenticationException: bad. No records");
+        .hasMessageContaining("failed: SaslAuthenticationException: bad. The next start");
   }
 
   @Test
   void stackTracesInMessagesAreLeftOut() {
     assertThat(AuthorizationErrors.logInFailed(new LoginException("refused: 401\n\tat x.Y")))
-        .hasMessageContaining("failed: LoginException: refused: 401. No records")
+        .hasMessageContaining("failed: LoginException: refused: 401. The next start")
         .hasMessageNotContaining("x.Y");
+  }
+
+  @Test
+  void whatKafkaSaysOfAJaasTextIsLeftOutBecauseItMayBeOfAPassword() {
+    ClientSettings settings =
+        SinkOptions.parse(
+                new CaseInsensitiveStringMap(
+                    Map.of(
+                        "kafka.bootstrap.servers", "127.0.0.1:1",
+                        "topic", "t",
+                        "kafka.security.protocol", "SASL_PLAINTEXT",
+                        "kafka.sasl.mechanism", "PLAIN",
+                        "kafka.sasl.jaas.config",
+                            PlainLoginModule.class.getName()
+                                + " required username=\"u\" password=\"ab\"cdef\";")))
+            .client();
+    assertThatThrownBy(() -> Admins.create(settings, "test"))
+        .hasMessageContaining("kafka.sasl.jaas.config cannot be parsed")
+        .hasMessageNotContaining("cdef")
+        .hasNoCause();
   }
 
   @Test
