@@ -112,7 +112,8 @@ def guard(
             service that does not answer. MemoryError is never caught.
         pandas: whether the function takes and returns `pandas.Series`. If it raises, it is called
             again with parts of its rows, down to single ones; so each result must depend on its own
-            row only.
+            row only. Timestamps mean what they mean in a result of `pandas_udf`: of datetime64
+            without a time zone, they are in the session's.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Column]:
@@ -133,12 +134,19 @@ def guard(
             make: Any = functions.pandas_udf if pandas else functions.udf
             run = (_of_series if pandas else _of_rows)(function, kind, catch)
             run.__name__ = getattr(function, "__name__", "guarded")
-            made: Column = make(run, result)(*columns)
+            # Only the plan knows the session's time zone; an executor is not told it otherwise.
+            zone = [functions.expr("current_timezone()")] if pandas and _has_timestamp(kind) else []
+            made: Column = make(run, result)(*columns, *zone)
             return made
 
         return apply
 
     return decorate
+
+
+def _has_timestamp(returns: DataType) -> bool:
+    """Whether a time zone may matter: also true of types and fields that only sound like it."""
+    return "timestamp" in returns.json()
 
 
 # The functions that these two return run on executors, which may not have this package. They are
@@ -180,24 +188,47 @@ def _of_rows(
 def _of_series(
     function: Callable[..., Any], returns: DataType, catch: Any, limit: int = REASON_LIMIT
 ) -> Callable[..., Any]:
+    """A function of columns; if the result has timestamps, the last one is the time zone."""
     import pandas as pd
 
     describe = _describer(limit)
+    has_zone = _has_timestamp(returns)
 
     def run(*columns: Any) -> Any:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_type
+        import inspect
 
-        kind = to_arrow_type(returns)
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import _create_converter_from_pandas, to_arrow_type
+
+        zone = "UTC"
+        if has_zone:
+            columns, zones = columns[:-1], columns[-1]
+            zone = zones.iloc[0] if len(zones) else zone
+        # Spark 4.2 and later ask for a time zone; the values are the same in any.
+        parameters = inspect.signature(to_arrow_type).parameters
+        utc: Any = {"timezone": "UTC"} if "timezone" in parameters else {}
+        kind = to_arrow_type(returns, **utc)
+        convert = _create_converter_from_pandas(
+            returns, timezone=zone, error_on_duplicated_field_names=False
+        )
 
         def attempt(start: int, end: int) -> tuple[list[Any], list[str | None]]:
             try:
                 made = function(*(c.iloc[start:end].reset_index(drop=True) for c in columns))
                 if not isinstance(made, pd.Series) or len(made) != end - start:
                     raise TypeError(f"the result is not a Series of {end - start} rows")
+                if pa.types.is_nested(kind):
+                    # In place of a list, a dictionary or a struct, Spark fails on NaN.
+                    made = made.astype(object).where(made.notna(), None)
                 # As Spark does afterwards, where an error would fail the task.
-                pa.Array.from_pandas(made, type=kind)
-                return list(made), [None] * (end - start)
+                array = pa.Array.from_pandas(made, type=kind)
+                converted = convert(made)
+                if converted is not made:
+                    array = pa.Array.from_pandas(converted, type=kind)
+                # Of a timestamp without a time zone, Spark takes the session's time zone only in a
+                # Series of datetime64, which a Series of several parts may not be: these have one.
+                values = list(made) if pa.types.is_nested(kind) else array.to_pylist()
+                return values, [None] * (end - start)
             except MemoryError:
                 raise
             except catch as error:

@@ -201,6 +201,29 @@ def test_rows_on_which_a_function_fails_go_to_their_topic(
     }
 
 
+@guard("timestamp", pandas=True)
+def noon(days: Any) -> Any:
+    import pandas as pd
+
+    if days.str.contains("x").any():
+        raise ValueError("no day")
+    return pd.to_datetime(days + " 12:00")
+
+
+def test_timestamps_of_a_pandas_function_are_in_the_time_zone_of_the_session(
+    streams: Streams,
+) -> None:
+    with settings(streams.spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        days = streams.spark.createDataFrame([("2026-01-01",), ("x",)], "day string")
+        found = days.select(noon("day").alias("noon")).selectExpr(
+            "cast(noon.value as bigint) at", "noon.error"
+        )
+        assert [(r["at"], r["error"]) for r in found.collect()] == [
+            (1_767_286_800, None),
+            (None, "ValueError: no day"),
+        ]
+
+
 def test_dead_letters_are_written_beside_an_aggregation(case: Case) -> None:
     rows = parsed(case.rows())
     wrong = with_dead_letters(

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -15,16 +16,26 @@ import pytest
 from eoskafka import guard
 from eoskafka.cli.dead_letters import _table
 from eoskafka.cli.output import print_table
-from eoskafka.dead_letters import PREFIX, Origin, _of_rows, _of_series
+from eoskafka.dead_letters import PREFIX, Origin, _has_timestamp, _of_rows, _of_series
 from eoskafka.replay import DeadLetter
 from pyspark import cloudpickle
+from pyspark.sql.conversion import PandasToArrowConversion
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
     IntegerType,
+    LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 
@@ -123,9 +134,96 @@ def test_a_wrong_result_of_a_pandas_function_is_an_error(function: Callable[...,
     assert found["error"].notna().all()
 
 
-def test_an_empty_batch_has_no_rows() -> None:
-    found = _of_series(lambda s: s / 0, StringType(), Exception)(pd.Series([], dtype=object))
-    assert len(found) == 0
+@pytest.mark.parametrize("kind", [StringType(), TimestampType()])
+def test_an_empty_batch_has_no_rows(kind: DataType) -> None:
+    nothing = pd.Series([], dtype=object)
+    columns = [nothing] * 2 if kind == TimestampType() else [nothing]
+    assert len(_of_series(lambda s: s / 0, kind, Exception)(*columns)) == 0
+
+
+ZONE = "America/New_York"
+NOON, NEVER, TWICE = (
+    datetime(2026, 1, 1, 12),
+    # The clocks there skip the one, and show the other for a second time an hour later.
+    datetime(2026, 3, 8, 2, 30),
+    datetime(2026, 11, 1, 1, 30),
+)
+NOON_THERE = datetime(2026, 1, 1, 17, tzinfo=timezone.utc)
+PAIR = StructType([StructField("at", TimestampType()), StructField("text", StringType())])
+
+
+def in_spark(kind: DataType, *results: pd.Series) -> list[Any]:
+    """What Spark's worker makes of a batch; Exception for a row that is an error.
+
+    The function returns rows of one result at a time, and fails if it is asked for more.
+    """
+    places = [(part, row) for part, result in enumerate(results) for row in range(len(result))]
+
+    def function(asked: pd.Series) -> pd.Series:
+        ((part, first), (last_part, last)) = asked.iloc[0], asked.iloc[-1]
+        if part != last_part:
+            raise ValueError
+        return results[part][first : last + 1].reset_index(drop=True)
+
+    zones = [pd.Series([ZONE] * len(places))] if _has_timestamp(kind) else []
+    found = _of_series(function, kind, Exception)(pd.Series(places), *zones)
+    names = [StructField("value", kind), StructField("error", StringType())]
+    batch = PandasToArrowConversion.convert(
+        [found],
+        StructType([StructField("_0", StructType(names))]),
+        timezone=ZONE,
+        safecheck=False,
+        assign_cols_by_name=True,
+    )
+    rows = batch.column(0).to_pylist()
+    return [row["value"] if row["error"] is None else Exception for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "results", "wanted"),
+    [
+        (TimestampType(), [[NOON, None]], [NOON_THERE, None]),
+        (TimestampType(), [[NOON], [NOON_THERE]], [NOON_THERE, NOON_THERE]),
+        (TimestampType(), [[NEVER], [NOON]], [Exception, NOON_THERE]),
+        (TimestampNTZType(), [[NOON, None], [NEVER, TWICE]], [NOON, None, NEVER, TWICE]),
+        (ArrayType(TimestampType()), [[[NOON], None]], [[NOON_THERE], None]),
+        (
+            ArrayType(TimestampType()),
+            [[[NOON]], [[NEVER]], [[TWICE]]],
+            [[NOON_THERE], Exception, Exception],
+        ),
+        (PAIR, [[{"at": NOON, "text": "a"}]], [{"at": NOON_THERE, "text": "a"}]),
+    ],
+)
+def test_a_timestamp_without_a_time_zone_is_in_the_sessions(
+    kind: DataType, results: list[Any], wanted: list[Any]
+) -> None:
+    assert in_spark(kind, *map(pd.Series, results)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "results", "wanted"),
+    [
+        (DateType(), [[NOON], [NOON.date(), None]], [NOON.date(), NOON.date(), None]),
+        (DecimalType(9, 2), [[Decimal("1.5"), None], [1.5]], [Decimal("1.50"), None, Exception]),
+        (LongType(), [pd.Series([2**53 + 1, None], dtype="Int64"), [1]], [2**53 + 1, None, 1]),
+        (IntegerType(), [[1.0, None], [True], [1.5]], [1, None, 1, Exception]),
+        (BooleanType(), [[True, None], [1]], [True, None, True]),
+        (DoubleType(), [[1.5, float("nan")], [1]], [1.5, None, 1.0]),
+        (StringType(), [["a", None], pd.Series(["b"], dtype="category")], ["a", None, "b"]),
+        (ArrayType(StringType()), [[["a"], float("nan")], [1]], [["a"], None, Exception]),
+        (
+            MapType(StringType(), LongType()),
+            [[{"a": 1}, None], [[("a", 1)]]],
+            [[("a", 1)], None, Exception],
+        ),
+        (TimestampNTZType(), [pd.Series([10**12]).astype("M8[s]")], [Exception]),
+    ],
+)
+def test_spark_takes_whatever_parts_of_a_pandas_result_have_passed(
+    kind: DataType, results: list[Any], wanted: list[Any]
+) -> None:
+    assert in_spark(kind, *map(pd.Series, results)) == wanted
 
 
 @pytest.mark.parametrize("make", [_of_rows, _of_series])
