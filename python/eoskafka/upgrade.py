@@ -25,6 +25,7 @@ from eoskafka.groups import (
     offset_json,
     open_transactions,
     pending,
+    sees_every_transaction,
     topic_ids,
 )
 
@@ -84,9 +85,11 @@ class Report:
     """What `check` has found.
 
     Attributes:
-        verdict: FREE if the group has neither offsets nor members, IN_USE if it has members alone;
-            READY if this version can go on from its offsets, MIXED if they are of several queries,
-            OVERWRITTEN if others have committed some in a group that a query of eoskafka has.
+        verdict: FREE if the group has neither offsets nor members, and no open transaction has its
+            first ones; IN_USE if there are members or such a transaction, or if that could not be
+            decided without names of topics; READY if this version can go on from its offsets, MIXED
+            if they are of several queries, OVERWRITTEN if others have committed some in a group
+            that a query of eoskafka has.
         brokers: all of the cluster's.
         partitions: by kind (`task`, `epoch`, `source_only`, `none`, `older`, `newer`) how many
             topic-partitions have an offset of it.
@@ -147,10 +150,15 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
     exclusive = identities - {stamps.shared_identity(group)}
     is_shared = exclusive != identities
     present = members(cluster, group)
-    verdict = _verdict(kinds, exclusive, present)
     with cluster.admin() as admin:
         # Of topics that are named also partitions without an offset: it may be the first one.
         is_open = pending(cluster, group, {*offsets, *topic_ids(admin, topics)})
+        transactions = open_transactions(admin, group)
+        # Of the other topics nobody has asked.
+        may_be_open = not (kinds or topics) and (
+            bool(transactions) or not sees_every_transaction(admin)
+        )
+        verdict = _verdict(kinds, exclusive, bool(present or is_open or may_be_open))
         is_start = verdict is not Verdict.OVERWRITTEN and not is_open
         start = {p: each.offset for p, each in offsets.items()} if is_start else {}
         found = Report(
@@ -159,7 +167,7 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
             partitions=kinds,
             ownership="shared" if is_shared else "exclusive" if exclusive else "",
             members=present,
-            open_transactions=open_transactions(admin, group),
+            open_transactions=transactions,
             pending=len(is_open),
             starting_offsets=offset_json(start),
         )
@@ -205,9 +213,9 @@ def _kinds(
     return dict(kinds), identities
 
 
-def _verdict(kinds: Mapping[str, int], exclusive: set[str], members: Sequence[str]) -> Verdict:
+def _verdict(kinds: Mapping[str, int], exclusive: set[str], may_be_used: bool) -> Verdict:
     if not kinds:
-        return Verdict.IN_USE if members else Verdict.FREE
+        return Verdict.IN_USE if may_be_used else Verdict.FREE
     if stamps.Kind.NEWER.value in kinds:
         return Verdict.NEWER
     if stamps.Kind.NONE.value in kinds or stamps.Kind.OLDER.value in kinds:
@@ -241,6 +249,13 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
             f"A new query can begin with kafka.group.id={group}, at its startingOffsets.",
             "If a job has run with this group, its offsets have expired or were deleted, and "
             "nothing here says how far it came: compare its output with its input first.",
+        )
+    if found.verdict is Verdict.IN_USE and not found.members and not found.pending:
+        which = ", ".join(found.open_transactions) or "this user may not see every transaction"
+        return (
+            "Name the query's topics in --topics, and run this check again: only of topics that "
+            "are named can it decide whether an open transaction holds the group's first offsets "
+            f"({which}).",
         )
     if found.verdict is Verdict.IN_USE:
         return (stop, "Run this check again: what it has read may still be committed.")

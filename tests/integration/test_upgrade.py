@@ -58,7 +58,8 @@ def test_brokers_before_2_5_are_refused_with_the_reason(
 
 
 def test_a_group_without_offsets_is_free(streams: Streams) -> None:
-    found = checked(streams, streams.group())
+    # With its topic, as other groups have open transactions.
+    found = check(streams.servers, streams.group(), [streams.topic()])
     assert found.verdict is Verdict.FREE
     assert all(broker.release and not broker.lacks for broker in found.brokers)
 
@@ -150,6 +151,25 @@ def test_members_without_offsets_are_named(streams: Streams) -> None:
         assert found.verdict is Verdict.IN_USE
         assert "kafka-python" in found.members[0]
         assert found.members[0] in found.steps[0]
+
+
+def test_a_group_whose_first_offsets_are_pending_is_in_use(streams: Streams) -> None:
+    topic, group = streams.topic(), streams.group()
+    name = f"first-{topic}"
+    with closing(KafkaProducer(bootstrap_servers=streams.servers, transactional_id=name)) as first:
+        first.init_transactions()
+        first.begin_transaction()
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3, "", -1)}
+        first.send_offsets_to_transaction(offsets, group)
+        found = check(streams.servers, group, [topic])
+        assert (found.verdict, found.pending, found.members) == (Verdict.IN_USE, 1, ())
+        assert name in found.steps[0]
+        found = checked(streams, group)
+        assert (found.verdict, found.pending) == (Verdict.IN_USE, 0)
+        assert "--topics" in found.steps[0]
+        assert name in found.steps[0]
+        first.abort_transaction()
+    until(lambda: check(streams.servers, group, [topic]).verdict is Verdict.FREE, "its end", 10)
 
 
 # Java's hash of the one is above 0, of the other below.

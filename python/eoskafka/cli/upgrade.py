@@ -19,7 +19,8 @@ app = typer.Typer(
 
 _VERDICTS = {
     Verdict.FREE: "The group has no offsets: a new query can begin with it.",
-    Verdict.IN_USE: "The group has members, and they have committed no offsets.",
+    Verdict.IN_USE: "The group has no offsets yet, but a member or an open transaction may still "
+    "commit some.",
     Verdict.READY: "The job can move: this version continues from its offsets.",
     Verdict.BROKERS_TOO_OLD: "The job cannot move yet: some brokers are too old.",
     Verdict.NEWER: "The job cannot move: a newer eoskafka has committed its offsets.",
@@ -52,7 +53,8 @@ def check_group(
     topics: Annotated[
         str,
         typer.Option(
-            help="The query's topics, with commas between them.",
+            help="The query's topics, with commas between them. If the group has no offsets, only "
+            "with this option does the command know whether an open transaction holds some.",
             show_default="all topics of the group",
         ),
     ] = "",
