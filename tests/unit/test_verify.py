@@ -96,11 +96,11 @@ def judge(
     inputs: Records,
     outputs: Records,
     later: Records = (),
-    dead: Sequence[tuple[str, int]] = (),
+    dead: Sequence[tuple[Any, ...]] = (),
     **request: Any,
 ) -> Verdict:
-    """With dead letters of the records at these places: a topic, and an offset in it."""
-    topics = {IN: inputs, LATER: later, OUT: outputs, DEAD: [inputs[n] for _, n in dead]}
+    """With dead letters of the records at these places: a topic, an offset in it, and a query."""
+    topics = {IN: inputs, LATER: later, OUT: outputs, DEAD: [inputs[place[1]] for place in dead]}
     parts = {
         name: [Slice(TopicPartition(name, 0), 0, len(records))] for name, records in topics.items()
     }
@@ -127,9 +127,10 @@ def judge(
     return verify.verify(CLUSTER, Request([OUT], **wanted), Quiet())
 
 
-def letter_of(topic: str, offset: int) -> list[tuple[str, bytes]]:
+def letter_of(topic: str, offset: int, query: str = "") -> list[tuple[str, bytes]]:
     """The headers of a dead letter."""
     said = {"topic": topic, "partition": "0", "offset": str(offset)} if topic else {}
+    said |= {"query": query} if query else {}
     return [(f"{PREFIX}{name}", text.encode()) for name, text in said.items()]
 
 
@@ -163,6 +164,20 @@ def test_an_input_record_is_in_the_output_or_a_dead_letter(
     assert wrong(judge(monkeypatch, inputs, numbered([*rest, 3]), dead=dead)) == {"duplicated": 1}
     twice = [*dead, (IN, 3)]
     assert wrong(judge(monkeypatch, inputs, numbered(rest), dead=twice)) == {"duplicated": 1}
+
+
+def test_the_dead_letter_of_another_query_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, dead = numbered(range(10)), [(IN, 3, "this"), (IN, 7, "that"), ("other", 5, "third")]
+    rest = numbered([n for n in range(10) if n not in (3, 7)])
+    with pytest.raises(UndecidedError, match=r"of several queries \('that', 'this'\)"):
+        judge(monkeypatch, inputs, rest, dead=dead)
+    found = judge(monkeypatch, inputs, rest, dead=dead, dead_letters_query="this")
+    assert (wrong(found), found.dead_letters) == ({"lost": 1}, 1)
+    rest += numbered([7])
+    assert judge(monkeypatch, inputs, rest, dead=dead, dead_letters_query="this").is_exactly_once
+    with pytest.raises(UndecidedError, match="'this' and one without a name"):
+        judge(monkeypatch, inputs, rest, dead=[*dead[:1], (IN, 7)])
+    assert judge(monkeypatch, inputs, rest, dead=[dead[0], dead[2]]).is_exactly_once
 
 
 def test_a_dead_letter_without_an_id_is_known_by_its_place(
@@ -435,6 +450,7 @@ def test_a_table_that_cannot_be_compared_is_refused(
         ["--output", "o", *INPUT, *BY, "--input-from", '{"i":{"0":"x"}}'],
         ["--output", "o", *INPUT, *BY, "--input-from", '{"i":{"0":Infinity}}'],
         ["--output", "o", *INPUT, *BY, "-X", "ssl.truststore.location=/ca.jks"],
+        ["--output", "o", *INPUT, *BY, "--dead-letters-query", "q"],
         ["--output", "o,i", *INPUT, *BY],
         ["--output", ",", *INPUT, *BY],
         [*INPUT, *BY],

@@ -99,6 +99,8 @@ class Proof:
         """Take the dead letters of the input's topics, each of which has its record's id."""
         self._progress.begins("dead letters", sum(each.end - each.start for each in slices))
         before = self._counts[OUT]
+        query = self._request.dead_letters_query
+        found: set[str] = set()
 
         def add(messages: list[Message]) -> None:
             chosen, digests = [], []
@@ -109,7 +111,9 @@ class Proof:
                     raise UndecidedError(
                         f"{topic}-{partition}, offset {offset}: it has no headers of a dead letter"
                     )
-                if origin.topic in self._request.inputs:
+                if origin.topic in self._request.inputs and query in ("", origin.query):
+                    found.add(origin.query)
+                    _require_one_query(found)
                     place = origin.topic, origin.partition, origin.offset
                     chosen.append(message)
                     digests.append(self._digest(message, place))
@@ -240,6 +244,17 @@ class Proof:
             )
             self._tally.name(Example(fault, topic, partition, int(offset)))
         self._tally.count(fault, number)
+
+
+def _require_one_query(names: Collection[str]) -> None:
+    """A dead letter of another query could stand in for a record that this one has lost."""
+    if len(names) > 1:
+        known = [repr(name) for name in sorted(names) if name]
+        raise UndecidedError(
+            f"the dead letters of the input are of several queries ({', '.join(known)}"
+            f"{' and one without a name' if '' in names else ''}), and one of another query could "
+            "stand in for a lost record. Give --dead-letters-query"
+        )
 
 
 def _place(message: Message) -> tuple[str, int, int]:

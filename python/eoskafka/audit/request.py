@@ -41,6 +41,8 @@ class Request:
         id_field: instead of `by`: a field of the JSON in each value, such as order.id.
         expected: a Parquet file or folder, or a Delta table, with columns `key`, `value` or both.
         dead_letters: topics with the input records that failed, in `eoskafka.with_dead_letters`.
+        dead_letters_query: the query whose dead letters count, by the name in their headers; empty
+            if they are all of one query.
         input_starts: where the query began; a topic that is not there: at offset 0.
         output_starts: where its output begins, likewise.
         ordered: whether to look at the order within keys.
@@ -57,6 +59,7 @@ class Request:
     id_field: str = ""
     expected: Path | None = None
     dead_letters: Sequence[str] = ()
+    dead_letters_query: str = ""
     input_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     output_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     ordered: bool = True

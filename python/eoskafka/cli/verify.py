@@ -51,6 +51,14 @@ DeadLetters = Annotated[
         "of other topics' records are left out."
     ),
 ]
+DeadLettersQuery = Annotated[
+    str,
+    typer.Option(
+        help="If several queries write to these topics: the name that this query gives to "
+        "`eoskafka.with_dead_letters` as query. Dead letters with another name are left out. By "
+        "default, there is no verdict if they have several names."
+    ),
+]
 Group = Annotated[
     str,
     typer.Option(
@@ -147,6 +155,7 @@ def verify(
     count_alike: CountAlike = False,
     expected: Expected = None,
     dead_letters: DeadLetters = "",
+    dead_letters_query: DeadLettersQuery = "",
     input_from: InputFrom = "",
     output_from: OutputFrom = "",
     checkpoint: CheckpointLocation = "",
@@ -183,6 +192,7 @@ def verify(
         id_field=id_field,
         expected=expected,
         dead_letters=names(dead_letters),
+        dead_letters_query=dead_letters_query,
         input_starts={**known.starts_of(inputs), **_offsets(input_from, "--input-from")},
         output_starts=_offsets(output_from, "--output-from"),
         ordered=order,
@@ -317,6 +327,8 @@ def _require_sense(request: Request) -> None:
         raise typer.BadParameter(
             "--group, --input-from and --dead-letters are for --input", param_hint="--expected"
         )
+    if request.dead_letters_query and not request.dead_letters:
+        raise typer.BadParameter("it is for --dead-letters", param_hint="--dead-letters-query")
     if both := set(request.inputs) & set(request.outputs):
         raise typer.BadParameter(f"{min(both)} is both input and output", param_hint="--output")
     if both := {*request.inputs, *request.outputs} & set(request.dead_letters):
