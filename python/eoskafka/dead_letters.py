@@ -292,7 +292,7 @@ def with_dead_letters(
         rows: rows of a source of Kafka, with further columns.
         error: the column that says why a row is wrong. A row is right if this is null.
         topic: the topic of rows that are right: its name, or a column. A row for which such a
-            column is null, or no possible name of a topic, is wrong.
+            column is null, no possible name of a topic, or the dead letters' topic, is wrong.
         dead_letter_topic: the name of the topic of the others, on the sink's cluster.
         value: the value of a record that is right; string or binary.
         key: its key; string or binary.
@@ -344,6 +344,11 @@ def with_dead_letters(
         causes += [
             sql.when(sql.col("right_topic").isNull(), sql.lit("the topic is null")),
             sql.when(~named, sql.lit("no topic can have the name of its topic")),
+            # It would be there without the headers of a dead letter.
+            sql.when(
+                sql.col("right_topic") == dead_letter_topic,
+                sql.lit("its topic is that of the dead letters"),
+            ),
         ]
     if max_bytes is not None:
         size = _size(sql.col("right_key"), sql.col("right_value"), sql.col("right_headers"))

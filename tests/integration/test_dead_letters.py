@@ -265,7 +265,7 @@ def test_what_kafka_would_refuse_is_a_dead_letter(case: Case) -> None:
     streams = case.streams
     streams.create(small := f"{case.output}-small", 1, {"max.message.bytes": "1000"})
     sizes = {"fits": 1_000 - 97 - 2, "large": 1_000 - 97 - 1}
-    values = [*sizes, "none", "a topic\n", "."]
+    values = [*sizes, "none", "a topic\n", ".", case.dead]
     inputs = streams.topic(1)
     streams.send_values(inputs, *values)
     text = sql.col("value").cast("string")
@@ -287,6 +287,7 @@ def test_what_kafka_would_refuse_is_a_dead_letter(case: Case) -> None:
         b"none": "the topic is null",
         b"a topic\n": "no topic can have the name of its topic",
         b".": "no topic can have the name of its topic",
+        case.dead.encode(): "its topic is that of the dead letters",
     }
 
 
