@@ -155,9 +155,26 @@ def stable(
         the offsets, and the partitions with a later offset in an open transaction, of which the
         coordinator tells no offset.
     """
+    return _offsets(admin, group, partitions, None)
+
+
+def offsets_at(
+    admin: KafkaAdminClient, broker: int, group: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """A group's committed offsets, as this broker has them, also under an open transaction.
+
+    Raises:
+        NotCoordinatorError: the broker is not, or no more, the group's coordinator.
+    """
+    return _offsets(admin, group, partitions, broker)[0]
+
+
+def _offsets(
+    admin: KafkaAdminClient, group: str, partitions: Collection[TopicPartition], broker: int | None
+) -> tuple[dict[TopicPartition, OffsetAndMetadata], set[TopicPartition]]:
     if not partitions:
         return {}, set()
-    topics = admin._manager.run(_fetch_stable, admin, group, list(partitions))
+    topics = admin._manager.run(_fetch, admin, group, list(partitions), broker)
     offsets, open_ = {}, set()
     for topic in topics:
         for each in topic.partitions:
@@ -174,14 +191,15 @@ def stable(
     return offsets, open_
 
 
-async def _fetch_stable(
-    admin: KafkaAdminClient, group: str, partitions: list[TopicPartition]
+async def _fetch(
+    admin: KafkaAdminClient, group: str, partitions: list[TopicPartition], broker: int | None
 ) -> Any:
-    # This client's own method asks for any offsets, stable or not.
-    coordinator = await admin._find_coordinator_id(group)
+    """The answer of this broker of any offsets, or the coordinator's of stable ones."""
+    # This client's own method asks the coordinator for any offsets.
+    node = await admin._find_coordinator_id(group) if broker is None else broker
     ((_, request),) = admin._list_group_offsets_requests({group: partitions})
-    request.require_stable = True
-    response = await admin._manager.send(request, node_id=coordinator)
+    request.require_stable = broker is None
+    response = await admin._manager.send(request, node_id=node)
     found = response.groups[0] if response.API_VERSION >= 8 else response
     if (error := for_code(found.error_code)) is not NoError:
         raise error(f"of group '{group}'")

@@ -3,20 +3,24 @@
 A replay is one producer with one transactional id, the name of its group. Each of its transactions
 has some records and the group's offsets after them. A replay that was killed has left a transaction
 open, which the next one aborts when it initialises the id; a replay that still runs is fenced by
-that. So the offsets that are fetched then say which records were replayed.
+that. So the offsets that are fetched then say which records were replayed, unless a former
+coordinator of the group has answered, which may not know of the latest ones. It cannot accept
+offsets. So the one that has accepted the first transaction's offsets is asked for the former ones,
+before that transaction is committed.
 """
 
 from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import OffsetSpec
+from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import (
     InvalidProducerEpochError,
     KafkaConfigurationError,
@@ -24,23 +28,32 @@ from kafka.errors import (
     MessageSizeTooLargeError,
     ProducerFencedError,
 )
+from kafka.protocol.metadata import CoordinatorType
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka.dead_letters import PREFIX, Origin
 from eoskafka.errors import (
     ConfigurationError,
+    DataLossError,
     FencedError,
     OffsetsError,
     RecordError,
     UnreachableError,
 )
-from eoskafka.groups import Connection, log_offsets, topic_ids
+from eoskafka.groups import Connection, log_offsets, offsets_at, topic_ids
 
 _PORTION = 500
 _POLL_MS = 500
 _STALL_S = 30.0
 # The topic's own limit is to decide.
 _MAX_REQUEST_BYTES = 64 << 20
+_REQUEST_MS = 30_000
+# More than a request may take, and again for the transaction: its records fail before it does.
+_MARGIN_MS = 15_000
+# Before the id of the topic, in the metadata of the group's offsets.
+_MARK = "eoskafka-replay:1:"
+# In one message.
+_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ def newest(cluster: Connection, topic: str, limit: int) -> tuple[list[DeadLetter
         UnreachableError: the brokers do not answer.
     """
     with cluster.looking_at(f"topic {topic}"):
-        starts, ends = _log(cluster, topic)
+        _, starts, ends = _log(cluster, topic)
         count = 0
 
         def records() -> Iterator[Any]:
@@ -103,6 +116,8 @@ def replay(
     group: str,
     to: str = "",
     from_beginning: bool = False,
+    accept_loss: bool = False,
+    skip: Collection[tuple[int, int]] = (),
     replayed: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Write the dead letters that a group has not replayed yet to their topics, each exactly once.
@@ -116,6 +131,8 @@ def replay(
         group: whose offsets say what was replayed. It is also the transactional id.
         to: another topic for all of them.
         from_beginning: whether partitions without an offset are replayed from their beginning.
+        accept_loss: whether to go on if dead letters were deleted before they were replayed.
+        skip: partitions and offsets of dead letters that are not written, and count as replayed.
         replayed: is told the number of records of each transaction that was committed.
 
     Returns:
@@ -123,46 +140,74 @@ def replay(
 
     Raises:
         OffsetsError: the group has no offset of a partition, or a wrong one.
-        RecordError: a record does not say whence it comes, or its topic refuses it.
-        ConfigurationError: there is no such topic, or a record would go to this topic.
-        FencedError: another replay has begun with this group.
+        DataLossError: dead letters were deleted before they were replayed.
+        RecordError: a record cannot be replayed, or its topic refuses it.
+        ConfigurationError: there is no such topic, or `to` is this topic.
+        FencedError: another replay has begun with this group, or a transaction took too long.
         UnreachableError: the brokers do not answer. What was committed is replayed; another call
             continues there.
     """
+    if to == topic:
+        raise ConfigurationError(
+            f"--to names the topic of the dead letters itself, {topic}. Nothing was replayed. Give "
+            "another topic"
+        )
     look = "what was committed stays, and the next replay continues there"
-    with cluster.changing(f"the topics of the dead letters in {topic}", look), _fenced(group):
-        starts, ends = _log(cluster, topic)
+    with (
+        cluster.changing(f"the topics of the dead letters in {topic}", look),
+        _fenced(cluster, group),
+    ):
+        with cluster.admin() as admin:
+            # Before the id is initialised, which fences another replay.
+            _ids(cluster, admin, topic)
         with _producer(cluster, group) as producer:
             producer.init_transactions()
+            # Not before: another replay may have gone beyond these ends until now.
+            ids, first, ends = _log(cluster, topic)
             with _consumer(cluster, group_id=group) as consumer:
-                starts = _starts(consumer, starts, ends, group, from_beginning)
-                targets = _Targets(cluster, producer, topic, to)
+                committed = _committed(consumer, ends)
+                starts = _starts(committed, ids, first, ends, group, from_beginning, accept_loss)
+                targets = _Targets(cluster, topic, to)
+                _require_replayable(consumer, targets, first, starts, ends, skip)
+                confirmation = _Confirmation(cluster, group, committed, ends)
                 written = 0
                 for portion in _read(consumer, starts, ends):
-                    records = [targets.record(each) for each in portion]
+                    records = {
+                        _name(r): targets.record(r)
+                        for r in portion
+                        if (r.partition, r.offset) not in skip
+                    }
                     after = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in portion}
-                    _commit(producer, records, after, group)
+                    _commit(producer, records, _marked(after, ids), group, confirmation)
                     written += len(records)
                     replayed(len(records))
             # Of all partitions, so that the offsets of none expire before the others'.
-            _commit(producer, [], ends, group)
+            _commit(producer, {}, _marked(ends, ids), group, confirmation)
     return written
 
 
 Offsets = Mapping[TopicPartition, int]
+Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
 
-def _log(cluster: Connection, topic: str) -> tuple[Offsets, Offsets]:
-    """The first offset of each partition, and the end of what can be read now."""
+def _ids(cluster: Connection, admin: KafkaAdminClient, topic: str) -> Mapping[TopicPartition, str]:
+    """The partitions of a topic, with its id."""
+    found = topic_ids(admin, [topic])
+    if not found:
+        raise ConfigurationError(
+            f"there is no topic {topic} on {cluster.servers}, or this user may not describe it"
+        )
+    return found
+
+
+def _log(cluster: Connection, topic: str) -> tuple[Mapping[TopicPartition, str], Offsets, Offsets]:
+    """The id, the first offset of each partition, and the end of what can be read now."""
     with cluster.admin() as admin:
-        partitions = topic_ids(admin, [topic])
-        if not partitions:
-            raise ConfigurationError(
-                f"there is no topic {topic} on {cluster.servers}, or this user may not describe it"
-            )
+        ids = _ids(cluster, admin, topic)
         return (
-            log_offsets(admin, partitions, OffsetSpec.EARLIEST),
-            log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed"),
+            ids,
+            log_offsets(admin, ids, OffsetSpec.EARLIEST),
+            log_offsets(admin, ids, OffsetSpec.LATEST, "read_committed"),
         )
 
 
@@ -200,12 +245,43 @@ def _read(consumer: KafkaConsumer, starts: Offsets, ends: Offsets) -> Iterator[l
             )
 
 
-def _starts(
-    consumer: KafkaConsumer, first: Offsets, ends: Offsets, group: str, from_beginning: bool
-) -> Offsets:
+def _committed(consumer: KafkaConsumer, partitions: Collection[TopicPartition]) -> Committed:
     # A stable fetch, because this consumer reads committed records only.
-    committed = {p: consumer.committed(p) for p in ends}
-    without = sorted(p for p, offset in committed.items() if offset is None and ends[p] > first[p])
+    found = {p: consumer.committed(p, metadata=True) for p in partitions}
+    return {p: each for p, each in found.items() if each is not None}
+
+
+def _marked(offsets: Offsets, ids: Mapping[TopicPartition, str]) -> Committed:
+    return {p: OffsetAndMetadata(offset, _MARK + ids[p], -1) for p, offset in offsets.items()}
+
+
+def _starts(
+    committed: Committed,
+    ids: Mapping[TopicPartition, str],
+    first: Offsets,
+    ends: Offsets,
+    group: str,
+    from_beginning: bool,
+    accept_loss: bool,
+) -> Offsets:
+    for p, (offset, metadata, _) in sorted(committed.items()):
+        has = f"group {group} has offset {offset} of {p.topic}-{p.partition}"
+        if not (metadata or "").startswith(_MARK):
+            raise OffsetsError(
+                f"{has}, which no replay has committed (its metadata is {metadata!r}). Nothing was "
+                "replayed. Give a --group that nothing else uses"
+            )
+        if metadata != _MARK + ids[p]:
+            raise OffsetsError(
+                f"{has} as it was before the topic was deleted and created again. Nothing was "
+                "replayed. Give another --group"
+            )
+        if offset > ends[p]:
+            raise OffsetsError(
+                f"{has}, and the broker says that its log ends at {ends[p]}: the broker may be "
+                "behind. Nothing was replayed. Repeat the command in a minute"
+            )
+    without = sorted(p for p in ends if p not in committed and ends[p] > first[p])
     if without and not from_beginning:
         raise OffsetsError(
             f"group {group} has no offset of {without[0].topic}-{without[0].partition}. Either "
@@ -213,51 +289,97 @@ def _starts(
             "(offsets.retention.minutes). Nothing was replayed. If nothing of it was replayed "
             "before, give --from-beginning"
         )
-    for p, offset in committed.items():
-        if offset is not None and offset > ends[p]:
-            raise OffsetsError(
-                f"group {group} has offset {offset} of {p.topic}-{p.partition}, whose log ends at "
-                f"{ends[p]}: the topic was deleted and created again. Nothing was replayed. Give "
-                "another --group"
-            )
-    return {p: max(first[p], offset or 0) for p, offset in committed.items()}
+    lost = {p: first[p] - each.offset for p, each in committed.items() if each.offset < first[p]}
+    if lost and not accept_loss:
+        p = min(lost)
+        raise DataLossError(
+            f"up to {sum(lost.values()):,} dead letters were deleted before group {group} has "
+            f"replayed them: it has offset {committed[p].offset} of {p.topic}-{p.partition}, whose "
+            f"log begins at {first[p]} (retention.ms, retention.bytes). Nothing was replayed. To "
+            "replay the others, give --accept-loss"
+        )
+    return {p: max(first[p], committed[p].offset if p in committed else 0) for p in ends}
+
+
+class _Confirmation:
+    """Asks the coordinator that accepts offsets for the former ones, before the first commit."""
+
+    def __init__(
+        self,
+        cluster: Connection,
+        group: str,
+        committed: Committed,
+        partitions: Collection[TopicPartition],
+    ) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._committed = committed
+        self._partitions = partitions
+        self._is_due = True
+
+    def require(self, producer: KafkaProducer) -> None:
+        """Call it when the offsets of the transaction were accepted.
+
+        Raises:
+            OffsetsError: the offsets from which this replay began are not the group's.
+        """
+        if not self._is_due:
+            return
+        # Its id has a prefix, for a connection of its own.
+        node = producer._transaction_manager.coordinator(CoordinatorType.GROUP)
+        broker = int(str(node).removeprefix("coordinator-"))
+        with self._cluster.admin() as admin:
+            now = offsets_at(admin, broker, self._group, self._partitions)
+        for p in sorted(self._partitions):
+            one, other = self._committed.get(p), now.get(p)
+            if (one and one[:2]) != (other and other[:2]):
+                raise OffsetsError(
+                    f"group {self._group} has offset {other.offset if other else None} of "
+                    f"{p.topic}-{p.partition}, and this replay began at offset "
+                    f"{one.offset if one else None}, which a former coordinator has told it. "
+                    "Nothing was replayed. Repeat the command in a minute"
+                )
+        # From now on nobody else can commit without fencing this producer.
+        self._is_due = False
 
 
 class _Targets:
     """Where the records go."""
 
-    def __init__(
-        self, cluster: Connection, producer: KafkaProducer, dead_letters: str, to: str
-    ) -> None:
+    def __init__(self, cluster: Connection, dead_letters: str, to: str) -> None:
         self._cluster = cluster
-        self._producer = producer
         self._dead_letters = dead_letters
         self._to = to
         self._partitions: dict[str, int] = {}
 
-    def record(self, found: Any) -> dict[str, Any]:
-        """What `KafkaProducer.send` takes."""
-        letter = _letter(found)
-        place = f"{letter.topic}-{letter.partition}, offset {letter.offset}"
-        topic = self._to or letter.source_topic
+    def problem(self, found: Any) -> str:
+        """Why this record cannot be written; empty if it can."""
+        topic = self._to or Origin.of(found.headers).topic
         if not topic:
-            raise RecordError(
-                f"{place} has no headers of a dead letter, so its topic is not known. The records "
-                "before it were replayed. Give --to for the others"
+            return (
+                "it has no headers of a dead letter, so its topic is not known (--to would name "
+                "one for all dead letters)"
             )
         if topic == self._dead_letters:
-            raise ConfigurationError(
-                f"{place} would be written to the topic of the dead letters itself. The records "
-                "before it were replayed. Give another topic with --to"
-            )
-        count = self._count(topic)
-        is_there = 0 <= letter.source_partition < count
+            return "it would be written to the topic of the dead letters itself"
+        if found.key is None and found.value is None:
+            return "it has neither a key nor a value, and this client cannot write such a record"
+        for name, value in _headers(found):
+            if value is None:
+                return f"its header {name!r} is null, and this client cannot write such a header"
+        return ""
+
+    def record(self, found: Any) -> dict[str, Any]:
+        """What `KafkaProducer.send` takes."""
+        origin = Origin.of(found.headers)
+        topic = self._to or origin.topic
+        is_there = 0 <= origin.partition < self._count(topic)
         return {
             "topic": topic,
             "key": found.key,
             "value": found.value,
-            "headers": [h for h in found.headers if not h[0].startswith(PREFIX)],
-            "partition": letter.source_partition if is_there and not self._to else None,
+            "headers": _headers(found),
+            "partition": origin.partition if is_there and not self._to else None,
         }
 
     def _count(self, topic: str) -> int:
@@ -266,10 +388,76 @@ class _Targets:
                 self._partitions[topic] = len(topic_ids(admin, [topic]))
         if not self._partitions[topic]:
             raise ConfigurationError(
-                f"there is no topic {topic}, or this user may not describe it. The records before "
-                "those of this topic were replayed. Create it, or give another one with --to"
+                f"there is no topic {topic}, or this user may not describe it. Nothing was "
+                "replayed. Create it, or give another one with --to"
             )
         return self._partitions[topic]
+
+
+def _headers(found: Any) -> list[tuple[str, bytes | None]]:
+    """Those of the source's record."""
+    return [h for h in found.headers if not h[0].startswith(PREFIX)]
+
+
+def _name(found: Any) -> str:
+    return f"{found.partition}:{found.offset}"
+
+
+def _require_replayable(
+    consumer: KafkaConsumer,
+    targets: _Targets,
+    first: Offsets,
+    starts: Offsets,
+    ends: Offsets,
+    skip: Collection[tuple[int, int]],
+) -> None:
+    """Look at all records before the first one is written.
+
+    Raises:
+        RecordError: one of them cannot be written, or would be written twice.
+    """
+    # By the topic and the partition of the source: offsets and timestamps. A topic that was
+    # deleted and created again has the same offsets.
+    sources: dict[tuple[str, int], set[tuple[int, int]]] = defaultdict(set)
+    wrong: dict[str, str] = {}
+
+    def is_repeated(origin: Origin) -> bool:
+        if origin.offset < 0:
+            return False
+        known = sources[origin.topic, origin.partition]
+        count = len(known)
+        known.add((origin.offset, origin.timestamp_ms))
+        return len(known) == count
+
+    for portion in _read(consumer, first, starts):
+        for found in portion:
+            is_repeated(Origin.of(found.headers))
+    for portion in _read(consumer, starts, ends):
+        for found in portion:
+            if (found.partition, found.offset) in skip:
+                continue
+            origin = Origin.of(found.headers)
+            if problem := targets.problem(found):
+                wrong[_name(found)] = problem
+            elif is_repeated(origin):
+                wrong[_name(found)] = (
+                    f"another dead letter has the same record, {origin.topic}-{origin.partition}, "
+                    f"offset {origin.offset}, which would be written twice. Several queries write "
+                    "to this topic, or a query has made several rows of one record"
+                )
+            else:
+                # Now, because this names a topic that is missing.
+                targets.record(found)
+    if wrong:
+        name, problem = next(iter(wrong.items()))
+        listed = " ".join(f"--skip {each}" for each in [*wrong][:_NAMED])
+        more = len(wrong) - _NAMED
+        raise RecordError(
+            f"{len(wrong):,} of the dead letters cannot be replayed, the first one of them that at "
+            f"PARTITION:OFFSET {name}: {problem}. Nothing was replayed. To replay the others and "
+            f"leave out what cannot be replayed, add {listed}"
+            + (f" (and so on: the next attempt names {more:,} more)" if more > 0 else "")
+        )
 
 
 @contextmanager
@@ -279,6 +467,8 @@ def _producer(cluster: Connection, group: str) -> Iterator[KafkaProducer]:
             bootstrap_servers=cluster.servers.split(","),
             transactional_id=group,
             max_request_size=_MAX_REQUEST_BYTES,
+            transaction_timeout_ms=_transaction_ms(cluster),
+            delivery_timeout_ms=_transaction_ms(cluster) - _MARGIN_MS,
             **cluster.settings,
         )
     except (KafkaConfigurationError, TypeError, ValueError, AssertionError) as error:
@@ -290,24 +480,33 @@ def _producer(cluster: Connection, group: str) -> Iterator[KafkaProducer]:
         producer.close(timeout=10)
 
 
+def _transaction_ms(cluster: Connection) -> int:
+    return int(cluster.settings.get("request_timeout_ms", _REQUEST_MS)) + 2 * _MARGIN_MS
+
+
 def _commit(
-    producer: KafkaProducer, records: list[dict[str, Any]], after: Offsets, group: str
+    producer: KafkaProducer,
+    records: Mapping[str, dict[str, Any]],
+    after: Committed,
+    group: str,
+    confirmation: _Confirmation,
 ) -> None:
     producer.begin_transaction()
     try:
-        sent = [producer.send(**each) for each in records]
+        sent = [producer.send(**each) for each in records.values()]
         producer.flush()
-        for each, record in zip(sent, records, strict=True):
+        for each, (name, record) in zip(sent, records.items(), strict=True):
             try:
                 each.get()
             except MessageSizeTooLargeError as error:
                 raise RecordError(
-                    f"topic {record['topic']} refuses a record as too large. Its transaction was "
-                    "aborted, and the ones before it are committed. Raise max.message.bytes of the "
-                    "topic, and repeat the command"
+                    f"topic {record['topic']} refuses the dead letter at PARTITION:OFFSET {name} "
+                    "as too large. Its transaction was aborted, and the ones before it are "
+                    "committed. Raise max.message.bytes of the topic, and repeat the command; or "
+                    f"leave this dead letter out with --skip {name}"
                 ) from error
-        offsets = {p: OffsetAndMetadata(offset, "", -1) for p, offset in after.items()}
-        producer.send_offsets_to_transaction(offsets, group)
+        producer.send_offsets_to_transaction(after, group)
+        confirmation.require(producer)
     except Exception:
         # If it cannot be aborted, the next replay does it.
         with suppress(KafkaError):
@@ -317,13 +516,14 @@ def _commit(
 
 
 @contextmanager
-def _fenced(group: str) -> Iterator[None]:
+def _fenced(cluster: Connection, group: str) -> Iterator[None]:
     try:
         yield
     except (ProducerFencedError, InvalidProducerEpochError) as error:
         raise FencedError(
-            f"another replay has begun with group {group}. What this one had committed stays, and "
-            "the other one continues there"
+            f"another replay has begun with group {group}, or a transaction took longer than "
+            f"{_transaction_ms(cluster) / 1_000:g} s. What this replay had committed stays. If no "
+            "other one runs, repeat the command: it continues there"
         ) from error
 
 

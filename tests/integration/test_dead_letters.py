@@ -13,16 +13,25 @@ from typing import Any, NamedTuple
 
 import eoskafka.replay
 import pytest
-from eoskafka import ConfigurationError, FencedError, guard, real_time_trigger, with_dead_letters
+from eoskafka import (
+    ConfigurationError,
+    DataLossError,
+    FencedError,
+    OffsetsError,
+    guard,
+    real_time_trigger,
+    with_dead_letters,
+)
 from eoskafka.audit import UndecidedError, read_committed
 from eoskafka.dead_letters import PREFIX
-from eoskafka.groups import Connection
+from eoskafka.groups import Connection, log_offsets
 from eoskafka.session import REAL_TIME_CHECK
 from harness import Application, Flow, Point, StartApplication, until
 from harness.transforms import TOPICS
 from harness.versions import SPARK, needs_real_time
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
+from kafka.structs import OffsetAndMetadata
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from sessions import settings
@@ -464,6 +473,50 @@ def test_a_second_replay_fences_one_that_still_runs(
     with pytest.raises(FencedError):
         eoskafka.replay.replay(cluster, case.dead, **how, replayed=meanwhile)
     assert streams.values(target) == sorted(BAD)
+
+
+def test_a_replay_refuses_offsets_that_do_not_say_what_was_replayed(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead, target, group = streams.topic(partitions=1, records=10), streams.topic(), streams.group()
+    first = TopicPartition(dead, 0)
+    cluster = Connection(streams.servers, {})
+
+    def replay(**more: Any) -> int:
+        return eoskafka.replay.replay(cluster, dead, to=target, group=group, **more)
+
+    def refused(error: type[Exception], says: str) -> None:
+        with pytest.raises(error, match=says):
+            replay()
+
+    assert replay(from_beginning=True, skip={(0, 3)}) == 9
+    streams.send(dead, 10, 11, 12)
+    with monkeypatch.context() as patch:
+        # What a former coordinator would say, and what a broker would say that is behind.
+        patch.setattr(
+            eoskafka.replay,
+            "_committed",
+            lambda *_, real=eoskafka.replay._committed: {
+                p: each._replace(offset=5) for p, each in real(*_).items()
+            },
+        )
+        refused(OffsetsError, "former coordinator")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            eoskafka.replay,
+            "log_offsets",
+            lambda *_, real=log_offsets: dict.fromkeys(real(*_), 4),
+        )
+        refused(OffsetsError, "may be behind")
+    streams.admin.delete_records({first: 12})
+    refused(DataLossError, "up to 2 dead letters were deleted")
+    assert replay(accept_loss=True) == 1
+    assert streams.numbers(target) == [0, 1, 2, *range(4, 10), 12]
+    group = streams.group()
+    with closing(KafkaConsumer(bootstrap_servers=streams.servers, group_id=group)) as consumer:
+        consumer.assign([first])
+        consumer.commit({first: OffsetAndMetadata(0, "", -1)})
+    refused(OffsetsError, "no replay has committed")
 
 
 KILLED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Annotated
@@ -109,6 +110,21 @@ def replay(
             "offset. The first replay needs this option.",
         ),
     ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Replay the others if dead letters were deleted before they were replayed.",
+        ),
+    ] = False,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A dead letter that is not written and counts as replayed, by its partition and "
+            "offset in TOPIC. You can give this option several times.",
+            metavar="PARTITION:OFFSET",
+        ),
+    ] = None,
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
@@ -120,7 +136,12 @@ def replay(
     the dead letters that were there when it began. They stay in their topic. Key, value and headers
     are those of the source's record; the timestamp is the present time. The exit code is 1 if the
     replay was refused, and 3 if the brokers do not answer.
+
+    All readers of a topic read what is written back to it. Give --to if other readers have
+    processed these records already, or if the source's topic is on another cluster: the command
+    writes to the cluster of TOPIC. Each query needs a topic of dead letters of its own.
     """
+    skipped = _places(skip)
     with reaching():
         cluster = Connection(bootstrap_servers, client_settings(client, config))
         written = letters.replay(
@@ -129,8 +150,22 @@ def replay(
             group=group or f"eoskafka-replay-{topic}",
             to=to,
             from_beginning=from_beginning,
+            accept_loss=accept_loss,
+            skip=skipped,
         )
     if output is Format.JSON:
         print_json({"replayed": written})
     else:
         data.print(f"{written:,} dead letters were replayed")
+
+
+def _places(skip: list[str] | None) -> set[tuple[int, int]]:
+    found = set()
+    for each in skip or []:
+        match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", each)
+        if match is None:
+            raise typer.BadParameter(
+                f"'{each}' does not have the form PARTITION:OFFSET", param_hint="--skip"
+            )
+        found.add((int(match[1]), int(match[2])))
+    return found
