@@ -373,7 +373,8 @@ class _Targets:
         """What `KafkaProducer.send` takes."""
         origin = Origin.of(found.headers)
         topic = self._to or origin.topic
-        is_there = 0 <= origin.partition < self._count(topic)
+        count = self._count(topic)
+        is_there = 0 <= origin.partition < count
         return {
             "topic": topic,
             "key": found.key,

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 import typer
-from eoskafka import DataLossError, FencedError, OffsetsError, RecordError, replay
+from eoskafka import (
+    ConfigurationError,
+    DataLossError,
+    FencedError,
+    OffsetsError,
+    RecordError,
+    replay,
+)
 from eoskafka.cli.dead_letters import _places
 from eoskafka.dead_letters import PREFIX
 from eoskafka.groups import Connection
@@ -126,6 +133,16 @@ def test_a_record_that_was_replayed_before_is_not_replayed_by_another_letter(
 
 def test_letters_without_a_source_are_replayed_to_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     Topic(letter(0), letter(1), letter(2, key=None)).require(monkeypatch, to="out")
+
+
+def test_a_target_that_is_missing_is_noticed_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster: Any = Cluster()
+    monkeypatch.setattr(replay, "topic_ids", lambda *_: {})
+    for found, to in ((letter(0, source=5), ""), (letter(0), "out")):
+        with pytest.raises(ConfigurationError, match="there is no topic"):
+            replay._Targets(cluster, "dead", to).record(found)
 
 
 class Producer:
