@@ -274,6 +274,10 @@ def silent_coordinators(admin: KafkaAdminClient, listed: Collection[int]) -> set
 
 def sees_every_transaction(admin: KafkaAdminClient) -> bool:
     """Whether this user may describe any transactional id: brokers do not list the others."""
+    (topic,) = admin.describe_topics([_TRANSACTIONS_TOPIC])
+    if for_code(topic["error_code"]) is UnknownTopicOrPartitionError:
+        # There has been no transaction, and a broker that is asked for one makes this topic.
+        return True
     try:
         admin.describe_transactions([f"nobody-{uuid.uuid4()}"])
     except TransactionalIdAuthorizationFailedError:

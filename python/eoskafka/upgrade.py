@@ -152,10 +152,11 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
     present = members(cluster, group)
     with cluster.admin() as admin:
         # Of topics that are named also partitions without an offset: it may be the first one.
-        is_open = pending(cluster, group, {*offsets, *topic_ids(admin, topics)})
+        partitions = {*offsets, *topic_ids(admin, topics)}
+        is_open = pending(cluster, group, partitions)
         transactions = open_transactions(admin, group)
-        # Of the other topics nobody has asked.
-        may_be_open = not (kinds or topics) and (
+        # If nothing could be asked for, the first offsets may be in any of these.
+        may_be_open = not (partitions or present) and (
             bool(transactions) or not sees_every_transaction(admin)
         )
         verdict = _verdict(kinds, exclusive, bool(present or is_open or may_be_open))

@@ -32,7 +32,7 @@ def checked(
         "brokers": lambda _: (),
         "committed": lambda *_: {},
         "members": lambda *_: members,
-        "topic_ids": lambda _, names: {FIRST: "id"} if names else {},
+        "topic_ids": lambda _, names: {FIRST: "id"} if names == NAMED else {},
         "pending": pending_of,
         "open_transactions": lambda *_: transactions,
         "sees_every_transaction": lambda _: sees_all,
@@ -63,10 +63,15 @@ def test_pending_offsets_make_a_group_in_use(monkeypatch: pytest.MonkeyPatch) ->
     ("transactions", "sees_all", "says"),
     [(("some",), True, "(some)"), ((), False, "this user may not see every transaction")],
 )
+@pytest.mark.parametrize("topics", [[], ["not-there"]])
 def test_without_topics_a_group_that_may_have_pending_offsets_is_not_free(
-    monkeypatch: pytest.MonkeyPatch, transactions: tuple[str, ...], sees_all: bool, says: str
+    monkeypatch: pytest.MonkeyPatch,
+    topics: list[str],
+    transactions: tuple[str, ...],
+    sees_all: bool,
+    says: str,
 ) -> None:
-    found = checked(monkeypatch, [], {FIRST}, transactions, sees_all)
+    found = checked(monkeypatch, topics, {FIRST}, transactions, sees_all)
     assert found.verdict is Verdict.IN_USE
     (step,) = found.steps
     assert "--topics" in step
