@@ -204,6 +204,8 @@ def _of_series(
         if has_zone:
             columns, zones = columns[:-1], columns[-1]
             zone = zones.iloc[0] if len(zones) else zone
+            # One that pandas does not know fails the task here, and makes no row an error.
+            pd.Timestamp(0, tz=zone)
         # Spark 4.2 and later ask for a time zone; the values are the same in any.
         parameters = inspect.signature(to_arrow_type).parameters
         utc: Any = {"timezone": "UTC"} if "timezone" in parameters else {}

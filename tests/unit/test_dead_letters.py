@@ -141,6 +141,12 @@ def test_an_empty_batch_has_no_rows(kind: DataType) -> None:
     assert len(_of_series(lambda s: s / 0, kind, Exception)(*columns)) == 0
 
 
+def test_an_unknown_time_zone_makes_no_row_an_error() -> None:
+    guarded = _of_series(lambda s: s, TimestampType(), Exception)
+    with pytest.raises(Exception, match="GMT\\+3"):
+        guarded(pd.Series([pd.Timestamp(0)]), pd.Series(["GMT+3"]))
+
+
 ZONE = "America/New_York"
 NOON, NEVER, TWICE = (
     datetime(2026, 1, 1, 12),
