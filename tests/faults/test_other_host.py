@@ -7,10 +7,7 @@ the executor that was given up lives on, and still reaches the brokers.
 from __future__ import annotations
 
 import signal
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +188,7 @@ def test_in_real_time_mode_a_task_that_goes_on_is_fenced_by_the_next_attempt(
     application: Application, standalone: Standalone, host: OtherHost, flow: Flow
 ) -> None:
     query = flow.start(application, real_time="10 minutes")
-    with feeding(flow):
+    with flow.feeding(50, 0.1):
         wait_more_written(flow, query)
         (zombie,) = standalone.executors()
         host.cut()
@@ -210,25 +207,6 @@ def test_in_real_time_mode_a_task_that_goes_on_is_fenced_by_the_next_attempt(
     flow.wait_committed()
     query.stop()
     flow.assert_exactly_once()
-
-
-@contextmanager
-def feeding(flow: Flow) -> Iterator[None]:
-    """Records keep coming inside the block."""
-    ended = threading.Event()
-
-    def feed() -> None:
-        while not ended.is_set():
-            flow.produce(50)
-            time.sleep(0.1)
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        feeder.join()
 
 
 def wait_more_written(flow: Flow, query: Query) -> None:

@@ -7,10 +7,6 @@ longer than the tests: where a run goes on is told by the group alone.
 from __future__ import annotations
 
 import re
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from eoskafka.audit import UndecidedError
@@ -21,25 +17,6 @@ LONG = "10 minutes"
 SHORT = "5 seconds"
 OUTPUT_S = 90
 FENCED = r"EOSKAFKA_(ATTEMPT_FENCED|FENCED_BY_GROUP|FENCED_BY_DRIVER)"
-
-
-@contextmanager
-def feeding(flow: Flow) -> Iterator[None]:
-    """Records keep coming inside the block."""
-    ended = threading.Event()
-
-    def feed() -> None:
-        while not ended.is_set():
-            flow.produce(100)
-            time.sleep(0.05)
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        feeder.join()
 
 
 def wait_written(flow: Flow) -> None:
@@ -65,7 +42,7 @@ def finish(flow: Flow, query: Query) -> None:
 def meet(application: Application, flow: Flow, point: Point, action: Action) -> None:
     """Once a task has got to `point` of a commit, where `action` is taken, all comes to rest."""
     query = flow.start(application, real_time=LONG)
-    with feeding(flow):
+    with flow.feeding(100, 0.05):
         wait_written(flow)
         application.faults.arm(point, action)
         application.faults.wait_taken(point)
@@ -95,7 +72,7 @@ def test_an_attempt_that_fails_is_repeated_from_the_last_commit(
 
 def test_batches_end_and_begin_under_load(application: Application, flow: Flow) -> None:
     query = flow.start(application, real_time=SHORT)
-    with feeding(flow):
+    with flow.feeding(100, 0.05):
         query.wait_batches(3)
     finish(flow, query)
 
@@ -105,7 +82,7 @@ def test_a_driver_killed_in_mid_batch_is_followed_from_the_groups_offsets(
 ) -> None:
     first = start_application("local-cluster[2,1,1024]")
     flow.start(first, real_time=LONG)
-    with feeding(flow):
+    with flow.feeding(100, 0.05):
         wait_written(flow)
         first.kill_driver()
     # Spark's log has no batch.
@@ -122,7 +99,7 @@ def test_a_driver_killed_in_mid_batch_may_be_followed_by_micro_batches_and_they_
     for real_time in (LONG, None, LONG):
         driver = start_application("local[2]")
         flow.start(driver, real_time=real_time, interval="0 seconds")
-        with feeding(flow):
+        with flow.feeding(100, 0.05):
             wait_written(flow)
             driver.faults.arm("after-offsets", "kill")
             driver.faults.wait_taken("after-offsets")
@@ -138,7 +115,7 @@ def test_a_driver_killed_between_a_batchs_commits_and_its_log(
     first = start_application("local[2]")
     first.faults.arm("before-log", "kill")
     flow.start(first, real_time=SHORT)
-    with feeding(flow):
+    with flow.feeding(100, 0.05):
         first.faults.wait_taken("before-log")
     first.kill()
     second = start_application("local[2]")
@@ -149,7 +126,7 @@ def test_a_driver_killed_between_a_batchs_commits_and_its_log(
 def test_a_second_driver_takes_over(start_application: StartApplication, flow: Flow) -> None:
     first, second = (start_application("local[2]") for _ in range(2))
     former = flow.start(first, real_time=LONG)
-    with feeding(flow):
+    with flow.feeding(100, 0.05):
         wait_written(flow)
         query = flow.start(second, real_time=LONG)
         error = former.wait_end().error
@@ -163,7 +140,7 @@ def test_an_executor_that_was_paused_past_its_successors_commits(
     application: Application, flow: Flow
 ) -> None:
     query = flow.start(application, real_time=LONG)
-    with feeding(flow):
+    with flow.feeding(100, 0.05):
         wait_written(flow)
         application.faults.arm("after-offsets", "stop")
         paused = application.faults.wait_taken("after-offsets")
@@ -188,7 +165,7 @@ def test_an_attempt_that_wakes_up_in_a_later_batch_changes_nothing(
     }
     application = start_application("two-hosts", copies)
     query = flow.start(application, real_time=SHORT, slots=1)
-    with feeding(flow):
+    with flow.feeding(100, 0.05):
         wait_written(flow)
         application.faults.arm("after-offsets", "stop")
         stopped = application.faults.wait_taken("after-offsets")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -140,6 +141,23 @@ class Flow:
             until_ended(self.servers, ident)
         if transaction != "abort":
             self.produced += count
+
+    @contextmanager
+    def feeding(self, records: int, every_s: float) -> Iterator[None]:
+        """So many records keep coming inside the block."""
+        ended = threading.Event()
+
+        def feed() -> None:
+            while not ended.wait(every_s):
+                self.produce(records)
+
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            feeder.join()
 
     def start(
         self,

@@ -23,11 +23,41 @@ _END_S = 30.0
 _REGISTERED = re.compile("Registering worker")
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """Where pyspark is installed."""
     spec = find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent
+
+
+def start_process(
+    command: list[str], folder: Path, log: Path, further: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a process of Spark's, in a session of its own.
+
+    Args:
+        folder: that it runs in.
+        log: what it says is added to this.
+        further: environment variables, beside those that all of them have.
+    """
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **further,
+    }
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 class Submitted:
@@ -165,7 +195,7 @@ class Standalone:
         }
         settings = [word for item in small.items() for word in ("--conf", "=".join(item))]
         command = [
-            *(str(_spark_home() / "bin" / "spark-submit"), "--master", self.master),
+            *(str(spark_home() / "bin" / "spark-submit"), "--master", self.master),
             *(*settings, *options, str(job), *arguments),
         ]
         self._jobs.append(Submitted(self._start(command, log), log))
@@ -186,7 +216,7 @@ class Standalone:
         host = host or self._host
         command = [
             *(("ip", "netns", "exec", space) if space else ()),
-            *(str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
+            *(str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
             *("--host", host, *arguments),
         ]
         if limit:
@@ -196,22 +226,9 @@ class Standalone:
     def _start(
         self, command: list[str], log: Path, host: str = "127.0.0.1"
     ) -> subprocess.Popen[bytes]:
-        environment = {
-            **os.environ,
-            "SPARK_HOME": str(_spark_home()),
+        further = {
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-Dspark.decommission.enabled=true",
             "SPARK_LOCAL_IP": host,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        with log.open("ab") as out:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=self._folder,
-                env=environment,
-                start_new_session=True,
-            )
+        return start_process(command, self._folder, log, further)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -16,7 +15,7 @@ from eoskafka.demo.processes import Process
 from eoskafka.errors import ClusterError
 
 from harness import maven
-from harness.standalone import Submitted
+from harness.standalone import Submitted, spark_home, start_process
 from harness.waiting import until
 
 _START_S = 90.0
@@ -31,13 +30,6 @@ appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
 """
 _PROPERTY = "<property><name>{}</name><value>{}</value></property>"
-
-
-def _spark_home() -> Path:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
 
 
 class Yarn:
@@ -96,7 +88,7 @@ class Yarn:
             "spark.executor.instances": "2",
             "spark.ui.enabled": "false",
             # Not a copy of them for each job.
-            "spark.yarn.jars": f"local:{_spark_home() / 'jars'}/*",
+            "spark.yarn.jars": f"local:{spark_home() / 'jars'}/*",
             "spark.yarn.stagingDir": (self._folder / "staging").as_uri(),
             **{
                 f"{place}.{name}": value
@@ -105,7 +97,7 @@ class Yarn:
             },
         }
         command = [
-            *(str(_spark_home() / "bin" / "spark-submit"), "--master", "yarn"),
+            *(str(spark_home() / "bin" / "spark-submit"), "--master", "yarn"),
             *(word for item in settings.items() for word in ("--conf", "=".join(item))),
             *(*options, str(job), *arguments),
         ]
@@ -177,7 +169,7 @@ class Yarn:
         return self._folder / f"{name}.log"
 
     def _daemon(self, name: str) -> None:
-        spark = _spark_home() / "jars"
+        spark = spark_home() / "jars"
         (client,) = spark.glob("hadoop-client-api-*.jar")
         hadoop = client.stem.removeprefix("hadoop-client-api-")
         jars = [str(jar) for jar in maven.jars("yarn", f"hadoop.version={hadoop}")]
@@ -186,21 +178,5 @@ class Yarn:
         self._daemons.append(self._start(command, self._log(name)))
 
     def _start(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
-        environment = {
-            **os.environ,
-            "SPARK_HOME": str(_spark_home()),
-            "HADOOP_CONF_DIR": str(self._conf),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        }
-        with log.open("ab") as out:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=self._folder,
-                env=environment,
-                start_new_session=True,
-            )
+        further = {"HADOOP_CONF_DIR": str(self._conf), "SPARK_LOCAL_IP": "127.0.0.1"}
+        return start_process(command, self._folder, log, further)

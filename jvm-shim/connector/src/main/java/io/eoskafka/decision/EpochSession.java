@@ -7,7 +7,6 @@ import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.wire.AuthorizationErrors;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -235,19 +234,16 @@ public final class EpochSession {
    * @return the numbers of the writers whose transactions were aborted: what a reader does not find
    */
   Set<Integer> rollForward(Decision decision) {
-    Map<PreparedTransaction, WriterOutput> prepared = new HashMap<>();
-    for (WriterOutput output : decision.outputs()) {
-      if (output.transaction() != null) {
-        prepared.put(output.transaction(), output);
-      }
-    }
     try {
       Set<PreparedTransaction> unknown =
-          transactions.commit(prepared.keySet(), ROLL_FORWARD_TIMEOUT);
+          transactions.commit(decision.transactions(), ROLL_FORWARD_TIMEOUT);
       // A commit whose answer got lost looks like a transaction that timed out: the presence
       // records tell them apart.
       return topic.lost(
-          unknown.stream().map(prepared::get).toList(),
+          decision.outputs().stream()
+              .filter(output -> output.transaction() != null)
+              .filter(output -> unknown.contains(output.transaction()))
+              .toList(),
           Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT));
     } catch (TimeoutException e) {
       throw topic.unsettled(e.getMessage(), e);
