@@ -90,7 +90,7 @@ def test_a_jar_that_a_client_adds_is_refused_by_name(flow: Flow, tmp_path: Path)
         assert "was started without the connector's plugin" in answer["error"]
         flow.produce(RECORDS)
         answer = client.ask("copy", **spec(flow))
-        assert answer["condition"] == "EOSKAFKA_JAR_IN_SESSION"
+        assert answer.get("condition") == "EOSKAFKA_JAR_IN_SESSION"
         assert "ConfigurationError" in answer["classes"]
     assert flow.outputs() == []
 
@@ -122,7 +122,7 @@ def test_a_query_that_fails_raises_the_class_of_its_condition(client: Client, fl
         admin.delete_records({TopicPartition(flow.input, 0): RECORDS - 1})
     answer = client.ask("copy", **spec(flow))
     assert {"DataLossError", "StreamingQueryException"} <= {*answer["classes"]}
-    assert answer["condition"] == "EOSKAFKA_DATA_LOSS"
+    assert answer.get("condition") == "EOSKAFKA_DATA_LOSS"
 
 
 def test_a_batch_is_written_and_read(client: Client, flow: Flow) -> None:
@@ -210,7 +210,7 @@ def test_rows_that_do_not_show_their_batch_are_refused(
 ) -> None:
     flow.produce(RECORDS)
     answer = client.ask("foreach-batch", how=how, **spec(flow))
-    assert answer["condition"] in REFUSED, answer["error"]
+    assert answer.get("condition") in REFUSED, answer
     assert "PlanError" in answer["classes"]
     assert flow.outputs() == []
     flow.assert_nothing_is_open()
@@ -222,9 +222,9 @@ def test_a_session_with_a_function_has_no_jobs_and_another_session_has(
     """A function may go on in its process when its query has ended, so its view counts too."""
     flow.produce(RECORDS)
     answer = client.ask("foreach-batch", how="late", **spec(flow))
-    assert answer["condition"] == "EOSKAFKA_WRITE_THROUGH_CONNECT"
+    assert answer.get("condition") == "EOSKAFKA_WRITE_THROUGH_CONNECT"
     answer = client.ask("job", rows=3, sink=sink(flow))
-    assert answer["condition"] == "EOSKAFKA_WRITE_THROUGH_CONNECT"
+    assert answer.get("condition") == "EOSKAFKA_WRITE_THROUGH_CONNECT"
     assert flow.outputs() == []
     ask(client, "job", apart=True, rows=3, sink=sink(flow))
     assert len(flow.outputs()) == 3
