@@ -33,6 +33,9 @@ class Anomaly(str, enum.Enum):
     """Two different records were seen at one offset of one partition."""
     UNEXPECTED = "unexpected"
     """A record that is the output of no input."""
+    UNCOVERED = "uncovered"
+    """A reader saw an output, and the group's stable offset, asked for afterwards, was not beyond
+    its input: the two were not in one transaction. Jepsen has no such anomaly."""
 
 
 class Output(NamedTuple):
@@ -51,6 +54,18 @@ class Stable(NamedTuple):
     offset: int
 
 
+class Observation(NamedTuple):
+    """A group's stable offsets, and how much readers had seen before they were asked for.
+
+    Attributes:
+        seen: the number of records and stable offsets that each reader had noted.
+        offsets: by input partition; a partition without an offset is absent.
+    """
+
+    seen: tuple[int, ...]
+    offsets: Mapping[int, int]
+
+
 @dataclass
 class History:
     """What is known of a run.
@@ -61,12 +76,18 @@ class History:
         pending: the same for inputs that may or may not have taken effect.
         readers: for each reader what it saw, in the order in which it saw it.
         final: the whole output, read after everything had come to rest.
+        in_order: whether outputs of a key must be in the order of their inputs.
+        places: partition and offset of the input of each output, by the output's value.
+        observations: of the group, with one number per reader of `readers`.
     """
 
     expected: Sequence[tuple[bytes, bytes]]
     pending: Sequence[tuple[bytes, bytes]] = ()
     readers: Mapping[str, Sequence[Output | Stable]] = field(default_factory=dict)
     final: Sequence[Output] = ()
+    in_order: bool = True
+    places: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
+    observations: Sequence[Observation] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,11 @@ def check(history: History) -> list[Finding]:
             for name, seen in history.readers.items()
             for finding in _reader(name, seen, history.final)
         ),
+        *(
+            finding
+            for number, (name, seen) in enumerate(history.readers.items())
+            for finding in _uncovered(history, name, seen, number)
+        ),
     ]
 
 
@@ -106,7 +132,7 @@ def _outputs(history: History) -> Iterable[Finding]:
             yield Finding(Anomaly.UNEXPECTED, f"{record} is the output of no input")
         elif count[record.value] > 1:
             yield Finding(Anomaly.DUPLICATE, f"{record} came out before")
-        elif number < last.get(record.key, -1):
+        elif history.in_order and number < last.get(record.key, -1):
             yield Finding(Anomaly.NON_MONOTONIC, f"{record} comes after a later one of its key")
         else:
             last[record.key] = number
@@ -154,3 +180,27 @@ def _reader(
         within = first.get(partition, 0) <= offset < position.get(partition, 0)
         if within and place not in got:
             yield Finding(Anomaly.UNSEEN, f"{name} never saw {record}")
+
+
+def _uncovered(
+    history: History, name: str, seen: Sequence[Output | Stable], number: int
+) -> Iterable[Finding]:
+    """What one reader saw before the group's stable offsets were asked for, against these."""
+    highest: dict[int, tuple[int, Output]] = {}
+    done = 0
+    for observation in history.observations:
+        until = observation.seen[number]
+        for event in seen[done:until]:
+            if isinstance(event, Output) and event.value in history.places:
+                partition, offset = history.places[event.value]
+                if offset > highest.get(partition, (-1, event))[0]:
+                    highest[partition] = (offset, event)
+        done = max(done, until)
+        for partition, (offset, event) in list(highest.items()):
+            if offset >= (stable := observation.offsets.get(partition, 0)):
+                yield Finding(
+                    Anomaly.UNCOVERED,
+                    f"{name} saw {event} of input offset {offset} in partition {partition}, and the"
+                    f" stable offset was {stable} afterwards",
+                )
+                del highest[partition]  # one finding for each

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.campaign import REAL_TIME, Campaign
+from faults.campaign import Campaign
+from faults.kinds import kinds
+from faults.workloads import WORKLOADS, Workload
 
 SEED = 1
 LONG = (
@@ -14,37 +16,39 @@ LONG = (
     *("disk full", "packets lost"),
 )
 # Without an executor's end at each step of a commit: test_task_scope_crashes.py has those.
+TASK_SCOPE = WORKLOADS["task scope"]
 IN_SHORT = [
     kind
-    for kind in Campaign.kinds("exclaim")
+    for kind in kinds(TASK_SCOPE)
     if not kind.startswith("executor killed ") and kind not in LONG
 ]
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("transform", "kinds"),
+    ("workload", "chosen"),
     [
-        pytest.param("exclaim", IN_SHORT, id="in short"),
+        pytest.param(TASK_SCOPE, IN_SHORT, id="in short"),
         *(
-            pytest.param(each, Campaign.kinds(each), marks=pytest.mark.slow, id=each)
-            for each in ("exclaim", "repartitioned", REAL_TIME)
+            pytest.param(each, kinds(each), marks=pytest.mark.slow, id=each.name)
+            for each in WORKLOADS.values()
         ),
     ],
 )
 def test_each_kind_of_fault_once_and_every_record_takes_effect_once(
-    tmp_path: Path, keep_logs: list[Path], transform: str, kinds: list[str]
+    tmp_path: Path, keep_logs: list[Path], workload: Workload, chosen: list[str]
 ) -> None:
     try:
-        with Campaign(tmp_path, transform, SEED) as campaign:
-            campaign.run(kinds)
+        with Campaign(tmp_path, workload, SEED) as campaign:
+            campaign.run(chosen)
             report = campaign.finish()
     finally:
         keep_logs += [*tmp_path.glob("*.jsonl"), *tmp_path.glob("application-*/*.log")]
         keep_logs += tmp_path.glob("kafka/*/broker.log")
-    assert [event.kind for event in report.events] == kinds
+    assert [event.kind for event in report.events] == chosen
     assert report.findings == ()
     assert report.records > 0
+    assert report.observations > 0
     for event in report.events:
         print(event)
     print(f"longest stall {report.longest_stall_s} s, {report.records} records")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from faults.history import Anomaly, History, Output, Stable, check
+from faults.history import Anomaly, History, Observation, Output, Stable, check
 
 INPUTS = [(b"a", b"a1"), (b"b", b"b1"), (b"a", b"a2"), (b"b", b"b2")]
 FINAL = [
@@ -25,12 +25,20 @@ SEEN: list[Output | Stable] = [
     Stable(0, 4),
     Stable(1, 3),
 ]
-GOOD = History(INPUTS, readers={"r": SEEN}, final=FINAL)
+PLACES = {b"a1": (0, 0), b"b1": (0, 1), b"a2": (0, 2), b"b2": (1, 0)}
+# The reader's first two records are of a transaction that had input 0 to 1.
+OBSERVED = [Observation((0,), {}), Observation((3,), {0: 2}), Observation((7,), {0: 3, 1: 1})]
+GOOD = History(INPUTS, readers={"r": SEEN}, final=FINAL, places=PLACES, observations=OBSERVED)
 
 
 def seen(*events: Output | Stable) -> History:
     """The good history, but the reader saw this."""
-    return replace(GOOD, readers={"r": events})
+    return replace(GOOD, readers={"r": events}, observations=[])
+
+
+def observed(seen: int, offsets: dict[int, int]) -> History:
+    """The good history, but the group had these offsets when the reader had noted so much."""
+    return replace(GOOD, observations=[Observation((seen,), offsets)])
 
 
 def final(*records: Output) -> History:
@@ -79,6 +87,14 @@ BAD: dict[str, tuple[Anomaly, Callable[[], History]]] = {
         Anomaly.INCONSISTENT_OFFSETS,
         lambda: seen(Output(0, 0, b"a", b"a2")),
     ),
+    "an output whose offset the group has not": (
+        Anomaly.UNCOVERED,
+        lambda: observed(2, {0: 1}),
+    ),
+    "an output of a partition that the group has no offset of": (
+        Anomaly.UNCOVERED,
+        lambda: observed(7, {0: 3}),
+    ),
 }
 
 
@@ -94,6 +110,11 @@ def test_an_input_that_did_not_count_yet_may_have_come_out_or_not() -> None:
     out = [*FINAL, Output(0, 4, b"a", b"a3")]
     assert check(replace(GOOD, pending=[(b"a", b"a3")])) == []
     assert check(replace(GOOD, pending=[(b"a", b"a3")], final=out)) == []
+
+
+def test_outputs_may_come_in_any_order_if_none_is_wanted() -> None:
+    mixed = final(Output(0, 0, b"a", b"a2"), Output(0, 2, b"a", b"a1"), *FINAL[2:])
+    assert check(replace(mixed, in_order=False)) == []
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -13,23 +13,16 @@ or did not begin in time. 2: usage.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import Any
 
-import psutil
-import pyspark
-from eoskafka._jar import ensure_built, jar_file
-from mutations.run import git
+from eoskafka._jar import ensure_built
 
-from prove.stages import DIGEST_CHARS, ROOT, Stage, stages
+from prove.provenance import provenance
+from prove.stages import ROOT, Stage, stages
 
 RESULTS = ROOT / "reports" / "proof.json"
 PAGE = ROOT / "reports" / "proof.md"
@@ -92,24 +85,6 @@ def run(chosen: Sequence[Stage], minutes: float | None, again: bool) -> int:
         print(f"    {'passed' if passed else 'FAILED'}: {in_words(figures)}", flush=True)
         good &= passed
     return 0 if good else 1
-
-
-def provenance() -> dict[str, Any]:
-    """What a result was made with."""
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
-    changes = git("status", "--porcelain", "--", "jvm-shim", "python", "tests").strip()
-    return {
-        "commit": git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip(),
-        "is_clean": not changes,
-        "jar": hashlib.sha256(jar_file().read_bytes()).hexdigest()[:DIGEST_CHARS],
-        "spark": pyspark.__version__,
-        "java": java.partition("\n")[0],
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        "kernel": platform.release(),
-        "date": datetime.now(timezone.utc).date().isoformat(),
-    }
 
 
 def state(stage: Stage, results: dict[str, Any]) -> str:

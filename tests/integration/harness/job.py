@@ -112,6 +112,8 @@ def _start_workers(builder: SparkSession.Builder, hosts: Sequence[str], work: st
 
 
 def _start(spark: SparkSession, command: dict[str, Any]) -> StreamingQuery:
+    for name, value in command.get("conf", {}).items():
+        spark.conf.set(name, value)
     rows = spark.readStream.format(command["origin"]).options(**command["source"]).load()
     stream = TRANSFORMS[command["transform"]](rows).writeStream
     if command["format"] in FUNCTIONS:

@@ -59,6 +59,18 @@ def grouped(rows: DataFrame) -> DataFrame:
     )
 
 
+def deduplicated(rows: DataFrame) -> DataFrame:
+    """As `exclaim`, with the records that came before in its state, so that none passes twice."""
+    return exclaim(rows.dropDuplicates(["key", "value"]))
+
+
+def joined(rows: DataFrame) -> DataFrame:
+    """As `exclaim`, of each record joined with itself: an inner join, which keeps both in state."""
+    others = rows.select(col("key").alias("other_key"), col("value").alias("other_value"))
+    is_same = (col("key") == col("other_key")) & (col("value") == col("other_value"))
+    return exclaim(rows.join(others, is_same))
+
+
 def drop_all(rows: DataFrame) -> DataFrame:
     """A filter that no row passes, which Spark cannot know before it has read them."""
     return exclaim(rows).where(col("value") == "no row has this value")
@@ -160,6 +172,8 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         by_key,
         random,
         grouped,
+        deduplicated,
+        joined,
         drop_all,
         fail_all,
         in_table,

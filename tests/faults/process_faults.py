@@ -1,0 +1,158 @@
+"""Faults of a campaign that hit Spark's processes, one broker, or the connections to brokers.
+
+Each one says when it happens (`Campaign.happens_now`), and returns what it hit. A fault that has
+several targets chooses by the generator that it is given, so that two faults at a time do not
+change each other's choice.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from harness import Point, until
+
+from faults.proxy import Api
+
+if TYPE_CHECKING:
+    from faults.campaign import Campaign
+
+Fault = Callable[["Campaign", random.Random], str]
+
+# How long each fault lasts. Brokers are taken for dead after 4 s.
+_PAUSE_S = 3.0
+_BROKER_PAUSE_S = 6.0
+_CUT_S = 3.0
+_DELAY_S = 0.3
+_REQUEST_S = 60.0
+
+
+def kill_executor(campaign: Campaign, rng: random.Random) -> str:
+    """Kill one of the executors."""
+    victim = rng.choice(campaign.application.executors())
+    campaign.happens_now()
+    victim.id.send(signal.SIGKILL)
+    return f"pid {victim.id.pid}"
+
+
+def pause_executor(campaign: Campaign, rng: random.Random) -> str:
+    """Stop one of the executors, and let it continue."""
+    victim = rng.choice(campaign.application.executors())
+    campaign.happens_now()
+    campaign.application.pause(victim.id.pid)
+    campaign.last(_PAUSE_S)
+    campaign.application.resume(victim.id.pid)
+    return f"pid {victim.id.pid}"
+
+
+def executor_killed(point: Point) -> Fault:
+    """Kills the executor that next reaches this point."""
+
+    def kill(campaign: Campaign, _: random.Random) -> str:
+        campaign.application.faults.arm(point, "kill")
+        victim = campaign.application.faults.wait_taken(point)
+        campaign.happens_now()
+        return f"pid {victim}"
+
+    return kill
+
+
+def kill_driver(campaign: Campaign, _: random.Random) -> str:
+    """Kill the driver, and start the query in another one."""
+    campaign.happens_now()
+    campaign.replace_driver()
+    return "its Python process and its JVM"
+
+
+def driver_killed(point: Point) -> Fault:
+    """Kills the driver when it next reaches this point, and starts the query in another one."""
+
+    def kill(campaign: Campaign, _: random.Random) -> str:
+        campaign.application.faults.arm(point, "kill")
+        campaign.application.faults.wait_taken(point)
+        campaign.happens_now()
+        campaign.replace_driver()
+        return "its JVM, then its Python process"
+
+    return kill
+
+
+def pause_driver(campaign: Campaign, _: random.Random) -> str:
+    """Stop the driver, and let it continue."""
+    campaign.happens_now()
+    campaign.application.pause_driver()
+    campaign.last(_PAUSE_S)
+    campaign.application.resume()
+    return "its Python process and its JVM"
+
+
+def pause_broker(campaign: Campaign, rng: random.Random) -> str:
+    """Stop one of the brokers for longer than the others wait for it, and let it continue."""
+    node = rng.choice(sorted(campaign.cluster.brokers))
+    campaign.happens_now()
+    campaign.cluster.brokers[node].pause()
+    campaign.last(_BROKER_PAUSE_S)
+    campaign.cluster.brokers[node].resume()
+    return f"broker {node}"
+
+
+def kill_transaction_coordinator(campaign: Campaign, rng: random.Random) -> str:
+    """Kill the coordinator of one of the query's transactional ids, and start it again."""
+    name = rng.choice(campaign.flow.transactional_ids())
+    node = campaign.cluster.transaction_coordinator(name)
+    return f"{_restart(campaign, node)} of {name}"
+
+
+def kill_group_coordinator(campaign: Campaign, _: random.Random) -> str:
+    """Kill the coordinator of the query's group, and start it again."""
+    return _restart(campaign, campaign.cluster.group_coordinator(campaign.flow.group))
+
+
+def cut_connections(campaign: Campaign, rng: random.Random) -> str:
+    """No client reaches one of the brokers for a while."""
+    node = rng.choice(sorted(campaign.cluster.proxies))
+    campaign.happens_now()
+    campaign.cluster.proxies[node].cut()
+    campaign.last(_CUT_S)
+    campaign.cluster.proxies[node].mend()
+    return f"broker {node}'s clients"
+
+
+def delay_replies(campaign: Campaign, _: random.Random) -> str:
+    """Every reply takes 0.3 s longer for a while."""
+    campaign.happens_now()
+    for proxy in campaign.cluster.proxies.values():
+        proxy.delay(_DELAY_S)
+    campaign.last(_CUT_S)
+    for proxy in campaign.cluster.proxies.values():
+        proxy.mend()
+    return "every reply"
+
+
+def reply_lost(api: Api) -> Fault:
+    """Loses the next reply to a request of this kind, with its connection."""
+
+    def lose(campaign: Campaign, _: random.Random) -> str:
+        drops = [proxy.drop_reply(api) for proxy in campaign.cluster.proxies.values()]
+        if api is Api.INIT_PRODUCER_ID:  # executors without a producer ask for one
+            for executor in campaign.application.executors():
+                executor.id.send(signal.SIGKILL)
+        until(
+            lambda: any(drop.happened.is_set() for drop in drops), f"a lost {api.name}", _REQUEST_S
+        )
+        campaign.happens_now()
+        for proxy in campaign.cluster.proxies.values():
+            proxy.mend()
+        return f"a reply to {api.name}"
+
+    return lose
+
+
+def _restart(campaign: Campaign, node: int) -> str:
+    broker = campaign.cluster.brokers[node]
+    campaign.happens_now()
+    broker.kill()
+    broker.start()
+    return f"broker {node}"

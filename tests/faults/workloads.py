@@ -1,0 +1,90 @@
+"""`Workload`: what the query of a campaign does, and what must come out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from eoskafka.audit import Record
+from harness.flow import Flow
+from harness.functions import OTHER
+from harness.transforms import TOPICS
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One kind of query, from a topic to one topic or two.
+
+    Attributes:
+        name: in reports and journals.
+        how: of `Flow.start`, without what depends on the flow.
+        in_epoch_scope: whether the driver decides on its transactions, so that it can be killed at
+            the steps of a decision.
+        in_order: whether the outputs of a key are in the order of their inputs.
+        offsets_with_output: whether one transaction, or one decision, has outputs and offsets.
+        second: what goes to the second topic: nothing, the same as to the first one, or the
+            records that are no output, as dead letters.
+    """
+
+    name: str
+    how: dict[str, Any] = field(default_factory=dict)
+    in_epoch_scope: bool = False
+    in_order: bool = True
+    offsets_with_output: bool = True
+    second: str = ""
+
+    def topics(self, flow: Flow) -> list[str]:
+        """The output topics; the first one is the flow's."""
+        return [flow.output, f"{flow.name}-{self.second}"] if self.second else [flow.output]
+
+    def start(self, flow: Flow) -> dict[str, Any]:
+        """The arguments of `Flow.start` that make this query, besides the addresses of brokers."""
+        how = {"interval": "100 milliseconds", **self.how}
+        if self.second == _COPY:
+            how["sink"] = {OTHER: self.topics(flow)[1]}
+        elif self.second == _DEAD:
+            # The rows name their topics.
+            how["sink"] = {"topic": ""}
+            how["conf"] = {TOPICS: ",".join(self.topics(flow))}
+        return how
+
+    def expected(self, record: Record) -> list[list[tuple[bytes, bytes]]]:
+        """Key and value of the outputs of an input, by topic."""
+        key, value = record.key or b"", record.value or b""
+        output = [(key, value + b"!")]
+        if self.second == _COPY:
+            return [output, output]
+        if self.second == _DEAD:
+            return [[], [(key, value)]] if value.endswith(b"00") else [output, []]
+        return [output]
+
+
+_COPY = "copy"
+_DEAD = "dead"
+
+# Batches of the real-time mode end under the faults as well.
+_BATCH = "20 seconds"
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for workload in (
+        Workload("task scope"),
+        Workload("Python function", {"transform": "exclaim_in_pandas"}),
+        Workload("epoch scope", {"transform": "repartitioned"}, in_epoch_scope=True),
+        Workload("real time", {"real_time": _BATCH}),
+        Workload(
+            "foreachBatch, two writes",
+            {"form": "two_writes"},
+            in_epoch_scope=True,
+            offsets_with_output=False,
+            second=_COPY,
+        ),
+        Workload(
+            "deduplication", {"transform": "deduplicated"}, in_epoch_scope=True, in_order=False
+        ),
+        Workload(
+            "join of two streams", {"transform": "joined"}, in_epoch_scope=True, in_order=False
+        ),
+        Workload("dead letters", {"transform": "dead_letters"}, second=_DEAD),
+    )
+}

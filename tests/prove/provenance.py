@@ -1,0 +1,41 @@
+"""What a result was made with."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from typing import Any
+
+import psutil
+import pyspark
+from eoskafka._jar import jar_file, sources_digest
+from mutations.run import ROOT, git
+
+DIGEST_CHARS = 12
+
+
+def connector() -> str:
+    """A digest of the sources that the jar is built from."""
+    return sources_digest(ROOT)[:DIGEST_CHARS]
+
+
+def provenance() -> dict[str, Any]:
+    """Commit and whether it was clean, digests, versions, machine and date."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    changes = git("status", "--porcelain", "--", "jvm-shim", "python", "tests").strip()
+    return {
+        "commit": git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip(),
+        "is_clean": not changes,
+        "connector": connector(),
+        "jar": hashlib.sha256(jar_file().read_bytes()).hexdigest()[:DIGEST_CHARS],
+        "spark": pyspark.__version__,
+        "java": java.partition("\n")[0],
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "kernel": platform.release(),
+        "date": datetime.now(timezone.utc).date().isoformat(),
+    }
