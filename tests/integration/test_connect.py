@@ -236,7 +236,10 @@ def test_a_session_with_a_function_has_no_jobs_and_another_session_has(
         "half-rolled-forward",
         *(
             pytest.param(point, marks=pytest.mark.slow)
-            for point in ("before-decision", "after-decision", "before-log")
+            for point in (
+                *("before-run", "before-flush", "after-flush"),
+                *("before-decision", "after-decision", "before-log"),
+            )
         ),
     ],
 )
