@@ -229,6 +229,14 @@ class At(Fault):
         kind.reach(application, flow, self.point, self.action)
 
 
+class AtThenMore(At):
+    """As `At`; afterwards there is one more batch to read."""
+
+    def meet(self, kind: Kind, application: Application, flow: Flow) -> None:
+        super().meet(kind, application, flow)
+        kind.give(flow, 1)
+
+
 @dataclass(frozen=True)
 class Stopped(Fault):
     """It ends in order; afterwards there is one more batch to read."""
@@ -287,12 +295,8 @@ STATEFUL = Kind("stateful", transform="grouped", mode="update")
 FOREACH_BATCH = Kind("foreach-batch", form="foreach_batch")
 SHARED = Kind("shared", ownership="shared")
 
-EVERY_STEP: tuple[Point, ...] = (
-    "before-decision",
-    "after-decision",
-    "half-rolled-forward",
-    "before-log",
-)
+HALF: Point = "half-rolled-forward"
+EVERY_STEP: tuple[Point, ...] = ("before-decision", "after-decision", HALF, "before-log")
 
 _CELLS: list[tuple[Kind, list[Fault]]] = [
     (
@@ -311,7 +315,10 @@ _CELLS: list[tuple[Kind, list[Fault]]] = [
     ),
     (
         _Swallows("foreach-batch-swallows", form="foreach_batch"),
-        failed("before-decision", "half-rolled-forward"),
+        [
+            *failed("before-decision", "half-rolled-forward"),
+            AtThenMore("half-rolled-forward-fails-then-more", point=HALF, action="fail"),
+        ],
     ),
     (_Job("job", is_named=True), [CLEAN, *killed(*EVERY_STEP)]),
     (_Job("job-without-name", is_named=False), killed("before-decision", "half-rolled-forward")),
