@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo compare linkage unit test test-oldest coverage release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration \
-	start-time bench soak real-time-chaos real-time-soak damaged-checkpoints check clean docs surface
+	start-time bench soak real-time-soak damaged-checkpoints check clean docs surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -104,12 +104,8 @@ corpus: build ## starts after a crash, with a former connector and with this one
 upgrades: build ## a killed query continues on another Spark version, and the report on it (resumable)
 	$(BIN)/python tests/corpus/upgrades.py
 
-chaos: build ## half an hour of faults, and the report on them (resumable)
-	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos
-
-real-time-chaos: build ## a quarter of an hour of them in real-time mode (resumable)
-	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos --minutes 15 \
-		--only "exclaim in real time" --state build/real-time-chaos --report reports/real-time-chaos.md
+chaos: build ## half an hour of faults (MINUTES=N for another time), and the report on all so far
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.chaos $(if $(MINUTES),--minutes $(MINUTES))
 
 handover: build ## a new version takes over from the running one, and the report on it
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.handover
