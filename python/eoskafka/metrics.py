@@ -106,7 +106,12 @@ class Board(StreamingQueryListener):
             self._take(event.progress)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """A query waits for records; it has been reported."""
+        """A query waits for records: Spark reports this instead of a batch, every ten seconds."""
+        with self._lock:
+            query = self._query(event.id, None)
+            query.is_active = True
+            query.rows_per_second = query.input_rows_per_second = 0.0
+            query.reported_s = _seconds(event.timestamp)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """A query has ended."""
@@ -120,7 +125,9 @@ class Board(StreamingQueryListener):
                 query.failure = event.errorClassOnException or _condition(event.exception)
 
     def _query(self, id_: object, name: str | None) -> Query:
-        return self._queries.setdefault(str(id_), Query(name or str(id_)))
+        query = self._queries.setdefault(str(id_), Query(str(id_)))
+        query.name = name or query.name
+        return query
 
     def _take(self, progress: Any) -> None:
         query = self._query(progress.id, progress.name)
@@ -128,9 +135,7 @@ class Board(StreamingQueryListener):
         query.batch = progress.batchId
         query.rows_per_second = _finite(progress.processedRowsPerSecond)
         query.input_rows_per_second = _finite(progress.inputRowsPerSecond)
-        query.reported_s = datetime.fromisoformat(
-            progress.timestamp.replace("Z", "+00:00")
-        ).timestamp()
+        query.reported_s = _seconds(progress.timestamp)
         for number, source in enumerate(progress.sources):
             metrics = source.metrics or {}
             if "maxOffsetsBehindLatest" in metrics:
@@ -154,6 +159,11 @@ class Board(StreamingQueryListener):
             query.commit_latency_s = float(metrics["commitLatencyMs"]) / 1_000
         if "epochTimeLeftMs" in metrics:
             query.epoch_time_left_s = float(metrics["epochTimeLeftMs"]) / 1_000
+
+
+def _seconds(timestamp: str) -> float:
+    """Since 1970, of one of Spark's timestamps, which are in UTC."""
+    return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()
 
 
 def _condition(exception: str) -> str:

@@ -62,8 +62,6 @@ class Stage:
         return digest.hexdigest()[:DIGEST_CHARS]
 
 
-
-
 @dataclass(frozen=True)
 class _Program:
     """One with a report of its own; it continues where it was interrupted.

@@ -97,6 +97,24 @@ def test_a_query_that_fails_is_told_until_it_starts_again(board: Board) -> None:
     assert failed not in exported(board)
 
 
+def test_a_query_that_waits_for_records_has_reported(board: Board) -> None:
+    reported = 'eoskafka_last_report_timestamp_seconds{query="payments"}'
+    board.onQueryProgress(progress(10))
+    before = exported(board)[reported]
+    board.onQueryIdle(SimpleNamespace(id="id-1", timestamp="2026-01-01T00:15:00.000Z"))
+    assert exported(board)[reported] == before + 15 * 60
+    assert exported(board)['eoskafka_query_active{query="payments"}'] == 1
+    assert exported(board)['eoskafka_rows_total{query="payments"}'] == 10
+
+
+def test_a_query_that_was_first_seen_without_its_name_gets_it() -> None:
+    board = Board()
+    board.onQueryIdle(SimpleNamespace(id="id-1", timestamp="2026-01-01T00:15:00.000Z"))
+    assert 'eoskafka_query_active{query="id-1"}' in exported(board)
+    board.onQueryProgress(progress(10))
+    assert 'eoskafka_query_active{query="payments"}' in exported(board)
+
+
 def test_a_query_without_a_name_has_its_id() -> None:
     board = Board()
     board.onQueryStarted(started(None))
