@@ -131,6 +131,15 @@ def test_what_is_shown_is_exported(file: str, board: Board) -> None:
     assert asked <= names
 
 
+def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
+    rules = (CONF / "prometheus-alerts.yml").read_text(encoding="utf-8")
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    page = (CONF.parent / "docs" / "runbooks.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == alerts
+    links = re.findall(r'runbook: "docs/runbooks.md#(\w+)"', rules)
+    assert links == [alert.lower() for alert in alerts]
+
+
 def test_the_table_shows_each_query(board: Board) -> None:
     board.onQueryProgress(progress(10))
     text = io.StringIO()
