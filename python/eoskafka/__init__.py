@@ -9,7 +9,7 @@ import sys
 
 from eoskafka import failures
 from eoskafka._version import __version__
-from eoskafka.dead_letters import guard, with_dead_letters
+from eoskafka.dead_letters import with_dead_letters
 from eoskafka.errors import (
     AuthorizationError,
     CheckpointError,
@@ -27,6 +27,7 @@ from eoskafka.errors import (
     UnreachableError,
 )
 from eoskafka.failures import error_of
+from eoskafka.guarded import guard
 from eoskafka.options import Sink, Source
 from eoskafka.session import check, configure, jar_path
 from eoskafka.sparks import real_time_trigger

@@ -6,17 +6,15 @@ source's offsets. So a dead letter needs no transaction of its own: it is one mo
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from eoskafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 # Before the name of each header that a dead letter has.
 PREFIX = "eoskafka.dead-letter."
@@ -83,187 +81,6 @@ class Origin:
             offset=number("offset"),
             timestamp_ms=number("timestamp"),
         )
-
-
-def guard(
-    returns: DataType | str,
-    *,
-    catch: type[Exception] | tuple[type[Exception], ...] = Exception,
-    pandas: bool = False,
-) -> Callable[[Callable[..., Any]], Callable[..., Column]]:
-    """Make a user-defined function that returns an error instead of raising it.
-
-    The decorated function is called with columns, as one of `pyspark.sql.functions.udf` is. Its
-    result is a struct with two fields: `value`, what the function has returned, and `error`, which
-    is null if it has returned, and otherwise the class and the message of its exception (at most
-    1,000 characters). A result that is not of the type `returns` is an error too. Give `error` to
-    `with_dead_letters`. The function itself is the attribute `__wrapped__`.
-
-        @eoskafka.guard("string")
-        def name(value: bytes) -> str:
-            return json.loads(value)["name"]
-
-        payments.withColumn("name", name("value"))
-
-    Args:
-        returns: the type of the function's result, as a type of pyspark or as DDL.
-        catch: the exceptions that mean that the row is wrong. Any other one fails the task, which
-            Spark repeats. Name them if the function can also fail for other reasons, such as a
-            service that does not answer. MemoryError is never caught.
-        pandas: whether the function takes and returns `pandas.Series`. If it raises, it is called
-            again with parts of its rows, down to single ones; so each result must depend on its own
-            row only. Timestamps mean what they mean in a result of `pandas_udf`: of datetime64
-            without a time zone, they are in the session's.
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Column]:
-        @functools.wraps(function)
-        def apply(*columns: Column | str) -> Column:
-            # Not earlier: a type in DDL is parsed by a session.
-            from pyspark.sql import functions, types
-
-            kind = returns
-            if isinstance(kind, str):
-                kind = functions.udf(lambda: None, kind).returnType
-            result = types.StructType(
-                [
-                    types.StructField("value", kind),
-                    types.StructField("error", types.StringType()),
-                ]
-            )
-            make: Any = functions.pandas_udf if pandas else functions.udf
-            run = (_of_series if pandas else _of_rows)(function, kind, catch)
-            run.__name__ = getattr(function, "__name__", "guarded")
-            # Only the plan knows the session's time zone; an executor is not told it otherwise.
-            zone = [functions.expr("current_timezone()")] if pandas and _has_timestamp(kind) else []
-            made: Column = make(run, result)(*columns, *zone)
-            return made
-
-        return apply
-
-    return decorate
-
-
-def _has_timestamp(returns: DataType) -> bool:
-    """Whether a time zone may matter: also true of types and fields that only sound like it."""
-    return "timestamp" in returns.json()
-
-
-# The functions that these two return run on executors, which may not have this package. They are
-# pickled by value, and refer to nothing of this module.
-
-
-def _of_rows(
-    function: Callable[..., Any], returns: DataType, catch: Any, limit: int = REASON_LIMIT
-) -> Callable[..., tuple[Any, str | None]]:
-    describe = _describer(limit)
-    cache: list[Callable[[Any], None]] = []
-
-    def run(*arguments: Any) -> tuple[Any, str | None]:
-        try:
-            value = function(*arguments)
-            if not cache:
-                from pyspark.sql.types import StringType, _make_type_verifier
-
-                def require_text(value: object) -> None:
-                    # Spark would take anything for a string.
-                    if value is not None:
-                        if not isinstance(value, str):
-                            raise TypeError(f"the result is not a str but {type(value).__name__}")
-                        value.encode()
-
-                is_text = isinstance(returns, StringType)
-                cache.append(require_text if is_text else _make_type_verifier(returns))
-            # Spark makes null of a value of another type, or fails.
-            cache[0](value)
-            return value, None
-        except MemoryError:
-            raise
-        except catch as error:
-            return None, describe(error)
-
-    return run
-
-
-def _of_series(
-    function: Callable[..., Any], returns: DataType, catch: Any, limit: int = REASON_LIMIT
-) -> Callable[..., Any]:
-    """A function of columns; if the result has timestamps, the last one is the time zone."""
-    import pandas as pd
-
-    describe = _describer(limit)
-    has_zone = _has_timestamp(returns)
-
-    def run(*columns: Any) -> Any:
-        import inspect
-
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import _create_converter_from_pandas, to_arrow_type
-
-        zone = "UTC"
-        if has_zone:
-            columns, zones = columns[:-1], columns[-1]
-            zone = zones.iloc[0] if len(zones) else zone
-            # One that pandas does not know fails the task here, and makes no row an error.
-            pd.Timestamp(0, tz=zone)
-        # Spark 4.2 and later ask for a time zone; the values are the same in any.
-        parameters = inspect.signature(to_arrow_type).parameters
-        utc: Any = {"timezone": "UTC"} if "timezone" in parameters else {}
-        kind = to_arrow_type(returns, **utc)
-        convert = _create_converter_from_pandas(
-            returns, timezone=zone, error_on_duplicated_field_names=False
-        )
-
-        def attempt(start: int, end: int) -> tuple[list[Any], list[str | None]]:
-            try:
-                made = function(*(c.iloc[start:end].reset_index(drop=True) for c in columns))
-                if not isinstance(made, pd.Series) or len(made) != end - start:
-                    raise TypeError(f"the result is not a Series of {end - start} rows")
-                if pa.types.is_nested(kind):
-                    # In place of a list, a dictionary or a struct, Spark fails on NaN.
-                    made = made.astype(object).where(made.notna(), None)
-                # As Spark does afterwards, where an error would fail the task.
-                array = pa.Array.from_pandas(made, type=kind)
-                converted = convert(made)
-                if converted is not made:
-                    array = pa.Array.from_pandas(converted, type=kind)
-                # Of a timestamp without a time zone, Spark takes the session's time zone only in a
-                # Series of datetime64, which a Series of several parts may not be: these have one.
-                values = list(made) if pa.types.is_nested(kind) else array.to_pylist()
-                return values, [None] * (end - start)
-            except MemoryError:
-                raise
-            except catch as error:
-                if end - start <= 1:
-                    return [None] * (end - start), [describe(error)] * (end - start)
-                middle = (start + end) // 2
-                left, right = attempt(start, middle), attempt(middle, end)
-                return left[0] + right[0], left[1] + right[1]
-
-        values, errors = attempt(0, len(columns[0]))
-        return pd.DataFrame(
-            {"value": pd.Series(values, dtype=object), "error": pd.Series(errors, dtype=object)}
-        )
-
-    # By these Spark knows what kind of function it is.
-    run.__annotations__ = {"columns": pd.Series, "return": pd.DataFrame}
-    return run
-
-
-def _describer(limit: int) -> Callable[[BaseException], str]:
-    def describe(error: BaseException) -> str:
-        import re
-
-        try:
-            message = str(error)
-        except Exception:
-            message = "its message cannot be shown"
-        # The same in each run: an epoch that is written again must have the same rows.
-        message = re.sub(r" at 0x[0-9a-fA-F]+", "", message)
-        text = f"{type(error).__name__}: {message}"[:limit]
-        return text.encode("utf-8", "replace").decode()
-
-    return describe
 
 
 def with_dead_letters(

@@ -16,7 +16,8 @@ import pytest
 from eoskafka import guard
 from eoskafka.cli.dead_letters import _table
 from eoskafka.cli.output import print_table
-from eoskafka.dead_letters import PREFIX, Origin, _has_timestamp, _of_rows, _of_series
+from eoskafka.dead_letters import PREFIX, Origin
+from eoskafka.guarded import _has_timestamp, _of_rows, _of_series
 from eoskafka.replay import DeadLetter
 from pyspark import cloudpickle
 from pyspark.sql.conversion import PandasToArrowConversion

@@ -15,17 +15,17 @@ from eoskafka import (
     FencedError,
     OffsetsError,
     RecordError,
-    replay,
 )
 from eoskafka.cli.dead_letters import _places
 from eoskafka.dead_letters import PREFIX
 from eoskafka.groups import Connection
+from eoskafka.replay import progress, run, targets
+from eoskafka.replay.records import TopicLog
 from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError
 from kafka.structs import OffsetAndMetadata
 
 P, Q = TopicPartition("dead", 0), TopicPartition("dead", 1)
-IDS = {P: "id", Q: "id"}
 OURS = "eoskafka-replay:1:id"
 
 
@@ -37,9 +37,9 @@ def starts(
     committed: Mapping[TopicPartition, OffsetAndMetadata], **more: bool
 ) -> Mapping[TopicPartition, int]:
     """Of a topic whose partitions have the offsets 50 to 99, and none."""
-    first, ends = {P: 50, Q: 7}, {P: 100, Q: 7}
+    log = TopicLog({P: "id", Q: "id"}, starts={P: 50, Q: 7}, ends={P: 100, Q: 7})
     given = {"from_beginning": False, "accept_loss": False, **more}
-    return replay._starts(committed, IDS, first, ends, "g", **given)
+    return progress.replay_starts("g", committed, log, **given)
 
 
 def test_a_replay_begins_at_the_offsets_of_its_group() -> None:
@@ -91,11 +91,12 @@ class Topic:
         yield [r for r in self.records if starts[P] <= r.offset < ends[P]]
 
     def require(self, monkeypatch: pytest.MonkeyPatch, *skip: int, to: str = "") -> None:
-        monkeypatch.setattr(replay, "_read", self.read)
-        monkeypatch.setattr(replay._Targets, "_count", lambda *_: 4)
-        targets = replay._Targets(Connection("", {}), "dead", to)
+        monkeypatch.setattr(targets, "read", self.read)
+        monkeypatch.setattr(targets.Targets, "_partition_count", lambda *_: 4)
+        where = targets.Targets(Connection("", {}), "dead", to)
         places = {(0, offset) for offset in skip}
-        replay._require_replayable(None, targets, {P: 0}, {P: self.start}, {P: 9}, places)
+        log = TopicLog({P: "id"}, starts={P: 0}, ends={P: 9})
+        targets.require_replayable(None, where, log, {P: self.start}, places)
 
 
 NULL = [(f"{PREFIX}topic", b"in"), ("trace", None)]
@@ -139,10 +140,10 @@ def test_a_target_that_is_missing_is_noticed_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster: Any = Cluster()
-    monkeypatch.setattr(replay, "topic_ids", lambda *_: {})
+    monkeypatch.setattr(targets, "topic_ids", lambda *_: {})
     for found, to in ((letter(0, source=5), ""), (letter(0), "out")):
         with pytest.raises(ConfigurationError, match="there is no topic"):
-            replay._Targets(cluster, "dead", to).record(found)
+            targets.Targets(cluster, "dead", to).send_arguments(found)
 
 
 class Producer:
@@ -175,11 +176,11 @@ def commit(
         asked.append(broker)
         return had
 
-    monkeypatch.setattr(replay, "offsets_at", offsets_at)
+    monkeypatch.setattr(progress, "offsets_at", offsets_at)
     cluster: Any = Cluster()
-    confirmation = replay._Confirmation(cluster, "g", {P: at(60)}, [P, Q])
+    confirmation = progress.Confirmation(cluster, "g", {P: at(60)}, [P, Q])
     for _ in range(times):
-        replay._commit(producer, {}, {P: at(61)}, "g", confirmation)
+        run._commit(producer, {}, {P: at(61)}, "g", confirmation)
     return asked
 
 
@@ -212,7 +213,7 @@ def test_the_coordinator_that_accepted_the_offsets_is_asked_once(
 
 def test_a_fenced_replay_does_not_know_whether_another_one_runs() -> None:
     cluster = Connection("", {"request_timeout_ms": 40_000})
-    with pytest.raises(FencedError) as caught, replay._fenced(cluster, "g"):
+    with pytest.raises(FencedError) as caught, run._fenced(cluster, "g"):
         raise InvalidProducerEpochError
     assert "another replay has begun with group g, or a transaction took longer than 70 s" in str(
         caught.value
