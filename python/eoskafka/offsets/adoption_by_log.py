@@ -1,0 +1,115 @@
+"""A query whose log says where it continues: the built-in connector or another sink ran it last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka import TopicPartition
+
+from eoskafka import stamps
+from eoskafka.checkpoints import Batch
+from eoskafka.errors import OffsetsError
+from eoskafka.groups import Connection, offset_json, topic_ids
+from eoskafka.offsets.adoption_refusals import is_by_checkpoint
+from eoskafka.offsets.candidate import BEGIN_ANEW, Candidate
+from eoskafka.offsets.model import Adoption, Situation, Standing, names_of
+from eoskafka.offsets.standing import LogOffsets
+
+
+def check_log(
+    cluster: Connection, candidate: Candidate, batch: Batch, standing: Standing
+) -> Adoption:
+    """Check that the query can continue where this batch, its last one, says.
+
+    Raises:
+        OffsetsError: it cannot.
+    """
+    start = candidate.start_by_log(batch)
+    _refuse_other_offsets(candidate, start, standing)
+    _require_in_log(cluster, candidate, start)
+    # Spark's log is the same with the built-in connector and with another sink.
+    is_by_log = any(
+        each.identity == candidate.owner.id and each.scope == stamps.Scope.SOURCE_ONLY.value
+        for each in standing.positions
+    )
+    has_other_sink = candidate.checkpoint.has_writes or is_by_log
+    situation = Situation.OTHER_SINK if has_other_sink else Situation.BUILT_IN
+    if batch.committed:
+        return Adoption(situation, standing.group, offset_json(start))
+    return Adoption(
+        situation,
+        standing.group,
+        offset_json(start),
+        open_batch=batch.number,
+        open_records=sum(max(0, end - start.get(p, end)) for p, end in batch.end.items()),
+    )
+
+
+def _refuse_other_offsets(
+    candidate: Candidate, start: Mapping[TopicPartition, int], standing: Standing
+) -> None:
+    for each in standing.positions:
+        if each.committed is None:
+            continue
+        if each.identity != candidate.owner.id:
+            advice = "Give the query another kafka.group.id"
+            if candidate.is_known:
+                # A checkpoint that has a group keeps it.
+                advice = f"Stop the others, and {BEGIN_ANEW}"
+            raise OffsetsError(
+                f"the log of {candidate.location} says where the query continues, because the "
+                "built-in connector has run it last, or eoskafka with another sink, but group "
+                f"'{standing.group}' has offsets of others. Nothing was changed. {advice}"
+            )
+    refuse_beyond_log(candidate, start, standing)
+
+
+def refuse_beyond_log(
+    candidate: Candidate, start: Mapping[TopicPartition, int], standing: Standing
+) -> None:
+    """Refuse partitions whose offset in the group is past `start`, where the log continues.
+
+    Raises:
+        OffsetsError: there is one.
+    """
+    for each in standing.positions:
+        logged = start.get(TopicPartition(each.topic, each.partition))
+        if (
+            logged is not None
+            and each.committed is not None
+            and each.is_same_topic
+            and each.committed > logged
+        ):
+            at = "say where each such partition continues with --at, or "
+            if is_by_checkpoint(each):
+                # Then --at is refused.
+                at = ""
+            raise OffsetsError(
+                f"the log of {candidate.location} continues at offset {logged} of {each.topic}-"
+                f"{each.partition}, but group '{standing.group}' is at {each.committed}: the "
+                "checkpoint is an older copy, or another query has used its path. Nothing was "
+                "changed. Restore the checkpoint that the query has run with last. If there is "
+                f"none, {at}{BEGIN_ANEW}"
+            )
+
+
+def _require_in_log(
+    cluster: Connection, candidate: Candidate, start: Mapping[TopicPartition, int]
+) -> None:
+    with cluster.admin() as admin:
+        ids = topic_ids(admin, {partition.topic for partition in start})
+        missing = sorted(set(start) - set(ids))
+        if missing:
+            raise OffsetsError(
+                f"{candidate.location} has read {names_of(missing)}, and the cluster at "
+                f"{cluster.servers} has no such partition. Nothing was changed. Is it this cluster?"
+            )
+        log = LogOffsets(admin, sorted(start))
+    for partition, offset in sorted(start.items()):
+        if not log.start[partition] <= offset <= log.end[partition]:
+            raise OffsetsError(
+                f"{candidate.location} continues at offset {offset} of {names_of([partition])}, "
+                f"which has the offsets {log.start[partition]} to {log.end[partition]}. "
+                "Nothing was changed. With failOnDataLoss=false the query continues with the "
+                "records that exist"
+            )
