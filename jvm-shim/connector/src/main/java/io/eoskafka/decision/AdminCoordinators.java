@@ -2,8 +2,8 @@ package io.eoskafka.decision;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.transaction.OpenTransactions;
-import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionEnds;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.wire.Admins;
 import java.time.Duration;
 import java.util.Collection;
@@ -54,8 +54,7 @@ final class AdminCoordinators implements EpochCoordinators {
   }
 
   @Override
-  public Set<PreparedTransaction> commit(
-      Collection<PreparedTransaction> prepared, Duration timeout) {
+  public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
     return new TransactionEnds(admin, client).commit(prepared, timeout);
   }
 

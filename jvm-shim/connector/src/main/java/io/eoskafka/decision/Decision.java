@@ -7,7 +7,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.eoskafka.config.Json;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.identity.Identity;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.TransactionalId;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -77,7 +77,7 @@ public record Decision(
       Map<TopicPartition, Long> ends) {}
 
   /** What its writers have written into. */
-  List<PreparedTransaction> transactions() {
+  List<TransactionRef> transactions() {
     return WriterOutput.transactions(outputs);
   }
 
@@ -150,7 +150,7 @@ public record Decision(
 
   private static void encode(WriterOutput output, ObjectNode into) {
     into.put("writer", output.writer()).put("rows", output.rows()).put("digest", output.digest());
-    PreparedTransaction transaction = output.transaction();
+    TransactionRef transaction = output.transaction();
     if (transaction != null) {
       into.put("id", transaction.transactionalId())
           .put("producerId", transaction.producerId())
@@ -224,7 +224,7 @@ public record Decision(
     }
     return new WriterOutput(
         writer,
-        new PreparedTransaction(
+        new TransactionRef(
             Entry.text(node, "id"),
             Entry.number(node, "producerId", 0, Long.MAX_VALUE),
             (short) Entry.number(node, "producerEpoch", 0, Short.MAX_VALUE),
@@ -262,7 +262,7 @@ public record Decision(
   void requireOf(String prefix, String ownerId, long lastRun, int partitions) {
     Entry.require(run <= lastRun, "its run is " + run + ", and the last one is " + lastRun);
     for (WriterOutput output : outputs) {
-      PreparedTransaction transaction = output.transaction();
+      TransactionRef transaction = output.transaction();
       if (transaction == null) {
         continue;
       }

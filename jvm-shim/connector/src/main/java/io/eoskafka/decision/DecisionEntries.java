@@ -25,7 +25,7 @@ final class DecisionEntries {
   private final String topic;
   private final String runKey;
   private final String decisionKey;
-  private final String queryId;
+  private final String ownerId;
   private final Map<Integer, String> parts = new TreeMap<>();
   private final TreeSet<String> strangeKeys = new TreeSet<>();
   private String run;
@@ -38,11 +38,11 @@ final class DecisionEntries {
    */
   record Run(long number, String decisionId) {}
 
-  DecisionEntries(String topic, String queryId) {
+  DecisionEntries(String topic, String ownerId) {
     this.topic = topic;
-    this.queryId = queryId;
-    runKey = "run:" + queryId;
-    decisionKey = "decision:" + queryId + ":";
+    this.ownerId = ownerId;
+    runKey = "run:" + ownerId;
+    decisionKey = "decision:" + ownerId + ":";
   }
 
   /**
@@ -144,8 +144,8 @@ final class DecisionEntries {
     long lastRun = run().map(Run::number).orElse(0L);
     try {
       Optional<Decision> last = Decision.decode(List.copyOf(parts.values()));
-      String prefix = decisionId.substring(0, decisionId.lastIndexOf("-" + queryId));
-      last.ifPresent(decision -> decision.requireOf(prefix, queryId, lastRun, partitions));
+      String prefix = decisionId.substring(0, decisionId.lastIndexOf("-" + ownerId));
+      last.ifPresent(decision -> decision.requireOf(prefix, ownerId, lastRun, partitions));
       return last;
     } catch (IllegalArgumentException e) {
       throw unreadable(decisionKey + 0, e.getMessage(), e);

@@ -27,7 +27,7 @@ final class DecisionLog implements AutoCloseable {
   private static final Duration READ_TIMEOUT = Duration.ofSeconds(60);
 
   private final DecisionRecords topic;
-  private final String queryId;
+  private final String ownerId;
   private final String decisionId;
   private final Supplier<? extends Transactions> producers;
   private Transactions producer;
@@ -41,7 +41,7 @@ final class DecisionLog implements AutoCloseable {
 
   private DecisionLog(
       DecisionRecords topic,
-      String queryId,
+      String ownerId,
       String decisionId,
       Supplier<? extends Transactions> producers,
       Transactions producer,
@@ -50,7 +50,7 @@ final class DecisionLog implements AutoCloseable {
       long run,
       Optional<Decision> last) {
     this.topic = topic;
-    this.queryId = queryId;
+    this.ownerId = ownerId;
     this.decisionId = decisionId;
     this.producers = producers;
     this.producer = producer;
@@ -76,20 +76,20 @@ final class DecisionLog implements AutoCloseable {
   static DecisionLog open(
       DecisionRecords topic,
       Supplier<? extends Transactions> producers,
-      String queryId,
+      String ownerId,
       String decisionId,
       int partition,
       boolean known,
       LongSupplier highestListed) {
     Transactions producer = producers.get();
     try {
-      DecisionEntries found = new DecisionEntries(topic.name(), queryId);
+      DecisionEntries found = new DecisionEntries(topic.name(), ownerId);
       topic.readToEnd(partition, READ_TIMEOUT, found::take);
       Optional<DecisionEntries.Run> before = found.run();
       if (before.isEmpty() && known) {
         throw EosKafkaException.of(
             "EOSKAFKA_DECISIONS_GONE",
-            Map.of("topic", topic.name(), "what", "it has no entry of query " + queryId));
+            Map.of("topic", topic.name(), "what", "it has no entry of query " + ownerId));
       }
       if (before.isPresent() && !before.get().decisionId().equals(decisionId)) {
         throw EosKafkaException.of(
@@ -100,7 +100,7 @@ final class DecisionLog implements AutoCloseable {
       long run =
           found.nextRun(() -> Math.max(System.currentTimeMillis(), highestListed.getAsLong() + 1));
       return new DecisionLog(
-          topic, queryId, decisionId, producers, producer, partition, before.isEmpty(), run, last);
+          topic, ownerId, decisionId, producers, producer, partition, before.isEmpty(), run, last);
     } catch (RuntimeException e) {
       producer.abortAndClose();
       throw explain(e, decisionId);
@@ -162,7 +162,7 @@ final class DecisionLog implements AutoCloseable {
               .put("run", number)
               .put("decisionId", decisionId)
               .toString();
-      producer.send(record(partition, "run:" + queryId, value));
+      producer.send(record(partition, "run:" + ownerId, value));
       producer.commit();
     } catch (RuntimeException e) {
       producer.abortAndClose();
@@ -222,7 +222,7 @@ final class DecisionLog implements AutoCloseable {
       producer.begin();
       List<String> values = decision.encode();
       for (int part = 0; part < values.size(); part++) {
-        producer.send(record(partition, "decision:" + queryId + ":" + part, values.get(part)));
+        producer.send(record(partition, "decision:" + ownerId + ":" + part, values.get(part)));
       }
       // All its transactions have ended by now, and nobody will ask for them again.
       last.ifPresent(
@@ -260,11 +260,11 @@ final class DecisionLog implements AutoCloseable {
       producer = producers.get();
     }
     producer.begin();
-    producer.send(record(partition, "run:" + queryId, null));
+    producer.send(record(partition, "run:" + ownerId, null));
     last.ifPresent(
         decision -> {
           for (int part = 0; part < decision.encode().size(); part++) {
-            producer.send(record(partition, "decision:" + queryId + ":" + part, null));
+            producer.send(record(partition, "decision:" + ownerId + ":" + part, null));
           }
           decision.outputs().forEach(output -> removePresence(decision.epoch(), output));
         });
@@ -276,7 +276,7 @@ final class DecisionLog implements AutoCloseable {
       producer.send(
           record(
               output.presencePartition(),
-              presenceKey(queryId, epoch, output.transaction().transactionalId()),
+              presenceKey(ownerId, epoch, output.transaction().transactionalId()),
               null));
     }
   }
@@ -285,8 +285,8 @@ final class DecisionLog implements AutoCloseable {
    * The key of a transaction's marker. With the epoch, since an id comes again in other epochs: the
    * tombstone of a former marker comes after the present one, and must not have its key.
    */
-  static String presenceKey(String queryId, long epoch, String transactionalId) {
-    return "marker:" + queryId + ":" + epoch + ":" + transactionalId;
+  static String presenceKey(String ownerId, long epoch, String transactionalId) {
+    return "marker:" + ownerId + ":" + epoch + ":" + transactionalId;
   }
 
   private ProducerRecord<byte[], byte[]> record(int partition, String key, String value) {

@@ -233,8 +233,8 @@ final class DecisionTopic implements DecisionRecords {
   }
 
   /** Where a query's decisions are. */
-  int decisionPartition(String queryId) {
-    return 2 * Math.floorMod(queryId.hashCode(), partitions / 2);
+  int decisionPartition(String ownerId) {
+    return 2 * Math.floorMod(ownerId.hashCode(), partitions / 2);
   }
 
   @Override

@@ -2,7 +2,7 @@ package io.eoskafka.decision;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.faults.FaultPoint;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -180,7 +180,7 @@ public final class EpochBatch {
   private void decide(
       Decision decision, List<WriterOutput> written, List<? extends EpochSource> sources) {
     FaultPoint.BEFORE_DECISION.reach();
-    List<PreparedTransaction> prepared = WriterOutput.transactions(written);
+    List<TransactionRef> prepared = WriterOutput.transactions(written);
     session.willDecide(scope.epoch());
     decided = true; // unless an exception says that it was not sent
     try {
@@ -227,12 +227,12 @@ public final class EpochBatch {
   }
 
   /** Each prepared transaction must be open, and the one that was reported. */
-  private void requireOpen(List<PreparedTransaction> prepared) {
+  private void requireOpen(List<TransactionRef> prepared) {
     Map<String, KafkaFuture<TransactionDescription>> described =
         session
             .coordinators()
-            .describe(prepared.stream().map(PreparedTransaction::transactionalId).toList());
-    for (PreparedTransaction transaction : prepared) {
+            .describe(prepared.stream().map(TransactionRef::transactionalId).toList());
+    for (TransactionRef transaction : prepared) {
       String now;
       try {
         TransactionDescription found = KafkaCalls.get(described.get(transaction.transactionalId()));

@@ -1,6 +1,6 @@
 package io.eoskafka.decision;
 
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -20,7 +20,7 @@ interface EpochCoordinators {
   long highestRun(String ownerId);
 
   /** See {@link io.eoskafka.transaction.TransactionEnds#commit}. */
-  Set<PreparedTransaction> commit(Collection<PreparedTransaction> prepared, Duration timeout);
+  Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout);
 
   /** What the coordinators say of these transactional ids; all are asked at once. */
   Map<String, KafkaFuture<TransactionDescription>> describe(List<String> transactionalIds);

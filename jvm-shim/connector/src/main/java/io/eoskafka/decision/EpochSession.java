@@ -4,7 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.spark.RunningQuery;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.wire.AuthorizationErrors;
 import java.time.Duration;
 import java.util.Map;
@@ -188,7 +188,7 @@ public final class EpochSession {
       if (!isLogged) {
         decided =
             decision.transactions().stream()
-                .map(PreparedTransaction::transactionalId)
+                .map(TransactionRef::transactionalId)
                 .collect(Collectors.toSet());
       }
       if (!isLogged || !lost.isEmpty()) {
@@ -235,7 +235,7 @@ public final class EpochSession {
    */
   Set<Integer> rollForward(Decision decision) {
     try {
-      Set<PreparedTransaction> unknown =
+      Set<TransactionRef> unknown =
           transactions.commit(decision.transactions(), ROLL_FORWARD_TIMEOUT);
       // A commit whose answer got lost looks like a transaction that timed out: the presence
       // records tell them apart.

@@ -1,6 +1,6 @@
 package io.eoskafka.decision;
 
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Objects;
@@ -17,7 +17,7 @@ import java.util.Objects;
  */
 public record WriterOutput(
     int writer,
-    PreparedTransaction transaction,
+    TransactionRef transaction,
     int presencePartition,
     long presenceOffset,
     long rows,
@@ -33,7 +33,7 @@ public record WriterOutput(
   }
 
   /** The transactions of those that have one. */
-  static List<PreparedTransaction> transactions(List<WriterOutput> outputs) {
+  static List<TransactionRef> transactions(List<WriterOutput> outputs) {
     return outputs.stream().map(WriterOutput::transaction).filter(Objects::nonNull).toList();
   }
 

@@ -15,7 +15,7 @@ import java.util.Set;
  * @param registerTopics see {@link io.eoskafka.config.SinkOptions}
  */
 public record WriterScope(
-    String queryId,
+    String ownerId,
     String transactionalIdPrefix,
     long run,
     long generation,
@@ -34,7 +34,7 @@ public record WriterScope(
 
   public String transactionalId(int writer, int stageAttempt, int attempt) {
     return TransactionalId.ofWriter(
-        transactionalIdPrefix, queryId, run, generation, epoch, writer, stageAttempt, attempt);
+        transactionalIdPrefix, ownerId, run, generation, epoch, writer, stageAttempt, attempt);
   }
 
   /** Spread over the partitions that may hold markers. */
@@ -43,6 +43,6 @@ public record WriterScope(
   }
 
   public String presenceKey(String transactionalId) {
-    return DecisionLog.presenceKey(queryId, epoch, transactionalId);
+    return DecisionLog.presenceKey(ownerId, epoch, transactionalId);
   }
 }

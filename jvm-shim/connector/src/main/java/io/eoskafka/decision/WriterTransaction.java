@@ -2,8 +2,8 @@ package io.eoskafka.decision;
 
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.transaction.ExecutorClients;
-import io.eoskafka.transaction.PreparedTransaction;
 import io.eoskafka.transaction.TransactionCounts;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.TransactionalProducer;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -77,7 +77,7 @@ public final class WriterTransaction {
                 partition,
                 scope.presenceKey(transactionalId).getBytes(StandardCharsets.UTF_8),
                 EMPTY));
-    PreparedTransaction prepared;
+    TransactionRef prepared;
     try {
       prepared = producer.describe(ExecutorClients.admin(scope.sink()));
     } catch (TimeoutException e) {
@@ -92,14 +92,14 @@ public final class WriterTransaction {
 
   /** Of attempts that have failed in this JVM and were not reported yet. */
   public TransactionCounts takeFailed() {
-    return TransactionCounts.takeFailed(scope.queryId());
+    return TransactionCounts.takeFailed(scope.ownerId());
   }
 
   /** Ends an attempt that was not prepared; does nothing to one that was. */
   public void abort() {
     if (producer != null) {
       boolean aborted = producer.abortAndClose();
-      TransactionCounts.failed(scope.queryId(), aborted, producer.wasFenced());
+      TransactionCounts.failed(scope.ownerId(), aborted, producer.wasFenced());
       producer = null;
     }
   }

@@ -3,10 +3,10 @@ package io.eoskafka.sink;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SinkOptions.TransactionScope;
+import io.eoskafka.decision.DecisionOwners;
 import io.eoskafka.decision.EpochBatch;
 import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSession;
-import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.decision.WriterScope;
 import io.eoskafka.decision.WriterTransaction;
@@ -74,7 +74,7 @@ public final class BatchWrite {
     }
     try {
       if (query.isPresent()) {
-        FormerWrites.of(query.get())
+        DecisionOwners.of(query.get())
             .write(owner, query.get(), options, batch -> write(rows, columns, batch));
       } else {
         runJob(rows, columns, owner, options);

@@ -3,10 +3,10 @@ package io.eoskafka.sink;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SinkOptions.TransactionScope;
+import io.eoskafka.decision.DecisionOwners;
 import io.eoskafka.decision.EpochBatch;
 import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSessions;
-import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.source.RealTime;
 import io.eoskafka.source.SlotReaderFactory;
@@ -139,7 +139,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     if (plan.isStateful()) {
       sources.forEach(TransactionalSource::requireSparksStart);
     }
-    epoch = FormerWrites.of(query).begin(EpochOwner.ofSink(query), query, options, plan.epoch());
+    epoch = DecisionOwners.of(query).begin(EpochOwner.ofSink(query), query, options, plan.epoch());
     return new EpochScopeWriterFactory(epoch.scope(), columns);
   }
 

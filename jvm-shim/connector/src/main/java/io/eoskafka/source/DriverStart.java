@@ -4,7 +4,7 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
-import io.eoskafka.decision.FormerWrites;
+import io.eoskafka.decision.DecisionOwners;
 import io.eoskafka.group.ExclusiveMembership;
 import io.eoskafka.group.GroupInspector;
 import io.eoskafka.group.GroupOffsets;
@@ -152,7 +152,7 @@ final class DriverStart {
                 options.client(), identity, admin, release, transactions::fence, gone::endSeen)
             : new ExclusiveMembership(options.client(), identity, admin);
     member.refuseForeignMembers();
-    FormerWrites.of(query).settle(options.client());
+    DecisionOwners.of(query).settle(options.client());
     return new RunContext(
         files,
         sinkIsOurs,

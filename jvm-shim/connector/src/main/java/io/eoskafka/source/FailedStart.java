@@ -2,8 +2,8 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.decision.DecisionOwners;
 import io.eoskafka.decision.EpochSessions;
-import io.eoskafka.decision.FormerWrites;
 import io.eoskafka.spark.RunningQuery;
 import java.util.Set;
 import java.util.function.Consumer;
@@ -28,7 +28,7 @@ final class FailedStart {
     if (wrong instanceof EosKafkaException ours && OF_OTHERS.contains(ours.condition())) {
       return;
     }
-    settle(wrong, query -> FormerWrites.of(query).settle(source));
+    settle(wrong, query -> DecisionOwners.of(query).settle(source));
     settle(
         wrong,
         query -> {

@@ -122,7 +122,7 @@ public final class CoordinatorCalls implements AutoCloseable {
    *     {@code kafka.max.block.ms}
    * @throws org.apache.kafka.common.errors.ApiException the coordinator's refusal
    */
-  public void register(PreparedTransaction transaction, Registration registration) {
+  public void register(TransactionRef transaction, Registration registration) {
     long deadline = deadline();
     String id = transaction.transactionalId();
     require(
@@ -138,7 +138,7 @@ public final class CoordinatorCalls implements AutoCloseable {
     }
   }
 
-  private void addGroup(PreparedTransaction transaction, String group, long deadline) {
+  private void addGroup(TransactionRef transaction, String group, long deadline) {
     require(
         transaction.transactionalId(),
         new AddOffsetsToTxnRequest.Builder(
@@ -167,9 +167,7 @@ public final class CoordinatorCalls implements AutoCloseable {
    * @throws org.apache.kafka.common.errors.ApiException any other refusal
    */
   public Optional<Node> addOffsets(
-      PreparedTransaction transaction,
-      Map<TopicPartition, OffsetAndMetadata> offsets,
-      Fence fence) {
+      TransactionRef transaction, Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
     long deadline = deadline();
     if (!transaction.version2()) {
       // Its coordinator refuses a producer that was fenced; not every broker asks it.

@@ -52,25 +52,25 @@ public final class OpenTransactions {
    * @param onlyOpen whether producers without an open transaction are left alone
    * @param but ids that are left alone
    */
-  public void endWriters(String queryId, LongPredicate runs, boolean onlyOpen, Set<String> but) {
+  public void endWriters(String ownerId, LongPredicate runs, boolean onlyOpen, Set<String> but) {
     fence(
         list(
-                TransactionalId.brokerPatternOfWriters(queryId),
+                TransactionalId.brokerPatternOfWriters(ownerId),
                 onlyOpen ? Set.of(TransactionState.ONGOING) : Set.of())
             .stream()
             .filter(id -> !but.contains(id))
             .filter(
                 id -> {
-                  OptionalLong run = TransactionalId.runOfWriter(id, queryId);
+                  OptionalLong run = TransactionalId.runOfWriter(id, ownerId);
                   return run.isPresent() && runs.test(run.getAsLong());
                 })
             .toList());
   }
 
   /** The highest run of a query's writers that the brokers know, or -1. */
-  public long highestRun(String queryId) {
-    return list(TransactionalId.brokerPatternOfWriters(queryId), Set.of()).stream()
-        .map(id -> TransactionalId.runOfWriter(id, queryId))
+  public long highestRun(String ownerId) {
+    return list(TransactionalId.brokerPatternOfWriters(ownerId), Set.of()).stream()
+        .map(id -> TransactionalId.runOfWriter(id, ownerId))
         .flatMapToLong(OptionalLong::stream)
         .max()
         .orElse(-1);
@@ -90,7 +90,7 @@ public final class OpenTransactions {
   }
 
   /** A producer and its open transaction, as their coordinator knows them. */
-  public static PreparedTransaction describe(Admin admin, String transactionalId) {
+  public static TransactionRef describe(Admin admin, String transactionalId) {
     TransactionDescription found =
         KafkaCalls.get(
             admin.describeTransactions(List.of(transactionalId)).description(transactionalId));
@@ -98,7 +98,7 @@ public final class OpenTransactions {
         KafkaCalls.get(admin.describeFeatures().featureMetadata())
             .finalizedFeatures()
             .get("transaction.version");
-    return new PreparedTransaction(
+    return new TransactionRef(
         transactionalId,
         found.producerId(),
         (short) found.producerEpoch(),

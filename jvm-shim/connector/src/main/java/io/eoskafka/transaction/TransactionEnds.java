@@ -96,10 +96,9 @@ public final class TransactionEnds {
    *     whether their records are there
    * @throws TimeoutException if some have no clear answer after {@code timeout}
    */
-  public Set<PreparedTransaction> commit(
-      Collection<PreparedTransaction> prepared, Duration timeout) {
-    Set<PreparedTransaction> left = new HashSet<>(prepared);
-    Set<PreparedTransaction> unknown = new HashSet<>();
+  public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
+    Set<TransactionRef> left = new HashSet<>(prepared);
+    Set<TransactionRef> unknown = new HashSet<>();
     if (left.isEmpty()) {
       return unknown;
     }
@@ -125,9 +124,9 @@ public final class TransactionEnds {
 
   /** Asks each coordinator once for each transaction that is left. */
   private void round(
-      BrokerRequests requests, Set<PreparedTransaction> left, Set<PreparedTransaction> unknown) {
+      BrokerRequests requests, Set<TransactionRef> left, Set<TransactionRef> unknown) {
     NetworkClient client = requests.client();
-    Map<Node, List<PreparedTransaction>> byCoordinator = coordinators(left, unknown);
+    Map<Node, List<TransactionRef>> byCoordinator = coordinators(left, unknown);
     requests.setNodes(byCoordinator.keySet());
     AtomicReference<KafkaException> refusal = new AtomicReference<>();
     long deadline = Time.SYSTEM.milliseconds() + BrokerRequests.TIMEOUT_MS;
@@ -156,9 +155,9 @@ public final class TransactionEnds {
   private static ClientRequest request(
       NetworkClient client,
       Node node,
-      PreparedTransaction prepared,
-      Set<PreparedTransaction> left,
-      Set<PreparedTransaction> unknown,
+      TransactionRef prepared,
+      Set<TransactionRef> left,
+      Set<TransactionRef> unknown,
       AtomicReference<KafkaException> refusal,
       long now) {
     EndTxnRequest.Builder builder =
@@ -183,10 +182,10 @@ public final class TransactionEnds {
    *     from here
    */
   private static void answered(
-      PreparedTransaction prepared,
+      TransactionRef prepared,
       ClientResponse response,
-      Set<PreparedTransaction> left,
-      Set<PreparedTransaction> unknown,
+      Set<TransactionRef> left,
+      Set<TransactionRef> unknown,
       AtomicReference<KafkaException> refusal) {
     if (response.authenticationException() != null) {
       refusal.set(response.authenticationException());
@@ -209,15 +208,14 @@ public final class TransactionEnds {
   /**
    * The open ones by their coordinator; one whose coordinator is not known now has no place in it.
    */
-  private Map<Node, List<PreparedTransaction>> coordinators(
-      Set<PreparedTransaction> left, Set<PreparedTransaction> unknown) {
+  private Map<Node, List<TransactionRef>> coordinators(
+      Set<TransactionRef> left, Set<TransactionRef> unknown) {
     Map<Integer, Node> nodes = new HashMap<>();
     KafkaCalls.get(admin.describeCluster().nodes()).forEach(node -> nodes.put(node.id(), node));
     DescribeTransactionsResult described =
-        admin.describeTransactions(
-            left.stream().map(PreparedTransaction::transactionalId).toList());
-    Map<Node, List<PreparedTransaction>> shares = new HashMap<>();
-    for (PreparedTransaction prepared : List.copyOf(left)) {
+        admin.describeTransactions(left.stream().map(TransactionRef::transactionalId).toList());
+    Map<Node, List<TransactionRef>> shares = new HashMap<>();
+    for (TransactionRef prepared : List.copyOf(left)) {
       Stand stand;
       Node node = null;
       try {
@@ -248,7 +246,7 @@ public final class TransactionEnds {
    * and the initialisation that a later transaction needs moves it once more: a commit under the
    * next epoch is the prepared one's.
    */
-  private static Stand stand(PreparedTransaction prepared, TransactionDescription now) {
+  private static Stand stand(TransactionRef prepared, TransactionDescription now) {
     int epochsSince = now.producerEpoch() - prepared.producerEpoch();
     boolean isSame = now.producerId() == prepared.producerId() && epochsSince == 0;
     boolean isEnd =

@@ -61,8 +61,8 @@ public final class TransactionalId {
   }
 
   /** The producer that decides a query's epochs: the same in every run. */
-  public static String ofDecisions(String prefix, String queryId) {
-    return prefix + "-" + queryId + "-decisions";
+  public static String ofDecisions(String prefix, String ownerId) {
+    return prefix + "-" + ownerId + "-decisions";
   }
 
   /**
@@ -75,14 +75,14 @@ public final class TransactionalId {
    */
   public static String ofWriter(
       String prefix,
-      String queryId,
+      String ownerId,
       long run,
       long generation,
       long epoch,
       int writer,
       int stageAttempt,
       int attempt) {
-    String first = prefix + "-" + queryId + "-w" + run + "." + generation + "." + writer;
+    String first = prefix + "-" + ownerId + "-w" + run + "." + generation + "." + writer;
     return stageAttempt == 0 && attempt == 0
         ? first
         : first + "." + epoch + "." + stageAttempt + "." + attempt;
@@ -92,8 +92,8 @@ public final class TransactionalId {
    * The run that a query's writer belongs to, or empty if the name is not one of its writers: with
    * any prefix, since an earlier run may have had another one.
    */
-  static OptionalLong runOfWriter(String transactionalId, String queryId) {
-    return runOf("(?s).*-" + Pattern.quote(queryId) + "-w" + RUN + NUMBERS, transactionalId);
+  static OptionalLong runOfWriter(String transactionalId, String ownerId) {
+    return runOf("(?s).*-" + Pattern.quote(ownerId) + "-w" + RUN + NUMBERS, transactionalId);
   }
 
   /**
@@ -102,9 +102,9 @@ public final class TransactionalId {
    * @param writer its number
    */
   public static OptionalLong runOfWriter(
-      String transactionalId, String prefix, String queryId, int writer) {
+      String transactionalId, String prefix, String ownerId, int writer) {
     return runOf(
-        Pattern.quote(prefix + "-" + queryId + "-w")
+        Pattern.quote(prefix + "-" + ownerId + "-w")
             + RUN
             + "\\.\\d+\\."
             + writer
@@ -120,7 +120,7 @@ public final class TransactionalId {
   }
 
   /** A query's writers, for the broker's filter. */
-  static String brokerPatternOfWriters(String queryId) {
-    return ".*-" + queryId + "-w[0-9.]+";
+  static String brokerPatternOfWriters(String ownerId) {
+    return ".*-" + ownerId + "-w[0-9.]+";
   }
 }

@@ -58,7 +58,7 @@ public final class TransactionalProducer implements Transactions {
   private Registration registration;
 
   /** See {@link #identify}. */
-  private PreparedTransaction known;
+  private TransactionRef known;
 
   private boolean open;
   private boolean ending;
@@ -146,7 +146,7 @@ public final class TransactionalProducer implements Transactions {
    * its own: if that is not answered as fenced, nobody had initialised the transactional id before
    * it, and what the coordinator has told is this producer's.
    */
-  public PreparedTransaction identify(Admin admin) {
+  public TransactionRef identify(Admin admin) {
     if (known == null) {
       try {
         known = describe(admin);
@@ -164,8 +164,8 @@ public final class TransactionalProducer implements Transactions {
    *
    * @throws EosKafkaException {@code EOSKAFKA_ATTEMPT_FENCED}
    */
-  public PreparedTransaction describe(Admin admin) {
-    PreparedTransaction described = OpenTransactions.describe(admin, transactionalId);
+  public TransactionRef describe(Admin admin) {
+    TransactionRef described = OpenTransactions.describe(admin, transactionalId);
     ProducerIdentity own = ProducerIdentity.of(producer);
     if (described.producerId() != own.producerId() || described.producerEpoch() != own.epoch()) {
       LOG.info(
@@ -185,13 +185,13 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /** By transaction version 2 each end of a transaction moves the epoch by one (KIP-890). */
-  private static PreparedTransaction afterEnd(PreparedTransaction known) {
+  private static TransactionRef afterEnd(TransactionRef known) {
     if (known == null || !known.version2()) {
       return known;
     }
     return known.producerEpoch() >= LAST_EPOCHS
         ? null
-        : new PreparedTransaction(
+        : new TransactionRef(
             known.transactionalId(), known.producerId(), (short) (known.producerEpoch() + 1), true);
   }
 

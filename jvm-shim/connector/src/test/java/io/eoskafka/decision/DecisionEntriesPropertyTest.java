@@ -15,7 +15,7 @@ import io.eoskafka.config.SourceOptions.Split;
 import io.eoskafka.foreign.Corpus;
 import io.eoskafka.foreign.ForeignInput;
 import io.eoskafka.identity.Identity;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.TransactionalId;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -251,7 +251,7 @@ class DecisionEntriesPropertyTest {
         outputs.indexOf(output),
         new WriterOutput(
             output.writer(),
-            new PreparedTransaction(id, 1, (short) 0, true),
+            new TransactionRef(id, 1, (short) 0, true),
             output.presencePartition(),
             output.presenceOffset(),
             output.rows(),
@@ -439,9 +439,9 @@ class DecisionEntriesPropertyTest {
     return number(random, 0, Long.MAX_VALUE);
   }
 
-  private static PreparedTransaction transaction(
+  private static TransactionRef transaction(
       Random random, String prefix, long run, long epoch, int writer) {
-    return new PreparedTransaction(
+    return new TransactionRef(
         TransactionalId.ofWriter(
             prefix,
             OWNER,

@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.eoskafka.identity.Identity;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -34,8 +34,8 @@ class DecisionLogTest {
   }
 
   private static Decision decision(DecisionLog by, long epoch) {
-    PreparedTransaction transaction =
-        new PreparedTransaction("p-" + ID + "-w" + by.run() + ".0.0", 1, (short) 0, true);
+    TransactionRef transaction =
+        new TransactionRef("p-" + ID + "-w" + by.run() + ".0.0", 1, (short) 0, true);
     return new Decision(
         by.run(),
         epoch,

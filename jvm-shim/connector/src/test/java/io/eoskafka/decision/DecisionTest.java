@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.eoskafka.config.SourceOptions.Split;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -19,8 +19,8 @@ class DecisionTest {
   private static Decision decision(int writers) {
     List<WriterOutput> outputs = new ArrayList<>();
     for (int writer = 0; writer < writers; writer++) {
-      PreparedTransaction transaction =
-          writer == 1 ? null : new PreparedTransaction("p-q-w3.0." + writer, 77, (short) 5, true);
+      TransactionRef transaction =
+          writer == 1 ? null : new TransactionRef("p-q-w3.0." + writer, 77, (short) 5, true);
       outputs.add(
           transaction == null
               ? new WriterOutput(writer, null, -1, -1, 0, 0)

@@ -3,7 +3,7 @@ package io.eoskafka.decision;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.Transactions;
 import java.nio.charset.StandardCharsets;
@@ -46,7 +46,7 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   final List<String> calls = new ArrayList<>();
 
   private final Map<Integer, List<ConsumerRecord<byte[], byte[]>>> logs = new HashMap<>();
-  private final Map<String, PreparedTransaction> open = new HashMap<>();
+  private final Map<String, TransactionRef> open = new HashMap<>();
   private final Set<String> committed = new HashSet<>();
   private final Set<String> aborted = new HashSet<>();
   private int initialised;
@@ -84,9 +84,8 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   // ---- writers
 
   /** A writer has flushed its records, and leaves its transaction open. */
-  PreparedTransaction prepare(String transactionalId) {
-    PreparedTransaction prepared =
-        new PreparedTransaction(transactionalId, ++producerIds, (short) 0, false);
+  TransactionRef prepare(String transactionalId) {
+    TransactionRef prepared = new TransactionRef(transactionalId, ++producerIds, (short) 0, false);
     open.put(transactionalId, prepared);
     return prepared;
   }
@@ -250,10 +249,9 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   }
 
   @Override
-  public Set<PreparedTransaction> commit(
-      Collection<PreparedTransaction> prepared, Duration timeout) {
-    Set<PreparedTransaction> unknown = new HashSet<>();
-    for (PreparedTransaction transaction : prepared) {
+  public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
+    Set<TransactionRef> unknown = new HashSet<>();
+    for (TransactionRef transaction : prepared) {
       call(
           "commit writer",
           () -> {
@@ -276,7 +274,7 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   }
 
   private KafkaFuture<TransactionDescription> describe(String id) {
-    PreparedTransaction now = open.get(id);
+    TransactionRef now = open.get(id);
     return KafkaFuture.completedFuture(
         new TransactionDescription(
             0,

@@ -4,7 +4,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
-import io.eoskafka.transaction.PreparedTransaction;
+import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.Transactions;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -93,7 +93,7 @@ final class SimulatedBroker {
       this.deadlineMs = deadlineMs;
     }
 
-    boolean is(PreparedTransaction prepared) {
+    boolean is(TransactionRef prepared) {
       return prepared.producerId() == id.producerId && prepared.producerEpoch() == epoch;
     }
 
@@ -169,7 +169,7 @@ final class SimulatedBroker {
     WriterOutput prepared(long rows) {
       return new WriterOutput(
           writer,
-          new PreparedTransaction(transactionalId, id.producerId, (short) epoch, true),
+          new TransactionRef(transactionalId, id.producerId, (short) epoch, true),
           scope.presencePartition(writer),
           output.presenceOffset,
           rows,
@@ -318,7 +318,7 @@ final class SimulatedBroker {
   }
 
   /** What {@link io.eoskafka.transaction.TransactionEnds} finds and does. */
-  private boolean end(PreparedTransaction prepared) {
+  private boolean end(TransactionRef prepared) {
     Id id = ids.get(prepared.transactionalId());
     Output output = id == null ? null : id.current;
     if (output == null || !output.is(prepared)) {
@@ -727,11 +727,10 @@ final class SimulatedBroker {
     }
 
     @Override
-    public Set<PreparedTransaction> commit(
-        Collection<PreparedTransaction> prepared, Duration timeout) {
-      Set<PreparedTransaction> unknown = new HashSet<>();
+    public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
+      Set<TransactionRef> unknown = new HashSet<>();
       prepared.stream()
-          .sorted(Comparator.comparing(PreparedTransaction::transactionalId))
+          .sorted(Comparator.comparing(TransactionRef::transactionalId))
           .forEach(
               transaction ->
                   call(

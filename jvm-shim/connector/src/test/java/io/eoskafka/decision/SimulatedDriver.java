@@ -293,7 +293,7 @@ final class SimulatedDriver implements Runnable {
     return opened;
   }
 
-  /** As {@link FormerWrites} does, which takes an error for one of that owner's next write. */
+  /** As {@link DecisionOwners} does, which takes an error for one of that owner's next write. */
   private void settle() {
     try {
       connect().settle();

@@ -40,8 +40,7 @@ class CoordinatorCallsTest {
   private static final Map<TopicPartition, OffsetAndMetadata> OFFSETS =
       Map.of(PARTITION, new OffsetAndMetadata(7));
   private static final Fence FENCE = new Fence("g", 4, "member", null);
-  private static final PreparedTransaction TRANSACTION =
-      new PreparedTransaction("id-0", 1, (short) 2, true);
+  private static final TransactionRef TRANSACTION = new TransactionRef("id-0", 1, (short) 2, true);
 
   /** What is looked up and answered next; {@code noNode} if no coordinator is there. */
   private final Deque<Node> coordinators = new ArrayDeque<>(List.of(ONE, TWO));

@@ -30,17 +30,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What former runs of a query have decided and not committed, settled at the start of a run: the
- * owners are the writes of the query's {@code foreachBatch}, and its sink if this run has another
- * one (the run's own sink settles its own). The function may never call such a write again, and
- * Spark may have logged its batch.
+ * The owners of decisions in one run of a query: its sink, and the writes of its {@code
+ * foreachBatch}. Each owner has a file in the checkpoint.
+ *
+ * <p>What former runs have decided and not committed is settled at the start of the run, for all
+ * owners but the run's own sink, which settles its decisions itself: the function may never call
+ * such a write again, and Spark may have logged its batch.
  *
  * <p>Each owner is settled by itself: one that has to wait for a timeout, or that cannot be
  * settled, holds up nothing but its own next write, and a write under a new name while the batch
  * that Spark runs again may be decided under the old one.
  */
-public final class FormerWrites {
-  private static final Logger LOG = LoggerFactory.getLogger(FormerWrites.class);
+public final class DecisionOwners {
+  private static final Logger LOG = LoggerFactory.getLogger(DecisionOwners.class);
 
   /** The run that has started last on the checkpoint. */
   private static final String LAST_RUN = "eoskafka-last-run";
@@ -54,7 +56,7 @@ public final class FormerWrites {
   private static final long START_WAIT_MS = 5_000;
 
   /** By run. */
-  private static final Map<UUID, FormerWrites> RUNS = new HashMap<>();
+  private static final Map<UUID, DecisionOwners> RUNS = new HashMap<>();
 
   private final Checkpoint checkpoint;
   private final String run;
@@ -99,7 +101,7 @@ public final class FormerWrites {
             return thread;
           });
 
-  private FormerWrites(RunningQuery query) {
+  private DecisionOwners(RunningQuery query) {
     checkpoint = query.logs();
     run = query.runId().toString();
     FaultPoint.BEFORE_LAST_RUN.reach();
@@ -119,11 +121,11 @@ public final class FormerWrites {
    * Those of a query's run. To be called before the run's first write, which adds a file of its
    * own.
    */
-  public static FormerWrites of(RunningQuery query) {
+  public static DecisionOwners of(RunningQuery query) {
     synchronized (RUNS) {
-      FormerWrites found = RUNS.get(query.runId());
+      DecisionOwners found = RUNS.get(query.runId());
       if (found == null) {
-        found = new FormerWrites(query);
+        found = new DecisionOwners(query);
         RUNS.put(query.runId(), found);
         query.whenItEnds(found::end);
       }

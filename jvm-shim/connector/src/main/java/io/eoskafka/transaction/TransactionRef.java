@@ -1,0 +1,15 @@
+package io.eoskafka.transaction;
+
+import java.io.Serializable;
+
+/**
+ * Names one transaction of a transactional id: the coordinator ends it only for a request with the
+ * producer id and the epoch that it runs under.
+ *
+ * @param producerId and
+ * @param producerEpoch what the coordinator knows of the producer while the transaction is open
+ * @param version2 whether it runs with {@code transaction.version=2} (KIP-890)
+ */
+public record TransactionRef(
+    String transactionalId, long producerId, short producerEpoch, boolean version2)
+    implements Serializable {}
