@@ -11,7 +11,7 @@ import java.util.regex.Pattern;
  *
  * <pre>{@code eoskafka:<version>:<scope>:<identity>:<topicId>:<sinkCluster>:<epoch>}</pre>
  *
- * @param scope which log is the truth after a restart
+ * @param scope which log is authoritative after a restart
  * @param identity 22 characters, of {@link Identity}
  * @param topicId the topic's id when the offset was committed; another one means it was recreated
  * @param sinkCluster the sink's, by {@link #clusterOf}, or {@code -} where it is the source's own

@@ -93,21 +93,14 @@ final class DriverStart {
     GroupOffsets offsets = new GroupOffsets(admin, identity.group());
     ForeignBatches foreignBatches = new ForeignBatches(files, identity);
     lastForeignBatch = sinkIsOurs ? foreignBatches.last(sparkStart, query) : -1;
-    tracker.addFormer(files.readFormerTopicIds());
-    Set<TopicPartition> logged = sparkStart == null ? Set.of() : sparkStart.offsets().keySet();
-    tracker.update(tracker.discover(logged, files.readTopicIds()));
+    discoverTopics(sparkStart, files);
     String transactionalIdPrefix =
         sinkIsOurs
             ? query.sinkOptions().transactionalIdPrefix()
             : SinkOptions.DEFAULT_TRANSACTIONAL_ID_PREFIX;
-    OpenTransactions transactions =
-        new OpenTransactions(admin, options.client(), transactionalIdPrefix);
     String sinkCluster =
         sinkIsOurs ? sinkCluster(query.sinkOptions().client()) : Stamp.SAME_CLUSTER;
-    if (tracker.partitions().isEmpty()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
-    }
+    requireTopics();
     committed = offsets.committed(tracker.partitions());
     rule =
         new StartingPoint(
@@ -119,29 +112,21 @@ final class DriverStart {
             files.sparkHasBatches(),
             lastForeignBatch >= 0);
     // Before joining, so that a running owner is not disturbed.
-    committed.forEach(
-        (partition, offset) -> {
-          if (sinkIsOurs) {
-            // Any other sink of a pipeline is a table, which Spark has emptied.
-            FullRefresh.refuse(sourcePath, hadoop, identity, partition, offset);
-          }
-          rule.refuseForeign(partition, offset, () -> members().names());
-        });
+    refuseForeignOffsets(hadoop, sinkIsOurs);
     tracker.requireChosen(sparkStart, files);
     requireWholePartitions(query);
     if (sinkIsOurs) {
       Speculation.warn(query, options, query.sinkOptions());
     }
     if (options.isShared()) {
-      SharedGroupRules.require(query, committed, sinkCluster.equals(Stamp.SAME_CLUSTER));
-      if (lastForeignBatch >= 0 || existing.isEmpty() && files.sparkHasBatches()) {
-        throw SharedGroupRules.refused(
-            "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
-      }
+      boolean isOfBuiltIn = lastForeignBatch >= 0 || existing.isEmpty() && files.sparkHasBatches();
+      requireSharable(query, sinkCluster, isOfBuiltIn);
     }
+    OpenTransactions transactions =
+        new OpenTransactions(admin, options.client(), transactionalIdPrefix);
     GroupInspector.Release release =
         options.isShared() ? members().next(options.isHandover()) : null;
-    DepartedDrivers gone =
+    DepartedDrivers departed =
         options.isShared()
             ? new DepartedDrivers(
                 transactions, identity.sharedId(), () -> members().sharedDrivers())
@@ -149,7 +134,7 @@ final class DriverStart {
     member =
         options.isShared()
             ? new SharedMembership(
-                options.client(), identity, admin, release, transactions::fence, gone::endSeen)
+                options.client(), identity, admin, release, transactions::fence, departed::endSeen)
             : new ExclusiveMembership(options.client(), identity, admin);
     member.refuseForeignMembers();
     DecisionOwners.of(query).settle(options.client());
@@ -162,12 +147,48 @@ final class DriverStart {
         member,
         release,
         new OffsetCommitter(member, identity, sinkCluster, sinkIsOurs, topics, tracker),
-        new StableFetch(offsets, member, transactions, identity, gone),
+        new StableFetch(offsets, member, transactions, identity, departed),
         new CheckpointRuns(run, files, identity),
         foreignBatches,
         sinkIsOurs
             ? DecidedEpochs.settle(query, committed.values(), identity, files)
             : DecidedEpochs.none(identity));
+  }
+
+  /** Those that Spark's log has, and those that the options choose now. */
+  private void discoverTopics(PartitionOffsets sparkStart, CheckpointFiles files) {
+    tracker.addFormer(files.readFormerTopicIds());
+    Set<TopicPartition> logged = sparkStart == null ? Set.of() : sparkStart.offsets().keySet();
+    tracker.update(tracker.discover(logged, files.readTopicIds()));
+  }
+
+  private void requireTopics() {
+    if (tracker.partitions().isEmpty()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));
+    }
+  }
+
+  private void refuseForeignOffsets(Configuration hadoop, boolean sinkIsOurs) {
+    committed.forEach(
+        (partition, offset) -> {
+          if (sinkIsOurs) {
+            // Any other sink of a pipeline is a table, which Spark has emptied.
+            FullRefresh.refuse(sourcePath, hadoop, identity, partition, offset);
+          }
+          rule.refuseForeign(partition, offset, () -> members().names());
+        });
+  }
+
+  /**
+   * @param isOfBuiltIn whether the checkpoint is the built-in connector's
+   */
+  private void requireSharable(RunningQuery query, String sinkCluster, boolean isOfBuiltIn) {
+    SharedGroupRules.require(query, committed, sinkCluster.equals(Stamp.SAME_CLUSTER));
+    if (isOfBuiltIn) {
+      throw SharedGroupRules.refused(
+          "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
+    }
   }
 
   private Identity identityOf(Optional<Identity> existing, CheckpointFiles files) {
@@ -228,10 +249,11 @@ final class DriverStart {
     OptionalLong session = options.client().sessionTimeoutMs();
     if (session.isEmpty() || transaction > session.getAsLong()) {
       LOG.info(
-          "Transactions of group {} in task scope time out after {} ms, its members after {} without"
-              + " a heartbeat. The first may be the longer one: who owns a partition next ends what"
-              + " members that are gone have left open, and their offsets are refused. Only if"
-              + " nobody starts again do read_committed readers wait for a transaction's timeout.",
+          "Transactions of group {} in task scope time out after {} ms, its members after {}"
+              + " without a heartbeat. The first may be the longer one: who owns a partition next"
+              + " ends what members that are gone have left open, and their offsets are refused."
+              + " Only if nobody starts again do read_committed readers wait for a transaction's"
+              + " timeout.",
           identity.group(),
           transaction,
           session.isPresent()

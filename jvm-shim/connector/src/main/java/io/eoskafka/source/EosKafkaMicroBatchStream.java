@@ -38,7 +38,7 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 
 /**
  * The driver's side of a source: translates between Spark's offsets and batches and the group's.
- * Where the two differ, {@link GroupProgress} has the truth.
+ * Where the two differ, {@link GroupProgress} is authoritative.
  *
  * <p>Spark calls it from the query's thread only. Its methods for real-time mode are those of
  * {@link RealTimeMicroBatchStream}.

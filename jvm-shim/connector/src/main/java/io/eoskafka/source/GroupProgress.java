@@ -101,7 +101,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     isIdentityKept = start.isIdentityKept();
     keepIdentity(!start.committed().isEmpty());
     if (start.lastForeignBatch() >= 0) {
-      // Before any batch: from now on the group is the truth again, also if that batch dies.
+      // Before any batch: from now on the group is authoritative again, also if that batch dies.
       context.foreignBatches().takeOver(start.lastForeignBatch());
     }
     return owned.reached();
@@ -273,7 +273,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     owned.reportMissing(tracker.partitions(), needed);
   }
 
-  /** Source-only: Spark's log is the truth; the group's offsets follow it, for lag tools. */
+  /** Source-only: Spark's log is authoritative; the group's offsets follow it, for lag tools. */
   @Override
   public void commitSourceOnly(Map<TopicPartition, Long> ends) {
     if (context == null || context.sinkIsOurs()) {

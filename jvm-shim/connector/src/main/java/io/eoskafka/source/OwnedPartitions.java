@@ -33,7 +33,10 @@ final class OwnedPartitions {
   private final PartitionStarts partitionStarts;
 
   private Membership.Ownership ownership;
-  private boolean settled;
+
+  /** Whether producers of former runs were fenced since {@link #takeProducersFenced}. */
+  private boolean producersFenced;
+
   private final Map<TopicPartition, Long> reached = new HashMap<>();
 
   /** For those that have been reached, when they came to be owned. */
@@ -41,7 +44,8 @@ final class OwnedPartitions {
 
   private final ComparedOffsets compared = new ComparedOffsets();
 
-  private long settledLosses = -1;
+  /** {@link Membership.Ownership#ownershipLosses} when all starts were found last. */
+  private long lossesAtStarts = -1;
 
   /** See {@link CheckpointFiles#readUnresolved}. */
   private final Set<TopicPartition> unresolved = new HashSet<>();
@@ -121,23 +125,15 @@ final class OwnedPartitions {
   boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
     ownership = context.member().poll(tracker.partitions());
     reached.keySet().retainAll(ownership.terms().keySet());
-    Map<TopicPartition, Long> gained = new HashMap<>();
-    ownership
-        .terms()
-        .forEach(
-            (partition, term) -> {
-              if (!reached.containsKey(partition) || !term.equals(terms.get(partition))) {
-                gained.put(partition, term);
-              }
-            });
-    boolean ownershipLost = ownership.ownershipLosses() != settledLosses;
+    Map<TopicPartition, Long> gained = withoutStart(ownership.terms());
+    boolean ownershipLost = ownership.ownershipLosses() != lossesAtStarts;
     if (identity().isShared() && ownership.fence().instanceId() == null) {
       context.runs().requireLast(ownership.fence(), ownershipLost, start.members());
     }
     if (gained.isEmpty() && !ownershipLost) {
       return true;
     }
-    settled |= ownershipLost;
+    producersFenced |= ownershipLost;
     LOG.info(
         "Group {}, generation {}: {} partitions are new to this driver",
         identity().group(),
@@ -153,7 +149,7 @@ final class OwnedPartitions {
         discoverAgain();
         return false;
       }
-      take(gained.keySet(), stable, sparkStart, rule);
+      startAt(stable, gained.keySet(), sparkStart, rule);
     } catch (Membership.MovedException e) {
       LOG.info("Group {}: some of them have gone already", identity().group());
       return false;
@@ -167,15 +163,31 @@ final class OwnedPartitions {
       return false;
     }
     terms.putAll(gained);
-    settledLosses = ownership.ownershipLosses();
+    lossesAtStarts = ownership.ownershipLosses();
     lastIsDecided = false;
     return true;
   }
 
-  /** Finds each partition's start, and commits start offsets that the group does not have yet. */
-  private void take(
-      Collection<TopicPartition> partitions,
+  /** Those whose start was not found since they came to be owned, with their terms. */
+  private Map<TopicPartition, Long> withoutStart(Map<TopicPartition, Long> ownedTerms) {
+    Map<TopicPartition, Long> gained = new HashMap<>(ownedTerms);
+    gained
+        .entrySet()
+        .removeIf(
+            owned ->
+                reached.containsKey(owned.getKey())
+                    && owned.getValue().equals(terms.get(owned.getKey())));
+    return gained;
+  }
+
+  /**
+   * Finds each partition's start, and commits start offsets that the group does not have yet.
+   *
+   * @param stable the group's stable offsets of these partitions
+   */
+  private void startAt(
       Map<TopicPartition, OffsetAndMetadata> stable,
+      Collection<TopicPartition> partitions,
       PartitionOffsets sparkStart,
       StartingPoint rule) {
     PartitionStarts.Found found =
@@ -206,6 +218,20 @@ final class OwnedPartitions {
     starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
     resolve(partitions);
+    keepTopicIds(found.keptIds(), partitions, leftOut);
+  }
+
+  /**
+   * Keeps the topic ids of partitions that have a start.
+   *
+   * @param keptIds those that the checkpoint has
+   * @param partitions whose starts were found now
+   * @param leftOut those of them whose start could not be committed
+   */
+  private void keepTopicIds(
+      Map<TopicPartition, String> keptIds,
+      Collection<TopicPartition> partitions,
+      Set<TopicPartition> leftOut) {
     Set<TopicPartition> started = new HashSet<>(partitions);
     Map<TopicPartition, OffsetAndMetadata> ofOthers = new HashMap<>();
     if (identity().isShared()) {
@@ -217,7 +243,7 @@ final class OwnedPartitions {
       started.retainAll(tracker.partitions());
     }
     started.removeAll(leftOut);
-    tracker.keep(found.keptIds(), started, ofOthers, context.files());
+    tracker.keep(keptIds, started, ofOthers, context.files());
   }
 
   /**
@@ -288,8 +314,8 @@ final class OwnedPartitions {
 
   /** Whether producers were fenced since the last call. */
   boolean takeProducersFenced() {
-    boolean was = settled;
-    settled = false;
+    boolean was = producersFenced;
+    producersFenced = false;
     return was;
   }
 

@@ -97,22 +97,13 @@ final class PartitionStarts {
             ? new Bounds(options, topics).starts(tracker.partitions())
             : Map.of();
     Map<TopicPartition, Long> earliest = topics.earliest(partitions);
-    // The group's offsets say what was read only where they are the truth.
-    boolean isOfGroup = context.sinkIsOurs() && !rule.logIsAhead();
+    // The group's offsets say what was read only where they are authoritative.
+    boolean groupIsAuthoritative = context.sinkIsOurs() && !rule.logIsAhead();
     Map<TopicPartition, Long> ends =
         topics.sharedEnds(
             furthest(partitions, stable, logged, initial, byOption),
-            isOfGroup ? tracker.ofPresentTopics(stable) : Map.of());
-    StartResolver resolver =
-        new StartResolver(
-            rule,
-            identity,
-            context.sinkCluster(),
-            context.sinkIsOurs(),
-            dataLoss,
-            options.starting().isExplicit(),
-            lastIsDecided,
-            !context.sinkIsOurs() && sparkStart != null && !isOfSink(sparkStart));
+            groupIsAuthoritative ? tracker.ofPresentTopics(stable) : Map.of());
+    StartResolver resolver = resolver(rule, sparkStart, lastIsDecided);
     Map<TopicPartition, StartResolver.ResolvedStart> starts = new HashMap<>();
     for (TopicPartition partition : partitions) {
       StartResolver.PartitionFacts facts =
@@ -133,6 +124,19 @@ final class PartitionStarts {
       starts.put(partition, resolver.resolve(facts));
     }
     return new Found(starts, initialFile.isPresent(), keptIds);
+  }
+
+  private StartResolver resolver(
+      StartingPoint rule, PartitionOffsets sparkStart, boolean lastIsDecided) {
+    return new StartResolver(
+        rule,
+        identity,
+        context.sinkCluster(),
+        context.sinkIsOurs(),
+        dataLoss,
+        options.starting().isExplicit(),
+        lastIsDecided,
+        !context.sinkIsOurs() && sparkStart != null && !isOfSink(sparkStart));
   }
 
   /** The largest offset that may become the start of each partition. */

@@ -9,8 +9,8 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Where the truth lies for one topic-partition at start: the group, Spark's log, or nowhere yet. A
- * pure function of what was found, so that every row of the table is a test.
+ * Which log is authoritative for one topic-partition at start: the group's offsets, Spark's log, or
+ * none yet. A pure function of what was found, so that every row of the table is a test.
  *
  * @param identity ours
  * @param sinkCluster of the query's sink, as in a stamp; null where the sink is not ours
@@ -19,8 +19,8 @@ import org.apache.kafka.common.TopicPartition;
  *     then came later
  * @param sparkHasBatches whether Spark has logged a batch
  * @param logIsAhead whether Spark's log was written by the built-in connector, or without our sink,
- *     since this one has committed anything: then it is the truth, and the group knows nothing of
- *     it
+ *     since this one has committed anything: then it is authoritative, and the group knows nothing
+ *     of it
  */
 record StartingPoint(
     Identity identity,
@@ -79,8 +79,9 @@ record StartingPoint(
         && !stamp.identity().equals(identity.exclusiveId())) {
       throw foreign("EOSKAFKA_FOREIGN_STAMP", partition, committed, owner);
     }
-    // Without a sink of ours, now or then, Spark's log is the truth. A start (epoch -1) has taken
-    // no effect; where a batch has, and the group was not told, the checkpoint knows the cluster.
+    // Without a sink of ours, now or then, Spark's log is authoritative. A start (epoch -1) has
+    // taken no effect; where a batch has, and the group was not told, the checkpoint knows the
+    // cluster.
     if (sinkCluster != null && stamp.tookEffect() && !stamp.sinkCluster().equals(sinkCluster)) {
       throw EosKafkaException.of(
           "EOSKAFKA_SINK_MOVED",
@@ -112,7 +113,7 @@ record StartingPoint(
     return cluster.equals(Stamp.SAME_CLUSTER) ? "the source's cluster" : "cluster " + cluster;
   }
 
-  /** Spark's log is the truth: what the group is beyond it has taken effect without it. */
+  /** For an authoritative log: what the group is beyond it has taken effect without it. */
   static void requireNotBehind(
       Identity identity, TopicPartition partition, long committed, long sparkStart) {
     if (committed > sparkStart) {
@@ -159,50 +160,76 @@ record StartingPoint(
       return Source.SPARK_LOG;
     }
     if (committed != null) {
-      Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-      if (sinkCluster == null && sparkStart != null && stamp.tookEffect() && !isOfFormerTopic) {
-        requireNotBehind(identity, partition, committed.offset(), sparkStart);
-      }
-      return switch (stamp.scope()) {
-        case TASK -> Source.GROUP;
-        case SOURCE_ONLY -> {
-          if (sparkStart == null && !sparkHasBatches) {
-            // The group follows Spark's log, which is gone: the query begins anew.
-            yield initial != null ? Source.INITIAL_FILE : Source.OPTION;
-          }
-          yield sparkStart != null ? Source.SPARK_LOG : Source.GROUP;
-        }
-        case EPOCH -> {
-          if (decidedStart != null) {
-            yield Source.DECISION;
-          }
-          if (sparkStart != null && sinkCluster == null) {
-            yield Source.SPARK_LOG;
-          }
-          if (sparkStart != null && committed.offset() > sparkStart) {
-            throw EosKafkaException.of(
-                "EOSKAFKA_DECISION_OTHER_PLAN",
-                Map.of("epoch", stamp.epoch(), "owner", "the checkpoint's log"));
-          }
-          // Before Spark's start where records that the last batch was to read were gone.
-          yield Source.GROUP;
-        }
-      };
+      return byStamp(partition, committed, sparkStart, initial, decidedStart, isOfFormerTopic);
     }
     if (recreated) {
       // What is not in Spark's log any more was missed before.
       return sparkHasBatches && sparkStart == null ? Source.NEW_PARTITION : Source.RECREATED;
     }
-    if (!sparkHasBatches) {
-      if (hasOwnIdentity && wasFound && sinkCluster != null) {
-        // Tasks may have committed all the same: Spark logs a batch of real-time mode at its end.
-        throw gone(partition, null);
-      }
-      if (initial != null) {
-        return Source.INITIAL_FILE;
-      }
-      return resolved ? Source.NEW_PARTITION : Source.OPTION;
+    return sparkHasBatches
+        ? withoutOffset(partition, sparkStart, initial, decidedStart, wasFound, logSuffices)
+        : withoutOffsetOrBatch(partition, initial, wasFound);
+  }
+
+  /** The group has an offset: the stamp's scope says which log it follows. */
+  private Source byStamp(
+      TopicPartition partition,
+      OffsetAndMetadata committed,
+      Long sparkStart,
+      Long initial,
+      Long decidedStart,
+      boolean isOfFormerTopic) {
+    Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
+    if (sinkCluster == null && sparkStart != null && stamp.tookEffect() && !isOfFormerTopic) {
+      requireNotBehind(identity, partition, committed.offset(), sparkStart);
     }
+    return switch (stamp.scope()) {
+      case TASK -> Source.GROUP;
+      case SOURCE_ONLY -> {
+        if (sparkStart == null && !sparkHasBatches) {
+          // The group follows Spark's log, which is gone: the query begins anew.
+          yield initial != null ? Source.INITIAL_FILE : Source.OPTION;
+        }
+        yield sparkStart != null ? Source.SPARK_LOG : Source.GROUP;
+      }
+      case EPOCH -> {
+        if (decidedStart != null) {
+          yield Source.DECISION;
+        }
+        if (sparkStart != null && sinkCluster == null) {
+          yield Source.SPARK_LOG;
+        }
+        if (sparkStart != null && committed.offset() > sparkStart) {
+          throw EosKafkaException.of(
+              "EOSKAFKA_DECISION_OTHER_PLAN",
+              Map.of("epoch", stamp.epoch(), "owner", "the checkpoint's log"));
+        }
+        // Before Spark's start where records that the last batch was to read were gone.
+        yield Source.GROUP;
+      }
+    };
+  }
+
+  /** The group has no offset, and Spark has logged no batch. */
+  private Source withoutOffsetOrBatch(TopicPartition partition, Long initial, boolean wasFound) {
+    if (hasOwnIdentity && wasFound && sinkCluster != null) {
+      // Tasks may have committed all the same: Spark logs a batch of real-time mode at its end.
+      throw gone(partition, null);
+    }
+    if (initial != null) {
+      return Source.INITIAL_FILE;
+    }
+    return resolved ? Source.NEW_PARTITION : Source.OPTION;
+  }
+
+  /** The group has no offset, and Spark has logged batches. */
+  private Source withoutOffset(
+      TopicPartition partition,
+      Long sparkStart,
+      Long initial,
+      Long decidedStart,
+      boolean wasFound,
+      boolean logSuffices) {
     // Not chosen for a while, and without an offset since: Spark's log does not have it any more.
     boolean isForgotten = wasFound && sparkStart == null && sinkCluster != null;
     Long logged = sparkStart != null ? sparkStart : initial;

@@ -3,7 +3,7 @@ package io.eoskafka.spark;
 import io.eoskafka.config.SinkOptions;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The sink that commits source offsets with its output, so that the group is the truth. */
+/** The sink that commits source offsets with its output, so that the group is authoritative. */
 public interface TransactionalSink {
   /**
    * @param written the options of a query's write; a table of Spark's catalog has some of its own

@@ -50,15 +50,15 @@ public final class OpenTransactions {
    *
    * @param runs of which runs: never of one that came later, whose driver is another
    * @param onlyOpen whether producers without an open transaction are left alone
-   * @param but ids that are left alone
+   * @param except ids that are left alone
    */
-  public void endWriters(String ownerId, LongPredicate runs, boolean onlyOpen, Set<String> but) {
+  public void endWriters(String ownerId, LongPredicate runs, boolean onlyOpen, Set<String> except) {
     fence(
         list(
                 TransactionalId.brokerPatternOfWriters(ownerId),
                 onlyOpen ? Set.of(TransactionState.ONGOING) : Set.of())
             .stream()
-            .filter(id -> !but.contains(id))
+            .filter(id -> !except.contains(id))
             .filter(
                 id -> {
                   OptionalLong run = TransactionalId.runOfWriter(id, ownerId);
