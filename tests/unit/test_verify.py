@@ -22,7 +22,7 @@ from eoskafka.audit.slices import Slice, Slices
 from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
 from eoskafka.cli import app
-from eoskafka.cli.verify import _lines
+from eoskafka.cli.verify_report import lines_of
 from eoskafka.dead_letters import PREFIX
 from eoskafka.errors import ConfigurationError
 from eoskafka.groups import Connection
@@ -158,7 +158,7 @@ def test_an_input_record_is_in_the_output_or_a_dead_letter(
     found = judge(monkeypatch, inputs, numbered(rest), dead=dead)
     assert found.holds
     assert (found.inputs, found.outputs, found.dead_letters) == (10, 8, 2)
-    (line,) = _lines(found, False)
+    (line,) = lines_of(found, False)
     assert line.startswith("exactly once: 10 in, 8 out, 2 dead letters, 0 lost, ")
     assert wrong(judge(monkeypatch, inputs, numbered(rest[:-1]), dead=dead)) == {"lost": 1}
     assert wrong(judge(monkeypatch, inputs, numbered([*rest, 3]), dead=dead)) == {"duplicated": 1}
@@ -552,6 +552,6 @@ def test_where_nothing_fits_the_choice_of_an_id_is_doubted(
     verdict_of: Callable[..., Verdict],
 ) -> None:
     none_fit = verdict_of(numbered(range(10)), numbered(range(10, 20)))
-    assert any("no record in common" in line for line in _lines(none_fit, order=True))
+    assert any("no record in common" in line for line in lines_of(none_fit, order=True))
     one_fits = verdict_of(numbered(range(10)), numbered(range(9, 20)))
-    assert not any("in common" in line for line in _lines(one_fits, order=True))
+    assert not any("in common" in line for line in lines_of(one_fits, order=True))

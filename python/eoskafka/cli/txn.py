@@ -21,7 +21,8 @@ from eoskafka.cli.brokers import (
     reaching,
 )
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json, print_table
-from eoskafka.jobs import Outcome, Resolution, Settled, resolve, resolve_checkpoint
+from eoskafka.cli.txn_text import text_of_job, text_of_write
+from eoskafka.jobs import Outcome, resolve, resolve_checkpoint
 from eoskafka.transactions import Blocked, Kind, Transaction
 
 app = typer.Typer(
@@ -330,7 +331,7 @@ def resolve_write(
     if output is Format.JSON:
         print_json({"write_id": write_id, **asdict(found)})
     else:
-        data.print(_text(write_id, found), markup=False)
+        data.print(text_of_job(write_id, found), markup=False)
     if found.outcome in (Outcome.UNKNOWN, Outcome.INCOMPLETE):
         raise typer.Exit(Exit.REFUSED)
 
@@ -350,7 +351,7 @@ def _resolve_checkpoint(
         data.print(f"{checkpoint}: this checkpoint knows no write in epoch scope", markup=False)
     else:
         for write in writes:
-            data.print(_text_of_write(write), markup=False)
+            data.print(text_of_write(write), markup=False)
     is_accepted = any(
         write.accepted
         and write.epoch == accept_loss
@@ -373,54 +374,3 @@ def _resolve_checkpoint(
         accept_loss is not None and not is_accepted
     ):
         raise typer.Exit(Exit.REFUSED)
-
-
-def _text_of_write(write: Settled) -> str:
-    if write.error:
-        return f"{write.name}: not settled. {write.error}"
-    if write.outcome is Outcome.COMMITTED and write.accepted:
-        return (
-            f"{write.name}: epoch {write.epoch}, the last one that was decided, has taken effect "
-            f"without records whose loss was accepted. Missing from the output: {write.missing}. "
-            "No transaction is open"
-        )
-    if write.outcome is not Outcome.INCOMPLETE:
-        what = (
-            f"all of epoch {write.epoch}, the last one that was decided, has taken effect, in "
-            f"{write.committed} transactions"
-            if write.outcome is Outcome.COMMITTED
-            else "no epoch was decided"
-        )
-        return f"{write.name}: {what}; no transaction is open"
-    then = (
-        "This loss is now accepted, and the query continues without these records"
-        if write.accepted
-        else "If Spark runs the epoch again with the same rows, it writes them. Otherwise write "
-        "them yourself, or do without them, and repeat this command with --accept-loss "
-        f"{write.epoch}"
-    )
-    return (
-        f"{write.name}: {write.lost} of the {write.committed + write.lost} transactions of epoch "
-        f"{write.epoch} had timed out before they could be committed; the others have taken "
-        f"effect. Missing from the output: {write.missing}. {then}"
-    )
-
-
-def _text(write_id: str, found: Resolution) -> str:
-    text = {
-        Outcome.UNKNOWN: "nothing is known of it here. Either it has never begun (check the name, "
-        "the brokers, --decision-topic and --transactional-id-prefix), or it has ended well and "
-        "its entry was removed, as with a job without a writeId. Check the output before you run "
-        "it again",
-        Outcome.UNDECIDED: "nothing of it has taken effect, and no transaction of it is open "
-        "now; run the job again",
-        Outcome.COMMITTED: f"all of it has taken effect, in {found.committed} transactions",
-        Outcome.INCOMPLETE: f"a part of it has taken effect: {found.lost} of "
-        f"{found.committed + found.lost} transactions had timed out before they could be "
-        "committed. Run the same job again, with the same rows, the same number of tasks and "
-        "writeId=<its name> (without a writeId: the name in 'Batch write ... begins' in the log of "
-        "its driver): it writes the missing rows. Without this option it would write everything "
-        "again. To do without the missing rows, use --give-up",
-    }[found.outcome]
-    forgotten = found.forgotten and found.outcome is not Outcome.UNKNOWN
-    return f"{write_id}: {text}" + ("; its entry has been removed" if forgotten else "")

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, NoReturn
+from dataclasses import asdict
+from typing import NoReturn
 
 import typer
 from kafka import TopicPartition
-from rich import progress as bars
 
 from eoskafka.audit import UndecidedError, Verdict
 from eoskafka.audit.request import By, Progress, Request
-from eoskafka.checkpoints import Checkpoint
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, names
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
+from eoskafka.cli.verify_checkpoint import Known, read_checkpoint
+from eoskafka.cli.verify_options import (
+    CheckpointLocation,
+    CountAlike,
+    DeadLetters,
+    DeadLettersQuery,
+    Expected,
+    Folder,
+    Group,
+    IdentifiedBy,
+    IdField,
+    InputFrom,
+    InputTopics,
+    MemoryMiB,
+    Order,
+    OutputFrom,
+    OutputTopics,
+    WaitSeconds,
+)
+from eoskafka.cli.verify_report import Bar, lines_of
 from eoskafka.errors import CheckpointError, ConfigurationError, UnreachableError
-from eoskafka.groups import Connection, topic_ids
+from eoskafka.groups import Connection
 
 _MIB = 1 << 20
 _BY = ("key", "value", "digest")
@@ -35,114 +51,6 @@ _DIGESTS = (
     "everything"
 )
 _HAS_GROWN = "the query found new topics or partitions while the command read; try again"
-
-OutputTopics = Annotated[
-    str,
-    typer.Option("--output", help="The topics that the query writes to, with commas between them."),
-]
-InputTopics = Annotated[
-    str, typer.Option("--input", help="The topics that the query reads, with commas between them.")
-]
-DeadLetters = Annotated[
-    str,
-    typer.Option(
-        help="Topics with the dead letters of the query (`eoskafka.with_dead_letters`), with "
-        "commas between them. Each input record must be in the output or there, once. Dead letters "
-        "of other topics' records are left out."
-    ),
-]
-DeadLettersQuery = Annotated[
-    str,
-    typer.Option(
-        help="If several queries write to these topics: the name that this query gives to "
-        "`eoskafka.with_dead_letters` as query. Dead letters with another name are left out. By "
-        "default, there is no verdict if they have several names."
-    ),
-]
-Group = Annotated[
-    str,
-    typer.Option(
-        help="The query's kafka.group.id (`eoskafka offsets show` lists the groups). With it, "
-        "only input records before the group's offsets must be in the output. Without it, all "
-        "input records must be."
-    ),
-]
-IdentifiedBy = Annotated[
-    str,
-    typer.Option(
-        help="What identifies a record in the input and the output: key (if no two records have "
-        "the same key), value, or digest (key and value together). Give this option or --id-field."
-    ),
-]
-IdField = Annotated[
-    str,
-    typer.Option(
-        help="Instead of --by: the name of a field, such as order.id, in values that are JSON."
-    ),
-]
-CountAlike = Annotated[
-    bool,
-    typer.Option(
-        "--count-alike",
-        help="If several records have the same id, compare only how many of them the input and "
-        "the output have. By default, the command gives no verdict if there are such records.",
-    ),
-]
-Expected = Annotated[
-    Path | None,
-    typer.Option(
-        help="Instead of --input: the path of a Parquet or Delta table with the expected output, "
-        "in columns key, value or both."
-    ),
-]
-InputFrom = Annotated[
-    str,
-    typer.Option(
-        help='The offsets at which the query began, as JSON such as {"topic":{"0":7}}. Here -2 '
-        "stands for the first offset that the log has now. With the default, there is no "
-        "verdict if the log no longer begins at 0.",
-        show_default="offset 0",
-    ),
-]
-OutputFrom = Annotated[
-    str,
-    typer.Option(
-        help="The offsets at which the query's output begins, in the form of --input-from.",
-        show_default="offset 0",
-    ),
-]
-CheckpointLocation = Annotated[
-    str,
-    typer.Option(
-        help="The query's checkpointLocation. The command takes --input, --group and "
-        "--input-from from it if you do not give them. This works for a query with one source "
-        "only."
-    ),
-]
-Order = Annotated[
-    bool,
-    typer.Option(
-        help="Whether to check the order within each key. Use --no-order for a query that "
-        "shuffles, or that gives one partition to several tasks, because it does not keep the "
-        "order."
-    ),
-]
-WaitSeconds = Annotated[
-    float,
-    typer.Option(
-        help="How many seconds the command waits until open transactions have ended.", min=0
-    ),
-]
-MemoryMiB = Annotated[
-    int, typer.Option(help="How many MiB of memory the comparison may use.", min=16)
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        help="A folder for temporary files, which need about 55 bytes for each record.",
-        show_default="the system's folder for temporary files",
-    ),
-]
 
 
 def verify(
@@ -182,7 +90,7 @@ def verify(
         raise typer.BadParameter("it is for --input, not --expected", param_hint="--checkpoint")
     with _before_reading(output):
         cluster = Connection(bootstrap_servers, client_settings(client, config))
-        known = _of_checkpoint(checkpoint, cluster) if checkpoint else _Known((), "", {})
+        known = read_checkpoint(checkpoint, cluster) if checkpoint else Known((), "", {})
     inputs = names(input_topics)
     request = Request(
         outputs=names(output_topics),
@@ -203,7 +111,7 @@ def verify(
     _require_sense(request)
 
     def has_grown() -> bool:
-        return bool(checkpoint) and _of_checkpoint(checkpoint, cluster) != known
+        return bool(checkpoint) and read_checkpoint(checkpoint, cluster) != known
 
     verdict = _verdict(lambda bar: prove(cluster, request, bar), has_grown, output)
     if not count_alike:
@@ -212,7 +120,7 @@ def verify(
         whole = {"holds": verdict.holds, "is_exactly_once": verdict.is_exactly_once}
         print_json({**whole, **asdict(verdict)})
     else:
-        data.print("\n".join(_lines(verdict, order and expected is None)), markup=False)
+        data.print("\n".join(lines_of(verdict, order and expected is None)), markup=False)
     if not verdict.holds:
         raise typer.Exit(Exit.REFUSED)
 
@@ -250,7 +158,7 @@ def _verdict(
 ) -> Verdict:
     """The verdict on a query that has found no new topics or partitions meanwhile."""
     try:
-        with _Bar() as bar:
+        with Bar() as bar:
             verdict = prove(bar)
         if has_grown():
             _undecided(_HAS_GROWN, output)
@@ -271,49 +179,6 @@ def _require_distinct(verdict: Verdict, by_digest: bool, output: Format) -> None
             "--count-alike if their number is enough",
             output,
         )
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What a checkpoint says."""
-
-    topics: Sequence[str]
-    group: str
-    starts: Mapping[TopicPartition, int]
-
-    def starts_of(self, chosen: Collection[str]) -> dict[TopicPartition, int]:
-        """Those of some topics; of all where none is chosen."""
-        return {p: n for p, n in self.starts.items() if not chosen or p.topic in chosen}
-
-
-def _of_checkpoint(location: str, cluster: Connection) -> _Known:
-    found = Checkpoint(location)
-    identity, batch, starts = found.identity(), found.last_batch(), found.starts()
-    if identity is None or batch is None:
-        raise ConfigurationError(
-            f"{location} is no checkpoint of a query that eoskafka's source has begun"
-        )
-    if batch.sources > 1:
-        raise ConfigurationError(
-            f"{location} is of a query with several sources: what it should have written is a "
-            "matter for --expected"
-        )
-    if identity.shared or starts is None:
-        raise ConfigurationError(
-            f"{location} does not say where its group began"
-            + (", which several drivers share" if identity.shared else "")
-            + ": give --input, --group and --input-from"
-        )
-    topics = sorted({p.topic for p in batch.end})
-    if gone := sorted({p.topic for p in starts} - set(topics)):
-        raise ConfigurationError(
-            f"the query of {location} has read {', '.join(gone)}, which is gone: give --input, "
-            "--group, --input-from and --output-from"
-        )
-    with cluster.looking_at("the topics"), cluster.admin() as admin:
-        partitions = topic_ids(admin, topics)
-    # A partition that was found later is read from its first record.
-    return _Known(topics, identity.group, {p: starts.get(p, 0) for p in partitions})
 
 
 def _require_sense(request: Request) -> None:
@@ -360,66 +225,3 @@ def _offsets(text: str, option: str) -> dict[TopicPartition, int]:
         raise typer.BadParameter(
             f'\'{text}\' is not JSON such as {{"topic":{{"0":7}}}}', param_hint=option
         ) from error
-
-
-def _lines(verdict: Verdict, order: bool) -> list[str]:
-    lines = [str(example) for example in verdict.examples]
-    if verdict.optional:
-        lines.append(
-            f"{verdict.optional:,} further input records may or may not be in the output: they are "
-            "after the group's offsets, or before --input-from"
-        )
-    if order:
-        lines.append(
-            f"the order within keys was checked for {verdict.ordered:,} records: those with an id "
-            "of their own and the same key in input and output"
-        )
-    number_of = {fault.value: number for fault, number in verdict.faults.items()}
-    none_fits = (number_of["lost"], number_of["unexpected"]) == (verdict.inputs, verdict.outputs)
-    if none_fits and verdict.inputs and verdict.outputs:
-        lines.append(
-            "input and output have no record in common: if the query changes what identifies a "
-            "record, use --by key, --id-field or --expected"
-        )
-    faults = ", ".join(f"{number:,} {fault}" for fault, number in number_of.items())
-    inputs = f"{verdict.inputs:,} in"
-    if verdict.optional:
-        inputs = f"{verdict.inputs + verdict.optional:,} in, of which {verdict.inputs:,} had to be"
-        inputs += " out"
-    letters = f"{verdict.dead_letters:,} dead letters, " if verdict.dead_letters else ""
-    counts = f"{inputs}, {verdict.outputs:,} out, {letters}{faults}"
-    if verdict.holds:
-        return [*lines, f"exactly once: {counts}"]
-    if verdict.is_exactly_once:
-        return [*lines, f"each record once, but NOT in order within its key: {counts}"]
-    return [*lines, f"NOT exactly once: {counts}"]
-
-
-class _Bar:
-    """Shows on standard error how far it is; nothing into a pipe."""
-
-    def __init__(self) -> None:
-        self._progress = bars.Progress(
-            bars.TextColumn("{task.description}"),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeRemainingColumn(),
-            console=messages,
-            transient=True,
-            # Not messages.is_terminal, which FORCE_COLOR makes true.
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._progress.add_task("connecting", total=None)
-
-    def begins(self, what: str, records: int) -> None:
-        self._progress.update(self._task, description=what, total=records, completed=0)
-
-    def read(self, records: int) -> None:
-        self._progress.advance(self._task, records)
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
