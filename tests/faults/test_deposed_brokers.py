@@ -22,6 +22,8 @@ from faults.split import BROKERS, GROUPS, TRANSACTIONS, SplitCluster, is_possibl
 
 RECORDS = 200
 PER_BATCH = 100
+# Longer than a start waits for what a broker does not have.
+UNREADABLE_S = 150
 # The admin client of a source's driver.
 DRIVER = "eoskafka-driver-[0-9a-f]{8}-"
 # With the default a query that believes a wrong answer would only stop.
@@ -220,6 +222,38 @@ def test_an_epoch_does_not_begin_where_a_deposed_coordinator_says(
         assert split.proxies[deposed].requests[Api.OFFSET_FETCH] > asked
         heal(split)
     flow.assert_exactly_once()
+
+
+def test_a_batch_that_a_deposed_leader_of_the_decisions_does_not_know_is_not_written_again(
+    split: SplitCluster, flow: Flow, tmp_path: Path, keep_logs: list[Path]
+) -> None:
+    """It was decided and committed in foreachBatch; its driver dies before Spark logs it."""
+    decisions, in_batches = "__eoskafka_decisions", {"form": "foreach_batch"}
+    flow.produce(PER_BATCH)
+    for name in ("first", "next"):
+        (tmp_path / name).mkdir()
+    with Application(tmp_path / "first", "local[2]") as application:
+        keep_logs += application.logs()
+        flow.start(application, **in_batches).wait_done()
+        coordinator = split.coordinator()
+        deposed = another(coordinator)
+        split.lead(deposed, decisions)
+        split.lead(coordinator, flow.input, flow.output, TRANSACTIONS)
+        split.cut(deposed)
+        split.wait_deposed(deposed, decisions)
+        send_elsewhere(flow, split, deposed)
+        flow.produce(PER_BATCH)
+        flow.reach(application, "before-log", "kill", **in_batches)
+    with Application(tmp_path / "next", "local[2]") as application:
+        keep_logs += application.logs()
+        take_metadata_from(split, deposed, "eoskafka-(driver-epochs|decisions)")
+        send_elsewhere(flow, split)
+        error = flow.start(application, **in_batches).wait_end(UNREADABLE_S).error or ""
+        assert len(flow.outputs()) == RECORDS
+        assert "[EOSKAFKA_DECISIONS_UNREADABLE]" in error, error
+        heal(split)
+        flow.start(application, **in_batches).wait_done()
+        flow.assert_exactly_once()
 
 
 def depose_leader(split: SplitCluster, flow: Flow) -> int:

@@ -126,10 +126,10 @@ class Streams:
             )
         self._producer.flush()
 
-    def send_values(self, topic: str, *values: str) -> None:
-        """Records with these values and no keys, to partition 0."""
+    def send_values(self, topic: str, *values: str, partition: int = 0) -> None:
+        """Records with these values and no keys, to one partition."""
         for value in values:
-            self._producer.send(topic, value=value.encode(), partition=0)
+            self._producer.send(topic, value=value.encode(), partition=partition)
         self._producer.flush()
 
     @contextmanager

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from sessions import settings
-from streams import Streams, kv
+from streams import LARGE, SMALL_FETCHES, Streams, kv
 
 KV = "key binary, value binary"
 INPUT = 20
@@ -300,3 +300,19 @@ def test_a_plan_that_reads_none_of_its_records_goes_on_after_a_restart(streams: 
         streams.run(streams.sink(kv(rows), output, checkpoint))
     assert streams.numbers(output) == []
     assert sum(streams.offsets(group, topic).values()) == 3
+
+
+def test_a_task_reads_its_partitions_one_after_the_other(streams: Streams) -> None:
+    """Spark may run it again for the rows of some writers only, and takes their order for fixed."""
+    topic = streams.topic(partitions=3)
+    for partition in (2, 1, 0):
+        streams.send_values(topic, *([LARGE] * 60), partition=partition)
+    rows = streams.source(topic, {"slots": 1, **SMALL_FETCHES}).select("partition", "offset")
+    read: list[tuple[int, int]] = []
+    writer = rows.writeStream.foreachBatch(
+        lambda batch, _: read.extend(map(tuple, batch.collect()))
+    )
+    streams.run(
+        writer.option("checkpointLocation", str(streams.checkpoint())).trigger(availableNow=True)
+    )
+    assert read == [(partition, offset) for partition in range(3) for offset in range(60)]

@@ -61,8 +61,9 @@ final class DecisionLog implements AutoCloseable {
   }
 
   /**
-   * Fences the query's former driver and reads what it has decided. {@link #claimRun} has to follow
-   * before this run writes anything.
+   * Fences the query's former driver and reads all that was decided before. A driver that starts
+   * afterwards has a later run than the one that {@link #run} returns here. {@link #claimRun} has
+   * to follow before this run writes anything.
    *
    * @param producers initialise the decision id, which fences a former driver
    * @param partition of the topic, where its decisions are
@@ -84,7 +85,8 @@ final class DecisionLog implements AutoCloseable {
     Transactions producer = producers.get();
     try {
       DecisionEntries found = new DecisionEntries(topic.name(), ownerId);
-      topic.readToEnd(partition, READ_TIMEOUT, found::take);
+      topic.readUntil(
+          partition, fence(producer, topic, partition, ownerId), READ_TIMEOUT, found::take);
       Optional<DecisionEntries.Run> before = found.run();
       if (before.isEmpty() && known) {
         throw EosKafkaException.of(
@@ -105,6 +107,24 @@ final class DecisionLog implements AutoCloseable {
       producer.abortAndClose();
       throw explain(e, decisionId);
     }
+  }
+
+  /**
+   * Commits a record with the producer that has just initialised the decision id. The record has no
+   * value, so it is no entry, and compaction removes it.
+   *
+   * <p>A commit that succeeds shows that no driver had started since. All that former drivers have
+   * decided comes before the record, and all that a later driver decides comes after it.
+   *
+   * @return the record's offset
+   */
+  private static long fence(
+      Transactions producer, DecisionRecords topic, int partition, String ownerId) {
+    producer.begin();
+    byte[] key = ("fence:" + ownerId).getBytes(StandardCharsets.UTF_8);
+    long offset = producer.sendAndFlush(new ProducerRecord<>(topic.name(), partition, key, null));
+    producer.commit();
+    return offset;
   }
 
   private static RuntimeException explain(RuntimeException e, String decisionId) {
@@ -134,32 +154,12 @@ final class DecisionLog implements AutoCloseable {
    * @throws EosKafkaException {@code EOSKAFKA_DECISION_FENCED}
    */
   void claimRun() {
-    writeRun(run);
-    claimed = true;
-  }
-
-  /**
-   * Makes sure that no driver has started since {@link #open} has fenced the former one: for a
-   * start that settles and claims no run. Another driver may have started before the entries were
-   * read, so that its run counts as a former one here. It writes the entry of the last run once
-   * more, because only the coordinator knows who has initialised the decision id last. A driver
-   * that starts afterwards has a later run.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_DECISION_FENCED}
-   */
-  void requireNotFenced() {
-    if (!isNew) {
-      writeRun(run - 1);
-    }
-  }
-
-  private void writeRun(long number) {
     try {
       producer.begin();
       String value =
           JSON.createObjectNode()
               .put("version", DecisionTopic.VERSION)
-              .put("run", number)
+              .put("run", run)
               .put("decisionId", decisionId)
               .toString();
       producer.send(record(partition, "run:" + ownerId, value));
@@ -168,6 +168,7 @@ final class DecisionLog implements AutoCloseable {
       producer.abortAndClose();
       throw explain(e, decisionId);
     }
+    claimed = true;
   }
 
   /** Whether the run's number is claimed, so that this run may write. */

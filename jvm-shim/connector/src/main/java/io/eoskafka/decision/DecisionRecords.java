@@ -19,8 +19,9 @@ interface DecisionRecords {
   /** Where presence records may be. */
   List<Integer> presencePartitions();
 
-  /** See {@link DecisionTopic#readToEnd}. */
-  void readToEnd(int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each);
+  /** See {@link DecisionTopic#readUntil}. */
+  void readUntil(
+      int partition, long end, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each);
 
   /** See {@link DecisionTopic#lost}. */
   Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout);

@@ -73,6 +73,8 @@ final class DecisionTopic implements DecisionRecords {
 
   private static final Duration POLL = Duration.ofMillis(200);
 
+  private static final int METADATA_MAX_AGE_MS = 5_000;
+
   private final Admin admin;
   private final ClientSettings client;
   private final BrokerSettings broker;
@@ -247,27 +249,34 @@ final class DecisionTopic implements DecisionRecords {
   }
 
   /**
-   * Reads one of its partitions up to the high watermark of now, open transactions waited for: what
-   * is not among the records then was not committed before.
+   * Reads one of its partitions up to a record that a producer has just written there, and waits
+   * for the end of transactions that are open. What is not among the records was not committed
+   * before that record. A broker that still takes itself for the leader may answer, but it never
+   * has the record, so the read does not end with what that broker has.
    *
-   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_UNREADABLE}, also if a transaction stays
-   *     open for longer than {@code timeout}
+   * @param end the record's offset
+   * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_UNREADABLE} if the records before {@code
+   *     end} are not all there within {@code timeout}
    */
   @Override
-  public void readToEnd(
-      int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
+  public void readUntil(
+      int partition, long end, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
     TopicPartition of = new TopicPartition(name, partition);
     try {
-      long start = offset(of, OffsetSpec.earliest());
-      long end = offset(of, OffsetSpec.latest());
-      read(Map.of(of, start), Map.of(of, end), timeout, each);
+      OffsetSpec earliest = OffsetSpec.earliest();
+      long start = KafkaCalls.get(admin.listOffsets(Map.of(of, earliest)).all()).get(of).offset();
+      read(
+          Map.of(of, start),
+          Map.of(of, end),
+          timeout,
+          record -> {
+            if (record.offset() < end) {
+              each.accept(record);
+            }
+          });
     } catch (TimeoutException e) {
       throw unreadable(e.getMessage(), e);
     }
-  }
-
-  private long offset(TopicPartition of, OffsetSpec which) {
-    return KafkaCalls.get(admin.listOffsets(Map.of(of, which)).all()).get(of).offset();
   }
 
   /**
@@ -275,7 +284,7 @@ final class DecisionTopic implements DecisionRecords {
    * transactions have ended: those transactions were aborted.
    *
    * @return the numbers of their writers
-   * @throws EosKafkaException {@code EOSKAFKA_EPOCH_UNSETTLED}
+   * @throws TimeoutException if one of the transactions stays open for longer than {@code timeout}
    */
   @Override
   public Set<Integer> lost(Collection<WriterOutput> outputs, Duration timeout) {
@@ -295,23 +304,19 @@ final class DecisionTopic implements DecisionRecords {
       until.merge(of, output.presenceOffset() + 1, Math::max);
       lost.add(output.writer());
     }
-    try {
-      read(
-          from,
-          until,
-          timeout,
-          record -> {
-            Integer writer =
-                writers
-                    .get(new TopicPartition(record.topic(), record.partition()))
-                    .get(record.offset());
-            if (writer != null) {
-              lost.remove(writer);
-            }
-          });
-    } catch (TimeoutException e) {
-      throw unsettled(e.getMessage(), e);
-    }
+    read(
+        from,
+        until,
+        timeout,
+        record -> {
+          Integer writer =
+              writers
+                  .get(new TopicPartition(record.topic(), record.partition()))
+                  .get(record.offset());
+          if (writer != null) {
+            lost.remove(writer);
+          }
+        });
     return lost;
   }
 
@@ -340,7 +345,13 @@ final class DecisionTopic implements DecisionRecords {
         if (System.nanoTime() > deadline) {
           TopicPartition hidden = left.keySet().iterator().next();
           throw new TimeoutException(
-              "an open transaction hides " + hidden + " at offset " + consumer.position(hidden));
+              hidden
+                  + " cannot be read from offset "
+                  + consumer.position(hidden)
+                  + " to "
+                  + left.get(hidden)
+                  + ": an open transaction hides these records, or the broker that answers is cut"
+                  + " off from the others");
         }
         consumer.poll(POLL).forEach(each);
       }
@@ -359,6 +370,8 @@ final class DecisionTopic implements DecisionRecords {
   private KafkaConsumer<byte[], byte[]> consumer() {
     Map<String, Object> config = client.dataConsumer("eoskafka-decisions");
     config.put("isolation.level", "read_committed");
+    // To find the leader soon if a former one has answered.
+    config.put("metadata.max.age.ms", METADATA_MAX_AGE_MS);
     return new KafkaConsumer<>(config);
   }
 }

@@ -5,8 +5,6 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.transaction.TransactionRef;
-import io.eoskafka.wire.AuthorizationErrors;
-import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -14,7 +12,6 @@ import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -29,9 +26,8 @@ public final class EpochSession {
   private static final Logger LOG = LoggerFactory.getLogger(EpochSession.class);
 
   /** Coordinators that restart or move take some seconds. */
-  private static final Duration ROLL_FORWARD_TIMEOUT = Duration.ofSeconds(60);
-
   private final EpochOwner owner;
+
   private final SinkOptions options;
   private final SinkIdentity identity;
 
@@ -119,7 +115,6 @@ public final class EpochSession {
   /** As {@link #settle(EpochOwner, SinkOptions)}, and closes. */
   Optional<Decision> settle() {
     try {
-      log.requireNotFenced();
       resolve();
       if (isFormerLogged) {
         LOG.error("{}", incomplete().getMessage());
@@ -234,25 +229,7 @@ public final class EpochSession {
    * @return the numbers of the writers whose transactions were aborted: what a reader does not find
    */
   Set<Integer> rollForward(Decision decision) {
-    try {
-      Set<TransactionRef> unknown =
-          transactions.commit(decision.transactions(), ROLL_FORWARD_TIMEOUT);
-      // A commit whose answer got lost looks like a transaction that timed out: the presence
-      // records tell them apart.
-      return topic.lost(
-          decision.outputs().stream()
-              .filter(output -> output.transaction() != null)
-              .filter(output -> unknown.contains(output.transaction()))
-              .toList(),
-          Duration.ofMillis(transactionTimeoutMs).plus(ROLL_FORWARD_TIMEOUT));
-    } catch (TimeoutException e) {
-      throw topic.unsettled(e.getMessage(), e);
-    } catch (RuntimeException e) {
-      if (AuthorizationErrors.isRefusedLogIn(e)) {
-        throw topic.unsettled("a log-in was refused: " + AuthorizationErrors.reason(e), e);
-      }
-      throw e;
-    }
+    return new RollForward(topic, transactions, nanoClock, transactionTimeoutMs).of(decision);
   }
 
   /**
@@ -403,7 +380,16 @@ public final class EpochSession {
    *     have its transactional id
    */
   void endWriters(boolean attemptsLeft) {
-    endWriters(transactions, attemptsLeft);
+    if (isClosed()) {
+      // The query's end has closed the client, and a function's write on another thread goes on.
+      transactions.whileClosing(soon -> endWriters(soon, attemptsLeft));
+    } else {
+      endWriters(transactions, attemptsLeft);
+    }
+  }
+
+  private synchronized boolean isClosed() {
+    return closed;
   }
 
   private void endWriters(EpochCoordinators by, boolean attemptsLeft) {

@@ -16,6 +16,8 @@ import org.apache.kafka.common.TopicPartition;
  * @param pollTimeoutMs how long a partition with a planned end may give nothing
  * @param starts where each range begins in this attempt
  * @param isRetry whether an attempt before this one may have failed because a topic was replaced
+ * @param inOrder whether each range is read to its end before the next one, so that every attempt
+ *     returns the same rows in the same order
  */
 record ReadRequest(
     String consumer,
@@ -25,7 +27,8 @@ record ReadRequest(
     long pollTimeoutMs,
     Map<TopicPartition, OffsetAndMetadata> starts,
     List<SlotRange> ranges,
-    boolean isRetry) {
+    boolean isRetry,
+    boolean inOrder) {
 
   ReadRequest {
     starts = Map.copyOf(starts);

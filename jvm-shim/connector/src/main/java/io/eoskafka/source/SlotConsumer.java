@@ -146,9 +146,38 @@ final class SlotConsumer {
     // assign() keeps the paused state of partitions it had: say for each what it shall be.
     List<TopicPartition> paused = new ArrayList<>();
     List<TopicPartition> resumed = new ArrayList<>();
-    cursors.forEach((p, cursor) -> (cursor.isReading() ? resumed : paused).add(p));
+    cursors.forEach((p, cursor) -> (isFetched(cursor) ? resumed : paused).add(p));
     consumer.pause(paused);
     consumer.resume(resumed);
+  }
+
+  /** Whether its records are fetched now. */
+  private boolean isFetched(PartitionCursor cursor) {
+    return cursor.isReading() && (!request.inOrder() || cursor == first());
+  }
+
+  /** The cursor of the first range that is not drained, or null. */
+  private PartitionCursor first() {
+    for (SlotRange range : request.ranges()) {
+      PartitionCursor cursor = cursors.get(range.topicPartition());
+      if (cursor.isReading()) {
+        return cursor;
+      }
+    }
+    return null;
+  }
+
+  /** The cursor whose records come next, or null if they have not been fetched yet. */
+  private PartitionCursor nextReady() {
+    if (!request.inOrder()) {
+      return ready.poll();
+    }
+    PartitionCursor first = first();
+    return first != null && ready.remove(first) ? first : null;
+  }
+
+  private boolean isReady() {
+    return request.inOrder() ? ready.contains(first()) : !ready.isEmpty();
   }
 
   /**
@@ -166,7 +195,7 @@ final class SlotConsumer {
         }
         finishIfDrained(current);
       }
-      current = ready.poll();
+      current = nextReady();
       if (current == null) {
         if (reading == 0 || !poll(transaction, untilNanos)) {
           return null;
@@ -191,12 +220,15 @@ final class SlotConsumer {
       cursor.stopReading();
       reading--;
       consumer.pause(List.of(cursor.partition()));
+      if (request.inOrder() && reading > 0) {
+        consumer.resume(List.of(first().partition()));
+      }
     }
   }
 
   /** Whether something has come, or nothing will, before the time is over. */
   private boolean poll(TaskTransaction transaction, long untilNanos) {
-    while (ready.isEmpty() && reading > 0) {
+    while (!isReady() && reading > 0) {
       if (transaction != null) {
         transaction.checkTime();
       }

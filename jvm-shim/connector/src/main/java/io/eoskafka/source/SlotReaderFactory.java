@@ -79,7 +79,10 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                     pollTimeoutMs,
                     start,
                     slot.work().ranges(),
-                    task.attemptNumber() > 0 || task.stageAttemptNumber() > 0));
+                    task.attemptNumber() > 0 || task.stageAttemptNumber() > 0,
+                    // Spark takes the order for fixed. If it loses the output of a shuffle, it runs
+                    // a task again, and not those that have read its rows.
+                    scope == null));
     RecordRow row = RecordRow.create(includeHeaders);
     return SparkVersion.hasRealTime()
         ? new RealTimeSlotReader(consumer, transaction, slot.work(), row, counts, slot.rests())

@@ -22,6 +22,13 @@ public interface Transactions {
   void flush();
 
   /**
+   * Sends a last record, and waits until everything has arrived.
+   *
+   * @return the record's offset
+   */
+  long sendAndFlush(ProducerRecord<byte[], byte[]> record);
+
+  /**
    * Adds offsets to the open transaction; the group coordinator checks the fence.
    *
    * @param members to tell who owns the group when it refuses them

@@ -55,7 +55,17 @@ class DecisionLogTest {
   void aStartFencesTheFormerDriverBeforeItReadsAndClaimsItsNumberLast() {
     start();
     assertThat(broker.calls)
-        .containsExactly("init", "read", "list runs", "begin", "send run", "commit");
+        .containsExactly(
+            "init",
+            "begin",
+            "remove fence",
+            "flush",
+            "commit",
+            "read",
+            "list runs",
+            "begin",
+            "send run",
+            "commit");
   }
 
   @Test

@@ -338,11 +338,32 @@ class EpochSessionTest {
   }
 
   @Test
-  void aStartThatOnlySettlesEndsNothingOfADriverThatHasStartedMeanwhile() {
+  void aStartThatOnlySettlesStopsIfAnotherDriverStartsBeforeItHasReadTheDecisions() {
     start(false).close();
-    EpochSession settling = connect(false, () -> run(start(false).begin(0, OPTIONS)));
-    assertThatThrownBy(settling::settle).hasMessageContaining("[EOSKAFKA_DECISION_FENCED]");
+    assertThatThrownBy(() -> connect(false, () -> run(start(false).begin(0, OPTIONS))))
+        .hasMessageContaining("[EOSKAFKA_DECISION_FENCED]");
     assertThat(broker.open()).hasSize(WRITERS);
+  }
+
+  @Test
+  void aStartThatOnlySettlesEndsNothingOfADriverThatStartsAfterIt() {
+    start(false).close();
+    EpochSession settling = connect(false, () -> {});
+    run(start(false).begin(0, OPTIONS));
+    settling.settle();
+    assertThat(broker.open()).hasSize(WRITERS);
+  }
+
+  @Test
+  void anAttemptThatPreparesAfterItsSessionWasClosedIsEnded() {
+    EpochSession session = start();
+    EpochBatch batch = session.begin(0, OPTIONS);
+    session.close();
+    run(batch);
+    batch.abort();
+    assertThat(broker.open()).isEmpty();
+    // The session's own client is closed by then.
+    assertThat(broker.clientsWhileClosing()).isEqualTo(2);
   }
 
   @Test

@@ -1,5 +1,7 @@
 package io.eoskafka.decision;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
@@ -56,6 +58,8 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   private int callsLeft = Integer.MAX_VALUE;
 
   private boolean crashTakesEffect;
+
+  private int clientsWhileClosing;
 
   /** From now on the driver crashes at this call, which the broker carries out or not. */
   void crashAt(int call, boolean takesEffect) {
@@ -131,6 +135,13 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
         call("flush", () -> {});
       }
 
+      @Override
+      public long sendAndFlush(ProducerRecord<byte[], byte[]> record) {
+        send(record);
+        flush();
+        return logs.getOrDefault(record.partition(), List.of()).size();
+      }
+
       private void requireNotFenced() {
         if (epoch != initialised) {
           throw EosKafkaException.of(
@@ -197,9 +208,15 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
   }
 
   @Override
-  public void readToEnd(
-      int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
-    call("read", () -> logs.getOrDefault(partition, List.of()).forEach(each));
+  public void readUntil(
+      int partition, long end, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
+    call(
+        "read",
+        () -> {
+          List<ConsumerRecord<byte[], byte[]>> log = logs.getOrDefault(partition, List.of());
+          assertThat(end).as("the end of what is read").isLessThan(log.size());
+          log.stream().filter(record -> record.offset() < end).forEach(each);
+        });
   }
 
   @Override
@@ -288,7 +305,13 @@ final class MemoryBroker implements DecisionRecords, EpochCoordinators {
 
   @Override
   public void whileClosing(Consumer<EpochCoordinators> work) {
+    clientsWhileClosing++;
     work.accept(this);
+  }
+
+  /** How many clients were made for work at the end of a session. */
+  int clientsWhileClosing() {
+    return clientsWhileClosing;
   }
 
   @Override

@@ -607,6 +607,14 @@ final class SimulatedBroker {
       }
 
       @Override
+      public long sendAndFlush(ProducerRecord<byte[], byte[]> record) {
+        send(record);
+        flush();
+        // Nobody else can commit with this id before this producer does, or is fenced.
+        return decisionLog.size();
+      }
+
+      @Override
       public void sendOffsets(
           Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members) {
         call(
@@ -668,9 +676,14 @@ final class SimulatedBroker {
     }
 
     @Override
-    public void readToEnd(
-        int partition, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
-      call("reads decisions", () -> List.copyOf(decisionLog).forEach(each));
+    public void readUntil(
+        int partition, long end, Duration timeout, Consumer<ConsumerRecord<byte[], byte[]>> each) {
+      call(
+          "reads decisions",
+          () ->
+              List.copyOf(decisionLog).stream()
+                  .filter(record -> record.offset() < end)
+                  .forEach(each));
     }
 
     @Override
@@ -685,7 +698,7 @@ final class SimulatedBroker {
             for (WriterOutput output : outputs) {
               Output found = presence.get(output.presenceOffset());
               if (found != null && found.state == TransactionState.ONGOING) {
-                throw unsettled(found + " is open", null);
+                throw new TimeoutException(found + " is open");
               }
               if (found == null || found.state != TransactionState.COMPLETE_COMMIT) {
                 lost.add(output.writer());

@@ -37,6 +37,7 @@ class ReplacedTopicTest {
             60_000,
             Map.of(PARTITION, new OffsetAndMetadata(2)),
             List.of(new SlotRange("t", 0, 2, 2, 10, PLANNED.toString())),
+            false,
             false));
   }
 

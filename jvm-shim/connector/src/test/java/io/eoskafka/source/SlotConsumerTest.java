@@ -7,6 +7,7 @@ import io.eoskafka.task.CommitSchedule;
 import io.eoskafka.task.SlotRange;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -37,6 +38,11 @@ class SlotConsumerTest {
 
   private static ReadRequest request(
       boolean failOnDataLoss, Map<TopicPartition, Long> starts, long end) {
+    return request(failOnDataLoss, starts, end, false);
+  }
+
+  private static ReadRequest request(
+      boolean failOnDataLoss, Map<TopicPartition, Long> starts, long end, boolean inOrder) {
     Map<TopicPartition, OffsetAndMetadata> from = new HashMap<>();
     List<SlotRange> ranges = new ArrayList<>();
     starts.forEach(
@@ -47,7 +53,15 @@ class SlotConsumerTest {
                   partition.topic(), partition.partition(), start, start, end, ID.toString()));
         });
     return new ReadRequest(
-        "run-0", null, "g", new DataLossPolicy(failOnDataLoss), 60_000, from, ranges, false);
+        "run-0",
+        null,
+        "g",
+        new DataLossPolicy(failOnDataLoss),
+        60_000,
+        from,
+        ranges,
+        false,
+        inOrder);
   }
 
   /** The next poll finds these. */
@@ -93,6 +107,39 @@ class SlotConsumerTest {
     assertThat(next).isSameAs(consumer);
     arrive(OTHER, 7, 8);
     assertThat(drain(next)).containsExactlyInAnyOrder("0@7", "0@8", "1@7", "1@8");
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void inOrderTheRangesComeOneAfterTheOtherWhicheverIsFetchedFirst(boolean otherFirst) {
+    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
+    starts.put(ONE, 0L);
+    starts.put(OTHER, 0L);
+    consumer.begin(request(true, starts, 3, true));
+    kafka.updateBeginningOffsets(Map.of(ONE, 0L, OTHER, 0L));
+    arrive(otherFirst ? OTHER : ONE, 0, 1);
+    arrive(otherFirst ? ONE : OTHER, 0, 1);
+    arrive(OTHER, 2);
+    arrive(ONE, 2);
+    assertThat(drain(consumer)).containsExactly("0@0", "0@1", "0@2", "1@0", "1@1", "1@2");
+  }
+
+  @Test
+  void inOrderWhatIsKeptOfALaterRangeWaitsForTheFirstOne() {
+    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
+    starts.put(ONE, 0L);
+    starts.put(OTHER, 0L);
+    consumer.begin(request(true, starts, 1));
+    kafka.updateBeginningOffsets(Map.of(ONE, 0L, OTHER, 0L));
+    arrive(OTHER, 0, 1);
+    arrive(ONE, 0);
+    assertThat(drain(consumer)).containsExactlyInAnyOrder("0@0", "1@0");
+    consumer.release(true);
+    starts.put(ONE, 1L);
+    starts.put(OTHER, 1L);
+    SlotConsumer next = SlotConsumer.open(request(true, starts, 2, true));
+    arrive(ONE, 1);
+    assertThat(drain(next)).containsExactly("0@1", "1@1");
   }
 
   @Test
