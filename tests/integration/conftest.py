@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,9 +14,12 @@ import pytest
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, StartApplication
 from harness.log_ins import ALLOWED_URLS, LogIns
+from harness.standalone import Standalone
 from harness.versions import needs_built_in
+from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 from sessions import settings, start_session
+from shared_groups import IMPATIENT
 from streams import Streams
 
 # Asks for rights; what has no rules is open.
@@ -155,6 +159,34 @@ def either(streams: Streams, request: pytest.FixtureRequest) -> Streams:
     """`streams` with this connector, and with Spark's own: what both do alike."""
     streams.form = request.param
     return streams
+
+
+@pytest.fixture(scope="module")
+def short_session_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker that gives a member of either protocol up after six seconds."""
+    with LocalCluster(
+        brokers=1, data_dir=tmp_path_factory.mktemp("impatient"), properties=IMPATIENT
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[Standalone]:
+    """A master with workers, of one test; jobs are submitted to it."""
+    folder = tmp_path / "standalone"
+    folder.mkdir()
+    with Standalone(folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topics(cluster: LocalCluster) -> Iterator[tuple[str, str]]:
+    """The input and the output of a job that is submitted: four partitions each."""
+    names = [f"job-{uuid.uuid4().hex[:8]}-{end}" for end in ("in", "out")]
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+        admin.create_topics([NewTopic(name, 4, 1) for name in names])
+        yield names[0], names[1]
+        admin.delete_topics(names)
 
 
 @pytest.fixture(scope="module")

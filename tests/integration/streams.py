@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from eoskafka.audit import read_committed
+from eoskafka.audit import UndecidedError, read_committed
 from eoskafka.cli import app
 from eoskafka.groups import COORDINATOR_COMES
 from harness.waiting import until, until_ended
@@ -157,6 +157,18 @@ class Streams:
     def numbers(self, topic: str) -> list[int]:
         """As `values`, of records that were sent with `send`."""
         return sorted(map(int, self.values(topic)))
+
+    def wait_written(self, topic: str, numbers: range, query: StreamingQuery) -> None:
+        """Wait until these numbers, each once, are in the output of a query that runs on."""
+
+        def are_there() -> bool:
+            assert query.isActive, query.exception()
+            try:
+                return self.numbers(topic) == [*numbers]
+            except UndecidedError:
+                return False
+
+        until(are_there, f"{numbers} in the output", QUERY_S)
 
     def ends(self, topic: str, partitions: int = 2) -> dict[int, int]:
         """The end of each partition's log."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from harness.javac import compile_to_jar
 from harness.memory import MemoryLimit
 from harness.standalone import Standalone, Submitted
 from kafka import KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
 
 pytestmark = pytest.mark.slow
 
@@ -30,23 +27,6 @@ OUTPUT_S, START_S = 150, 90
 GREEDY = Path(__file__).parent / "harness" / "greedy.py"
 # What Kubernetes gives to an executor of 512 MiB by default, and 256 for the worker beside it.
 POD_MIB = 512 + 384 + 256
-
-
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[Standalone]:
-    folder = tmp_path / "standalone"
-    folder.mkdir()
-    with Standalone(folder) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def topics(cluster: LocalCluster) -> Iterator[tuple[str, str]]:
-    names = [f"cluster-{uuid.uuid4().hex[:8]}-{end}" for end in ("in", "out")]
-    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
-        admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names])
-        yield names[0], names[1]
-        admin.delete_topics(names)
 
 
 def send(cluster: LocalCluster, topic: str, numbers: range) -> None:

@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 
 import pytest
 from eoskafka import real_time_trigger
-from eoskafka.audit import UndecidedError
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.broker import Broker
 from eoskafka.cluster.local import free_ports
 from eoskafka.session import REAL_TIME_CHECK
-from harness import Flow, StartApplication, until
+from harness import Flow, StartApplication
 from harness.kdc import REALM, Kdc, is_installed
 from harness.log_ins import java_options
 from harness.versions import needs_real_time
 from pyspark.sql import SparkSession
 from sessions import settings
-from streams import QUERY_S, Streams, kv
+from streams import Streams, kv
 
 pytestmark = [
     pytest.mark.slow,
@@ -104,14 +103,7 @@ def test_a_query_in_real_time_mode_logs_in(there: Streams, kerberos: Kerberos) -
     with settings(there.spark, {REAL_TIME_CHECK: "false"}):
         writer = there.sink(rows, output, None, kerberos.options, mode="update")
         query = there.start(real_time_trigger(writer, "10 minutes"))
-
-        def is_there() -> bool:
-            try:
-                return there.numbers(output) == [*range(10)]
-            except UndecidedError:
-                return False
-
-        until(is_there, "the output", QUERY_S)
+        there.wait_written(output, range(10), query)
         query.stop()
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from eoskafka import ConfigurationError, real_time_trigger
-from eoskafka.audit import UndecidedError
 from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from eoskafka.sparks import ASYNC_PROGRESS
@@ -54,14 +53,7 @@ def begin(
 
 
 def wait_written(job: Job, numbers: range, query: StreamingQuery) -> None:
-    def is_there() -> bool:
-        assert query.isActive, query.exception()
-        try:
-            return job.written() == [*numbers]
-        except UndecidedError:
-            return False
-
-    until(is_there, f"{numbers} in the output", QUERY_S)
+    job.streams.wait_written(job.output, numbers, query)
 
 
 def finish(job: Job, numbers: range, query: StreamingQuery) -> None:

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 from eoskafka import real_time_trigger
-from eoskafka.audit import UndecidedError
 from eoskafka.session import REAL_TIME_CHECK
-from harness import until
 from harness.log_ins import CLIENT_SECRET, SCRAM_PASSWORD, LogIns
 from harness.versions import needs_real_time
 from sessions import PROPERTY, settings
-from streams import QUERY_S, Job, Streams, command, kv
+from streams import Job, Streams, command, kv
 
 slow = pytest.mark.slow
 
@@ -48,14 +46,7 @@ def test_a_query_in_real_time_mode_logs_in(there: Streams, log_ins: LogIns, kind
     with settings(there.spark, {REAL_TIME_CHECK: "false"}):
         writer = there.sink(rows, output, None, options, mode="update")
         query = there.start(real_time_trigger(writer, "10 minutes"))
-
-        def is_there() -> bool:
-            try:
-                return there.numbers(output) == [*range(10)]
-            except UndecidedError:
-                return False
-
-        until(is_there, "the output", QUERY_S)
+        there.wait_written(output, range(10), query)
         query.stop()
 
 

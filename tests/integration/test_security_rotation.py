@@ -70,11 +70,7 @@ class Running:
             return False
 
     def wait_complete(self, query: StreamingQuery) -> None:
-        def is_there() -> bool:
-            assert query.isActive, query.exception()
-            return self.is_complete()
-
-        until(is_there, f"{self.sent} records of the query in {self.mode}", QUERY_S)
+        self.there.wait_written(self.job.output, range(self.sent), query)
 
 
 @pytest.fixture(params=MODES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from harness import Application, Flow, Point, StartApplication, until
 from harness.flow import exclaimed
 from shared_groups import (
     CLASSIC,
-    IMPATIENT,
     PARTITIONS,
     RECORDS,
     SHARED,
@@ -31,20 +29,13 @@ from shared_groups import (
 SLOW = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One broker that gives a member of either protocol up after six seconds."""
-    with LocalCluster(
-        brokers=1, data_dir=tmp_path_factory.mktemp("impatient"), properties=IMPATIENT
-    ) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def flow(impatient_cluster: LocalCluster, tmp_path: Path, keep_logs: list[Path]) -> Flow:
+def flow(short_session_cluster: LocalCluster, tmp_path: Path, keep_logs: list[Path]) -> Flow:
     """Four input partitions."""
-    keep_logs += [broker.log_file for broker in impatient_cluster.brokers]
-    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint", partitions=PARTITIONS)
+    keep_logs += [broker.log_file for broker in short_session_cluster.brokers]
+    return Flow(
+        short_session_cluster.bootstrap_servers, tmp_path / "checkpoint", partitions=PARTITIONS
+    )
 
 
 @pytest.fixture(params=["classic", pytest.param("consumer", marks=SLOW)])
@@ -56,9 +47,9 @@ def how(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def one(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
+def one(short_session_cluster: LocalCluster, tmp_path: Path) -> Flow:
     """One input partition: a second driver brings a new generation, and gets nothing."""
-    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "one", partitions=1)
+    return Flow(short_session_cluster.bootstrap_servers, tmp_path / "one", partitions=1)
 
 
 def test_one_driver_alone(application: Application, flow: Flow) -> None:
@@ -166,7 +157,7 @@ def test_a_driver_that_ends_when_all_is_read_waits_for_the_others(
 @SLOW
 def test_a_driver_alone_that_is_paused_for_longer_than_its_session_goes_on(
     start_application: StartApplication,
-    impatient_cluster: LocalCluster,
+    short_session_cluster: LocalCluster,
     flow: Flow,
     how: dict[str, Any],
 ) -> None:
@@ -177,7 +168,7 @@ def test_a_driver_alone_that_is_paused_for_longer_than_its_session_goes_on(
     application.faults.arm("after-flush", "stop")
     flow.produce(RECORDS)
     application.faults.wait_taken("after-flush")
-    until(lambda: has_expired(impatient_cluster, flow.group), "its session's end", 60)
+    until(lambda: has_expired(short_session_cluster, flow.group), "its session's end", 60)
     application.resume()
     end(flow, query)
 

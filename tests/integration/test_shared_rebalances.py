@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from harness import Application, Flow, Point, Query, StartApplication, until
 from kafka import KafkaProducer
 from shared_groups import (
     CLASSIC,
-    IMPATIENT,
     PARTITIONS,
     RECORDS,
     SHARED,
@@ -30,20 +28,13 @@ from shared_groups import (
 SLOW = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def impatient_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One broker that gives a member of either protocol up after six seconds."""
-    with LocalCluster(
-        brokers=1, data_dir=tmp_path_factory.mktemp("impatient"), properties=IMPATIENT
-    ) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def flow(impatient_cluster: LocalCluster, tmp_path: Path, keep_logs: list[Path]) -> Flow:
+def flow(short_session_cluster: LocalCluster, tmp_path: Path, keep_logs: list[Path]) -> Flow:
     """Four input partitions."""
-    keep_logs += [broker.log_file for broker in impatient_cluster.brokers]
-    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "checkpoint", partitions=PARTITIONS)
+    keep_logs += [broker.log_file for broker in short_session_cluster.brokers]
+    return Flow(
+        short_session_cluster.bootstrap_servers, tmp_path / "checkpoint", partitions=PARTITIONS
+    )
 
 
 @pytest.fixture(params=["classic", pytest.param("consumer", marks=SLOW)])
@@ -55,9 +46,9 @@ def how(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def one(impatient_cluster: LocalCluster, tmp_path: Path) -> Flow:
+def one(short_session_cluster: LocalCluster, tmp_path: Path) -> Flow:
     """One input partition: a second driver brings a new generation, and gets nothing."""
-    return Flow(impatient_cluster.bootstrap_servers, tmp_path / "one", partitions=1)
+    return Flow(short_session_cluster.bootstrap_servers, tmp_path / "one", partitions=1)
 
 
 @SLOW

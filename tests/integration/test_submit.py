@@ -32,14 +32,6 @@ OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 
 
 @pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[Standalone]:
-    folder = tmp_path / "standalone"
-    folder.mkdir()
-    with Standalone(folder) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def admin(cluster: LocalCluster) -> Iterator[KafkaAdminClient]:
     with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (INPUT, OUTPUT)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +17,6 @@ from eoskafka.session import PLUGIN_CLASS
 from harness import until
 from harness.yarn import Yarn
 from kafka import KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -36,15 +34,6 @@ def yarn(tmp_path: Path, keep_logs: list[Path]) -> Iterator[Yarn]:
     with Yarn(folder) as yarn:
         yield yarn
         keep_logs += yarn.logs()
-
-
-@pytest.fixture
-def topics(cluster: LocalCluster) -> Iterator[tuple[str, str]]:
-    names = [f"yarn-{uuid.uuid4().hex[:8]}-{end}" for end in ("in", "out")]
-    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
-        admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names])
-        yield names[0], names[1]
-        admin.delete_topics(names)
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
