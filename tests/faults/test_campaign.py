@@ -15,12 +15,17 @@ LONG = (
     *("two brokers paused", "two brokers killed", "brokers restarted in turn"),
     *("disk full", "packets lost"),
 )
-# Without an executor's end at each step of a commit: test_task_scope_crashes.py has those.
 TASK_SCOPE = WORKLOADS["task scope"]
+# What the crash tests do one by one, each with the same verdict: an executor or a driver that is
+# killed at a step of a commit, or is paused.
+IN_OTHER_TESTS = ("executor killed ", "driver killed ", "executor paused", "driver paused")
+# What leaves brokers and clients with the same to do as other kinds: a coordinator that is killed,
+# a broker that is paused.
+ALIKE = ("controller killed", "replies delayed")
 IN_SHORT = [
     kind
     for kind in kinds(TASK_SCOPE)
-    if not kind.startswith("executor killed ") and kind not in LONG
+    if not kind.startswith(IN_OTHER_TESTS) and kind not in (*LONG, *ALIKE)
 ]
 
 

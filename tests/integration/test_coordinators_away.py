@@ -136,6 +136,7 @@ def test_a_start_waits_for_the_coordinator_of_what_a_killed_driver_left(
     flow.assert_exactly_once()
 
 
+@pytest.mark.slow
 def test_a_start_without_a_coordinator_says_so_and_the_next_one_ends_what_was_open(
     application: Application,
     start_application: StartApplication,

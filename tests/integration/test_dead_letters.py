@@ -68,8 +68,15 @@ def test_a_dead_letter_keeps_the_headers_of_its_record(case: Case) -> None:
         assert letter.others == [("trace", (letter.value or b"")[1:])]
 
 
-@pytest.mark.parametrize("function", [twice, twice_in_pandas], ids=["rows", "pandas"])
-@pytest.mark.parametrize("scope", ["task", "epoch"])
+@pytest.mark.parametrize(
+    ("scope", "function"),
+    [
+        pytest.param("task", twice, id="task-rows"),
+        pytest.param("task", twice_in_pandas, id="task-pandas", marks=pytest.mark.slow),
+        pytest.param("epoch", twice, id="epoch-rows", marks=pytest.mark.slow),
+        pytest.param("epoch", twice_in_pandas, id="epoch-pandas"),
+    ],
+)
 def test_rows_on_which_a_function_fails_go_to_their_topic(
     case: Case, function: Callable[..., Column], scope: str
 ) -> None:

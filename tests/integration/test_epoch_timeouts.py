@@ -172,6 +172,7 @@ def test_an_epoch_decided_at_the_last_moment_survives_a_restart_within_the_reser
     assert written == Counter(record.key for record in impatient.inputs())
 
 
+@SLOW
 def test_an_epoch_that_would_use_up_the_reserve_is_given_up_undecided(
     start_application: StartApplication, impatient: Flow
 ) -> None:

@@ -80,6 +80,7 @@ def written(cluster: LocalCluster, name: str) -> list[bytes]:
 EXPECTED = [b"PAYMENT %02d" % number for number in range(RECORDS)]
 
 
+@pytest.mark.slow
 def test_scala_in_spark_shell(cluster: LocalCluster, topics: str, tmp_path: Path) -> None:
     code = program("scala", cluster, tmp_path, topics)
     run(tmp_path, "spark-shell", stdin=f":paste\n{code}\n\x04")
@@ -101,6 +102,7 @@ def test_java_with_spark_submit(cluster: LocalCluster, topics: str, tmp_path: Pa
     assert written(cluster, topics) == EXPECTED
 
 
+@pytest.mark.slow
 def test_sql_in_spark_sql(cluster: LocalCluster, topics: str, tmp_path: Path) -> None:
     script = tmp_path / "payments.sql"
     script.write_text(program("sql", cluster, tmp_path, topics), encoding="utf-8")

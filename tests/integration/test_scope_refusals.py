@@ -6,8 +6,10 @@ names the reason. The output is read and the group is asked by clients of their 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -190,14 +192,21 @@ def test_task_scope_serves(inputs: Inputs, name: str) -> None:
     assert streams.offsets(inputs.group, inputs.topic) == streams.ends(inputs.topic)
 
 
-@pytest.mark.parametrize("code", [{}, NO_GENERATED_CODE], ids=["generated code", "none"])
-@pytest.mark.parametrize(
-    ("name", "adaptive"),
-    [
-        *((name, "true") for name in NO_ROW_PASSES if name != LIST_WITH_NULL),
-        *((name, "false") for name in NO_ROW_PASSES),
-    ],
-)
+CODE: dict[str, dict[str, str]] = {"generated code": {}, "none": NO_GENERATED_CODE}
+
+
+def unread_joins() -> Iterator[Any]:
+    """Each join, with what changes its plan; in a short run each of these values once."""
+    for name, adaptive, code in product(NO_ROW_PASSES, ("true", "false"), CODE):
+        if (name, adaptive) != (LIST_WITH_NULL, "true"):
+            is_short = (adaptive == "true") == (code == "generated code")
+            marks = () if is_short else pytest.mark.slow
+            yield pytest.param(
+                name, adaptive, CODE[code], marks=marks, id=f"{name}-{adaptive}-{code}"
+            )
+
+
+@pytest.mark.parametrize(("name", "adaptive", "code"), [*unread_joins()])
 def test_joins_that_no_row_passes_are_in_epoch_scope(
     inputs: Inputs, name: str, adaptive: str, code: dict[str, str]
 ) -> None:

@@ -41,6 +41,7 @@ NEWEST = ("spark/SparkVersion.class", b"\x00\x034.3", b"\x00\x033.9")
             ("build.properties", b"scala=2.13", b"scala=2.12"),
             ("[EOSKAFKA_WRONG_SPARK]", "with Scala 2.12, and Spark 3.5 also", "has Scala 2.13"),
             id="another Scala",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             ("spark/LogicalShape.class", b"RepartitionOperation", b"RepartitionOfAnother"),
@@ -73,6 +74,7 @@ def test_a_jar_for_another_spark(
     assert all(part in application.text() for part in said), application.text()
 
 
+@pytest.mark.slow
 def test_a_newer_spark_is_taken_if_that_is_allowed(
     start_application: StartApplication,
     flow: Flow,

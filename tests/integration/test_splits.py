@@ -36,16 +36,30 @@ def copied(streams: Streams, topic: str, options: Options) -> tuple[list[int], i
         pytest.param(2, {"minPartitions": 6}, 6, "epoch", id="more tasks than partitions"),
         pytest.param(8, {"minPartitions": 6}, 6, "task", id="more tasks than slots"),
         pytest.param(2, {"minPartitions": 1}, 2, "task", id="fewer tasks than slots"),
-        pytest.param(2, {"slots": 1, "minPartitions": 1}, 1, "task", id="as many as slots"),
+        pytest.param(
+            *(2, {"slots": 1, "minPartitions": 1}, 1, "task"),
+            id="as many as slots",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(2, {"maxRecordsPerPartition": 7}, 6, "epoch", id="a limit for a task"),
-        pytest.param(2, {"maxRecordsPerPartition": 20}, 2, "task", id="a limit that none reaches"),
+        pytest.param(
+            *(2, {"maxRecordsPerPartition": 20}, 2, "task"),
+            id="a limit that none reaches",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             2, {"minPartitions": 9, "maxRecordsPerPartition": 20}, 9, "epoch", id="both, the first"
         ),
         pytest.param(
-            2, {"minPartitions": 3, "maxRecordsPerPartition": 4}, 10, "epoch", id="both, the second"
+            *(2, {"minPartitions": 3, "maxRecordsPerPartition": 4}, 10, "epoch"),
+            id="both, the second",
+            marks=pytest.mark.slow,
         ),
-        pytest.param(2, {"minPartitions": 100}, RECORDS, "epoch", id="a record for each task"),
+        pytest.param(
+            *(2, {"minPartitions": 100}, RECORDS, "epoch"),
+            id="a record for each task",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_stream_has_as_many_tasks_as_wanted(
