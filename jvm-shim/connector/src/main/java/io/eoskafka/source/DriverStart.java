@@ -249,11 +249,10 @@ final class DriverStart {
     OptionalLong session = options.client().sessionTimeoutMs();
     if (session.isEmpty() || transaction > session.getAsLong()) {
       LOG.info(
-          "Transactions of group {} in task scope time out after {} ms, its members after {}"
-              + " without a heartbeat. The first may be the longer one: who owns a partition next"
-              + " ends what members that are gone have left open, and their offsets are refused."
-              + " Only if nobody starts again do read_committed readers wait for a transaction's"
-              + " timeout.",
+          "Transactions of group {} in task scope time out after {} ms, its members after {} without"
+              + " a heartbeat. The first may be the longer one: who owns a partition next ends what"
+              + " members that are gone have left open, and their offsets are refused. Only if"
+              + " nobody starts again do read_committed readers wait for a transaction's timeout.",
           identity.group(),
           transaction,
           session.isPresent()

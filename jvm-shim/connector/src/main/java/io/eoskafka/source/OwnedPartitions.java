@@ -34,7 +34,7 @@ final class OwnedPartitions {
 
   private Membership.Ownership ownership;
 
-  /** Whether producers of former runs were fenced since {@link #takeProducersFenced}. */
+  /** Whether producers were fenced since the last {@link #takeProducersFenced}. */
   private boolean producersFenced;
 
   private final Map<TopicPartition, Long> reached = new HashMap<>();
