@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from eoskafka.cluster import LocalCluster
 from harness import Action, Application, Flow, Point, Query, until
 
@@ -17,6 +18,15 @@ CLASSIC: dict[str, Any] = {
     "kafka.session.timeout.ms": str(SESSION_S * 1_000),
     "interval": "100 milliseconds",
 }
+# A running query's, with either protocol of the group.
+PROTOCOLS = [
+    pytest.param(CLASSIC, id="classic"),
+    pytest.param(
+        {**SHARED, "kafka.group.protocol": "consumer", "interval": "100 milliseconds"},
+        id="consumer",
+        marks=pytest.mark.slow,
+    ),
+]
 # Of a broker that gives a member of either protocol up after six seconds.
 IMPATIENT: dict[str, Any] = {
     "group.initial.rebalance.delay.ms": "1000",  # as real brokers have it, but for 3 s

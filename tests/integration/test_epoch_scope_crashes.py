@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from harness import Application, Flow, Point, StartApplication
+from harness import IMPATIENT_DRIVER, Application, Flow, Point, StartApplication
 from kafka import KafkaProducer
 from kafka.admin import MemberToRemove
 
@@ -240,12 +240,7 @@ def test_an_executor_that_wakes_up_after_its_epoch_was_decided_without_it_change
 ) -> None:
     # It is stopped before it initialises its producer; the driver gives it up, and later epochs run
     # with its writer's number.
-    application = start_application(
-        "local-cluster[2,1,1024]",
-        spark_executor_heartbeatInterval="1s",
-        spark_network_timeout="5s",
-        spark_network_timeoutInterval="1s",
-    )
+    application = start_application("local-cluster[2,1,1024]", IMPATIENT_DRIVER)
     application.wait_executors(2)
     flow.produce(RECORDS)
     application.faults.arm("before-init", "stop")

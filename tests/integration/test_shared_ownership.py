@@ -13,6 +13,7 @@ from harness.flow import exclaimed
 from shared_groups import (
     CLASSIC,
     PARTITIONS,
+    PROTOCOLS,
     RECORDS,
     SHARED,
     arrivals,
@@ -38,12 +39,10 @@ def flow(short_session_cluster: LocalCluster, tmp_path: Path, keep_logs: list[Pa
     )
 
 
-@pytest.fixture(params=["classic", pytest.param("consumer", marks=SLOW)])
-def how(request: pytest.FixtureRequest) -> dict[str, str]:
+@pytest.fixture(params=PROTOCOLS)
+def how(request: pytest.FixtureRequest) -> Any:
     """A running query's options, with either protocol of the group."""
-    if request.param == "consumer":
-        return {**SHARED, "kafka.group.protocol": "consumer", "interval": "100 milliseconds"}
-    return CLASSIC
+    return request.param
 
 
 @pytest.fixture

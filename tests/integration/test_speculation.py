@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Application, Flow, Point, StartApplication, until
+from harness import (
+    IMPATIENT_DRIVER,
+    Application,
+    Flow,
+    Point,
+    Query,
+    StartApplication,
+    until,
+)
 
 RECORDS = 2_000
 PER_BATCH = 500
@@ -73,12 +81,7 @@ def test_an_attempt_overtaken_by_another_cannot_commit_though_nobody_calls_it_of
     # It has written its records and not sent its offsets; the driver, which is stopped before the
     # copy begins to write, would have it killed.
     application = speculating_application
-    flow.produce(RECORDS)
-    application.faults.arm("before-flush", "stop")
-    query = flow.start(application, sink=TASK)
-    first = application.faults.wait_taken("before-flush")
-    copy = hold_the_copy(application, flow)
-    assert copy != first
+    query, first, copy = hold_both_attempts(application, flow, "before-flush")
     application.pause_driver()
     application.resume(copy)
     flow.wait_committed()
@@ -95,12 +98,7 @@ def test_an_attempt_that_commits_while_its_copy_begins_is_not_repeated_by_the_co
 ) -> None:
     # The copy has seen that nothing is committed, and is held before it initialises its producer.
     application = speculating_application
-    flow.produce(RECORDS)
-    application.faults.arm("after-offsets", "stop")
-    query = flow.start(application, sink=TASK)
-    first = application.faults.wait_taken("after-offsets")
-    copy = hold_the_copy(application, flow)
-    assert copy != first
+    query, first, copy = hold_both_attempts(application, flow, "after-offsets")
     application.pause_driver()
     ended = application.ended_attempts()
     application.resume(first)
@@ -113,11 +111,23 @@ def test_an_attempt_that_commits_while_its_copy_begins_is_not_repeated_by_the_co
     flow.assert_exactly_once()
 
 
-def hold_the_copy(application: Application, flow: Flow) -> int:
-    """Stop the executor of a stopped attempt's copy before its `initTransactions`; its pid."""
+def hold_both_attempts(
+    application: Application, flow: Flow, point: Point
+) -> tuple[Query, int, int]:
+    """Stop an attempt's executor at a point, and that of its copy before its `initTransactions`.
+
+    Returns:
+        the query, and the pids of the first attempt's executor and of the copy's.
+    """
+    flow.produce(RECORDS)
+    application.faults.arm(point, "stop")
+    query = flow.start(application, sink=TASK)
+    first = application.faults.wait_taken(point)
     wait_for_the_other_slot(flow)
     application.faults.arm("before-init", "stop")
-    return application.faults.wait_taken("before-init")
+    copy = application.faults.wait_taken("before-init")
+    assert copy != first
+    return query, first, copy
 
 
 def wait_for_the_other_slot(flow: Flow) -> None:
@@ -195,12 +205,7 @@ def test_a_slot_that_takes_longer_than_the_others_under_speculation(
 def test_an_executor_given_up_by_its_driver_cannot_commit_any_more(
     start_application: StartApplication, flow: Flow
 ) -> None:
-    application = start_application(
-        "local-cluster[2,1,1024]",
-        spark_executor_heartbeatInterval="1s",
-        spark_network_timeout="5s",
-        spark_network_timeoutInterval="1s",
-    )
+    application = start_application("local-cluster[2,1,1024]", IMPATIENT_DRIVER)
     flow.produce(RECORDS)
     application.faults.arm("after-offsets", "stop")
     query = flow.start(application)

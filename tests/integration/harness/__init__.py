@@ -29,7 +29,7 @@
 
 from __future__ import annotations
 
-from harness.application import Application, Query, StartApplication
+from harness.application import IMPATIENT_DRIVER, Application, Query, StartApplication
 from harness.faults import Action, Faults, Point
 from harness.flow import Flow, hidden
 from harness.javac import compile_to_jar
@@ -37,6 +37,7 @@ from harness.logs import forget, forget_last_batch, last_batches
 from harness.waiting import until, until_ended
 
 __all__ = [
+    "IMPATIENT_DRIVER",
     "Action",
     "Application",
     "Faults",

@@ -24,6 +24,12 @@ from harness.faults import Faults
 from harness.waiting import until
 
 START_TIMEOUT_S = 90.0
+# Of an application whose driver gives an executor up that says nothing for five seconds.
+IMPATIENT_DRIVER = {
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeout": "5s",
+    "spark.network.timeoutInterval": "1s",
+}
 _ANSWER_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 20.0
 _LOG_TAIL_LINES = 40
