@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo compare linkage unit test test-oldest coverage release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration \
-	start-time bench soak real-time-soak damaged-checkpoints check clean docs surface
+	start-time bench soak real-time-soak damaged-checkpoints check clean docs site surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -135,18 +135,22 @@ linkage: $(VENV) ## every class of the jar against the jars of each Spark versio
 	$(BIN)/python jvm-shim/linkage/jars.py
 	$(MVN) -q -pl connector test -Dtest=SparkLinkageTest,SparkInternalsTest
 
-check: linkage ## format, lint, types (of tests, too), the jar's references into Spark, and that no generated page is stale
+check: linkage ## format, lint, types (of tests, too), the jar's references into Spark, generated pages, the site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict python/eoskafka tests/conftest.py
 	@# Pytest's other conftest.py, so not both at once.
 	$(BIN)/mypy --strict --exclude '^tests/conftest.py' tests
 	$(BIN)/python docs/make.py --check
+	$(BIN)/python docs/web/make_site.py
 	$(MVN) -q spotless:check
 	@PYTHONPATH=tests:tests/integration $(BIN)/python -m prove --stale
 
 docs: $(VENV) ## the pages and tables that are generated
 	$(BIN)/python docs/make.py
+
+site: $(VENV) ## build/site: the pages as a web site, which loads nothing from other hosts
+	$(BIN)/python docs/web/make_site.py
 
 surface: $(VENV) ## the list of what is public, after an intended change of it
 	$(BIN)/python tests/unit/test_public_surface.py

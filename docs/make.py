@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import make_api
 import make_benchmarks
 import make_cli
 import make_compatibility
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 
 WHOLE: dict[Path, Callable[[], str]] = {
     module.TARGET: module.text
-    for module in (make_cli, make_compatibility, make_errors, make_options)
+    for module in (make_api, make_cli, make_compatibility, make_errors, make_options)
 }
 # What stands between two comments of a page is replaced.
 PARTS: dict[str, Callable[[], str]] = {

@@ -29,7 +29,7 @@ def guard(
     result is a struct with two fields: `value`, what the function has returned, and `error`, which
     is null if it has returned, and otherwise the class and the message of its exception (at most
     1,000 characters). A result that is not of the type `returns` is an error too. Give `error` to
-    `with_dead_letters`. The function itself is the attribute `__wrapped__`.
+    `with_dead_letters`. The function itself is the attribute `__wrapped__`. For example::
 
         @eoskafka.guard("string")
         def name(value: bytes) -> str:
