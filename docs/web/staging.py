@@ -216,12 +216,11 @@ def _linked_conditions(text: str, file: Path) -> str:
     """A text in which each name of an error condition is a link to its description."""
     if file == ERRORS:
         return text
-    to = os.path.relpath("errors.md", Path(f"{name_of(file)}.md").parent)
     known = _conditions()
 
     def replace(mention: re.Match[str]) -> str:
         name = mention["name"]
-        return f"[`{name}`]({to}#{_label(name)})" if name in known else mention[0]
+        return f"[`{name}`](#{_label(name)})" if name in known else mention[0]
 
     return "".join(
         line if line.startswith("#") else _MENTION.sub(replace, line)

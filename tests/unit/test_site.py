@@ -34,7 +34,7 @@ def test_every_page_is_in_the_navigation() -> None:
         ("![a plot](../reports/handover.png)", "![a plot](reports/handover.png)"),
         ("[below](#stopping-a-query)", "[below](#stopping-a-query)"),
         ("[Kafka](https://kafka.apache.org)", "[Kafka](https://kafka.apache.org)"),
-        ("`EOSKAFKA_DATA_LOSS`", "[`EOSKAFKA_DATA_LOSS`](errors.md#eoskafka-data-loss)"),
+        ("`EOSKAFKA_DATA_LOSS`", "[`EOSKAFKA_DATA_LOSS`](#eoskafka-data-loss)"),
         ("`EOSKAFKA_NO_CONDITION`", "`EOSKAFKA_NO_CONDITION`"),
         ("### `EOSKAFKA_DATA_LOSS`", "### `EOSKAFKA_DATA_LOSS`"),
         ("```\n[no link](nowhere.md)\n```", "```\n[no link](nowhere.md)\n```"),
