@@ -15,7 +15,7 @@ _HEAD = """\
 # Compatibility
 
 Made from `docs/compatibility.json` by `make docs`; do not edit. `make matrix` runs the tests and stores their
-results in that file.
+results in `docs/compatibility.json`.
 
 The table under *Results* has the number of tests that passed on each version. *Kills* are executors and
 drivers that a test killed while transactions were open; *records* are input records. Every test compares the
