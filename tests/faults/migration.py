@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 RATE = 1_000
 PARTITIONS = 4
 # Of each phase: the connector, and how it ends. Before the way back to the built-in connector an
-# open batch is finished, as docs/builtin.md says.
+# open batch is finished, as docs/takeover.md says.
 PHASES = (
     ("kafka", "stop"),
     ("eoskafka", "kill"),
