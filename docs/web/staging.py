@@ -44,6 +44,7 @@ _MADE = re.compile(r"Made from [^;]+ by `make docs`; do not edit\.\s*")
 _MEMBERS = re.compile(r"<!-- site: (?P<directive>\w+) (?P<name>[\w.]+) -->")
 _CONDITION = re.compile(r"^\*\*`(?P<name>EOSKAFKA_\w+)`\*\*", re.MULTILINE)
 _MENTION = re.compile(r"(?<!\[)`(?P<name>EOSKAFKA_\w+)`(?!\])")
+_NAMED_PAGE = re.compile(r"(?<![\w/(\[`])docs/(?P<name>[\w-]+)\.md\b")
 _DIAGRAM = re.compile(r"^```mermaid\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -192,8 +193,13 @@ def localized(text: str, file: Path) -> tuple[str, list[Path]]:
             text = _titles().get(target) or text
         return f"{link['picture']}[{text}]({relative}{'#' if anchor else ''}{anchor})"
 
+    def named(mention: re.Match[str]) -> str:
+        target = ROOT / "docs" / f"{mention['name']}.md"
+        relative = os.path.relpath(f"{name_of(target)}.md", Path(f"{name_of(file)}.md").parent)
+        return f"[{_titles()[target]}]({relative})" if target in _titles() else mention[0]
+
     def prose(part: str) -> str:
-        return _linked_conditions(_LINK.sub(replace, part), file)
+        return _linked_conditions(_NAMED_PAGE.sub(named, _LINK.sub(replace, part)), file)
 
     return "".join(part if is_block else prose(part) for part, is_block in _parts(text)), linked
 
