@@ -6,7 +6,7 @@ import json
 from typing import Any, NoReturn
 
 
-def parse(text: str) -> Any:
+def parse(text: str | bytes) -> Any:
     """A JSON text's value.
 
     Raises:

@@ -212,7 +212,7 @@ class Exporter:
         self.close()
 
 
-def export(spark: SparkSession, port: int = 9095, address: str = "0.0.0.0") -> Exporter:
+def export(spark: SparkSession, port: int = 9095, address: str = "0.0.0.0") -> Exporter:  # noqa: S104 - Prometheus is on another host
     """Serve the numbers of a session's queries on `http://address:port/metrics`.
 
     Args:

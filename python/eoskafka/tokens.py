@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 import ssl
 import time
 import urllib.error
@@ -17,6 +16,7 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from eoskafka import _json
 from eoskafka.errors import ConfigurationError, UnreachableError
 
 _TIMEOUT_S = 10
@@ -79,12 +79,16 @@ class TokenService:
             **({"scope": self.scope} if self.scope else {}),
         }
         credentials = base64.b64encode(f"{self.client_id}:{self.secret}".encode()).decode()
-        request = urllib.request.Request(self.url, urllib.parse.urlencode(asked).encode())
+        body = urllib.parse.urlencode(asked).encode()
+        # `provider` takes http and https only.
+        request = urllib.request.Request(self.url, body)  # noqa: S310
         # A redirect to another place must not carry the secret.
         request.add_unredirected_header("Authorization", f"Basic {credentials}")
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:
+            with urllib.request.urlopen(  # noqa: S310
+                request, timeout=_TIMEOUT_S, context=context
+            ) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
             # Not what it says besides, which may hold the credentials.
@@ -99,7 +103,7 @@ class TokenService:
                 "ssl.truststore.location names a PEM file with its authority's"
             ) from None
         try:
-            token = json.loads(content)["access_token"]
+            token = _json.parse(content)["access_token"]
         except (ValueError, KeyError, TypeError):
             token = None
         if not isinstance(token, str) or not token:
@@ -119,7 +123,7 @@ class TokenFile:
         """What the file has now."""
         try:
             token = self.path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
+        except (OSError, ValueError):
             token = ""
         if not token:
             raise ConfigurationError(f"{self.path} cannot be read, or has no token")
@@ -137,7 +141,13 @@ def provider(settings: Mapping[str, str], jaas: Mapping[str, str]) -> TokenProvi
         ConfigurationError: the settings name no source of tokens that is known here.
     """
     url = settings.get("sasl_oauthbearer_token_endpoint_url", "")
-    scheme = urllib.parse.urlsplit(url).scheme
+    try:
+        scheme = urllib.parse.urlsplit(url).scheme
+    except ValueError as error:
+        raise ConfigurationError(
+            f"sasl.oauthbearer.token.endpoint.url is {url!r}, which is no URL: {error}. Nothing "
+            "was asked of the brokers. Correct it"
+        ) from error
     if scheme == "file":
         path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
         return TokenProvider(TokenFile(Path(path)))
@@ -173,7 +183,7 @@ def _end(token: str) -> float | None:
     """When a signed token (RFC 7519) ends; None for one that is none, or does not tell."""
     try:
         claims = token.split(".")[1]
-        found: Any = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+        found: Any = _json.parse(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
         return float(found["exp"])
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (IndexError, KeyError, OverflowError, TypeError, ValueError):
         return None

@@ -77,8 +77,7 @@ def _start_time(pid: int) -> str | None:
 
 def _start_time_from_ps(pid: int) -> str | None:
     """The same where there is no /proc (macOS)."""
-    answer = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
+    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     state, _, started = answer.stdout.strip().partition(" ")
     return None if not started or state.startswith("Z") else started.strip()
