@@ -69,15 +69,17 @@ class Origin:
             if name.startswith(PREFIX)
         }
 
-        def number(name: str) -> int:
+        def number(name: str, below: int = 2**63) -> int:
             text = own.get(name, "")
-            return int(text) if text.isascii() and text.isdigit() else -1
+            # Anybody can write such a header, and Python refuses to read thousands of digits.
+            is_number = text.isascii() and text.isdigit() and len(text) < 20
+            return int(text) if is_number and int(text) < below else -1
 
         return cls(
             reason=own.get("reason", ""),
             query=own.get("query", ""),
             topic=own.get("topic", ""),
-            partition=number("partition"),
+            partition=number("partition", 2**31),
             offset=number("offset"),
             timestamp_ms=number("timestamp"),
         )

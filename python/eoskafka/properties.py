@@ -66,7 +66,7 @@ def read(file: Path) -> dict[str, str]:
     """
     try:
         text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a path with NUL is a ValueError
         raise ConfigurationError(f"{file} cannot be read: {error}") from error
     found = {}
     try:
@@ -204,7 +204,7 @@ def _resolved(named: Mapping[str, str]) -> dict[str, str]:
 def _in_folder(folder: str, name: str) -> str | None:
     try:
         return (Path(folder) / name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):
         return None
 
 
@@ -243,4 +243,5 @@ def of_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _value(text: str) -> str | int | bool:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return int(text) if text.isascii() and text.isdecimal() else text
+    # Python refuses to read a number of thousands of digits, and no setting has more than a long.
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else text

@@ -20,7 +20,7 @@ from eoskafka.transactions import Kind as Purpose
 from eoskafka.transactions.model import kind_and_owner as purpose
 from kafka import TopicPartition
 
-from fuzz import inputs
+from fuzz import given, inputs
 from fuzz.inputs import number
 
 OWNER = stamps.digest("ours")
@@ -378,4 +378,5 @@ ALL: tuple[Reader, ...] = (
     a_checkpoints_identity,
     a_checkpoints_offsets,
     an_answer,
+    *given.ALL,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from typing import NoReturn
 import typer
 from kafka import TopicPartition
 
+from eoskafka import _json
 from eoskafka.audit import UndecidedError, Verdict
 from eoskafka.audit.request import By, Progress, Request
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, names
@@ -218,7 +218,7 @@ def _offsets(text: str, option: str) -> dict[TopicPartition, int]:
     try:
         return {
             TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in (json.loads(text) if text else {}).items()
+            for topic, partitions in (_json.parse(text) if text else {}).items()
             for partition, offset in partitions.items()
         }
     except (ValueError, AttributeError, TypeError, OverflowError) as error:

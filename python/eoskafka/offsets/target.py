@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,11 +9,13 @@ from datetime import datetime
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec, OffsetTimestamp
 
+from eoskafka import _json
 from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.offsets.model import Position, names_of
 
 # In 1973: what is less is in seconds, or a date.
 _EARLIEST_MS = 100_000_000_000
+_MOST_DIGITS = 19
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Target:
                     '{"topic":{"0":23,"1":-1}} or {"topic":"earliest"}; -2 is earliest, -1 latest'
                 ) from error
         if given.isascii() and given.isdecimal():
-            if not _EARLIEST_MS <= int(given) < 2**63:
+            # More digits than a time has; Python refuses to read thousands of them.
+            if len(given) > _MOST_DIGITS or not _EARLIEST_MS <= int(given) < 2**63:
                 raise ConfigurationError(
                     f"{given} is not a plausible time in milliseconds since 1970. If it is in "
                     "seconds, or a date, write it as 2026-11-21T09:30:00Z"
@@ -64,7 +66,7 @@ class Target:
     @staticmethod
     def parse_json(text: str, named: Mapping[str, OffsetSpec]) -> Target:
         offsets, by_topic = {}, {}
-        for topic, partitions in json.loads(text).items():
+        for topic, partitions in _json.parse(text).items():
             if isinstance(partitions, str):
                 if partitions not in named:
                     raise ValueError(f"{partitions!r} is neither earliest nor latest")
@@ -73,8 +75,10 @@ class Target:
             if not partitions:
                 raise ValueError(f"no partition of {topic} is named")
             for partition, offset in partitions.items():
-                if not isinstance(offset, int) or isinstance(offset, bool) or offset < -2:
+                if type(offset) is not int or not -2 <= offset < 2**63:
                     raise ValueError(f"{offset!r} is not an offset")
+                if not (partition.isascii() and partition.isdecimal()) or int(partition) >= 2**31:
+                    raise ValueError(f"{partition!r} is not a partition")
                 offsets[TopicPartition(topic, int(partition))] = offset
         if not offsets and not by_topic:
             raise ValueError("no partition is named")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from eoskafka import _json
 from eoskafka.errors import ConfigurationError
 from eoskafka.options.table import option_error, spark_own, table
 
 _MAX_LONG = 2**63 - 1
 _MAX_INT = 2**31 - 1
+_MOST_DIGITS = 4_000
 
 
 def check(side: Literal["source", "sink"], options: Mapping[str, str]) -> None:
@@ -75,12 +76,14 @@ def _distance(a: str, b: str) -> int:
 
 
 def _whole(value: str, least: int) -> bool:
-    return bool(re.fullmatch(r"[+-]?[0-9]+", value)) and least <= int(value) <= _MAX_LONG
+    # Python refuses to read a number of thousands of digits.
+    is_number = re.fullmatch(r"[+-]?0*[0-9]{1,19}", value) is not None and len(value) < _MOST_DIGITS
+    return is_number and least <= int(value) <= _MAX_LONG
 
 
 def _is_json_object(value: str) -> bool:
     try:
-        return isinstance(json.loads(value), dict)
+        return isinstance(_json.parse(value), dict)
     except ValueError:
         return False
 
