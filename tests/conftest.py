@@ -15,6 +15,10 @@ KEPT_LOGS = Path(__file__).parent.parent / "build" / "test-logs"
 # Spark's Python workers must see the packages of the environment that pytest runs in.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
+# Who gives the tests another jar wants the commands to run it, too.
+if "EOSKAFKA_JAR" in os.environ:
+    os.environ.setdefault("EOSKAFKA_ALLOW_OTHER_JAR", "true")
+
 _FAILED = pytest.StashKey[bool]()
 
 

@@ -2,9 +2,9 @@
 
 `setup.py` uses this file before the package is installed, so it needs the standard library only.
 
-Two places are known. `python/eoskafka/jars/` holds the one jar that the wheel carries (in a
-checkout it is made by `make build`). The thin jar, with kafka-clients under its own name, is not
-shipped: it is built in a checkout for those who need it.
+Two places are known. `python/eoskafka/jars/` holds the one jar that the wheel carries, and its
+digest (in a checkout both are made by `make build`). The thin jar, with kafka-clients under its own
+name, is not shipped: it is built in a checkout for those who need it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from eoskafka.errors import JarError
 
 _PACKAGE = Path(__file__).parent
 BUILD_PROPERTIES = "io/eoskafka/build.properties"
+# Names a jar that the package's commands run in the place of its own.
+VARIABLE = "EOSKAFKA_JAR"
+# Allows any jar there if it is `true`, such as the thin one.
+ALLOW = "EOSKAFKA_ALLOW_OTHER_JAR"
 _SOURCES = (
     "jvm-shim/pom.xml",
     "jvm-shim/connector/pom.xml",
@@ -82,7 +86,10 @@ def properties_of(text: str) -> dict[str, str]:
 
 
 def check(jar: Path) -> None:
-    """JarError unless `jar` exists and was built for this version, from these sources if known."""
+    """JarError unless `jar` exists, is as it was built, and belongs to this package.
+
+    It belongs to it if it is of its version and, in a checkout, was built from the present sources.
+    """
     if not jar.is_file():
         raise JarError(f"{jar} does not exist: {_remedy()}")
     found = build_properties(jar)
@@ -94,6 +101,42 @@ def check(jar: Path) -> None:
     root = checkout()
     if root is not None and found.get("sources") != sources_digest(root):
         raise JarError(f"{jar} is stale, its sources have changed since: {_remedy()}")
+    recorded = _record(jar)
+    if recorded.is_file() and (digest := _sha256(jar)) != _recorded(recorded):
+        raise JarError(
+            f"{jar} was changed after it was built: its SHA-256 is {digest}, and {recorded.name} "
+            f"has {_recorded(recorded)}. Nothing was read or written: {_remedy()}"
+        )
+
+
+def to_run() -> Path:
+    """The jar that commands run: what EOSKAFKA_JAR names, else this package's own.
+
+    Raises:
+        JarError: the package has no jar, or the jar that is named is missing or is not the one
+            that the package was built with, and EOSKAFKA_ALLOW_OTHER_JAR does not allow that.
+    """
+    own = jar_file()
+    given = os.environ.get(VARIABLE)
+    if not given:
+        check(own)
+        return own
+    jar = Path(given)
+    if not jar.is_file():
+        raise JarError(
+            f"{VARIABLE} names {jar}, which does not exist. Nothing was read or written. Correct "
+            f"the path, or unset {VARIABLE}."
+        )
+    if os.environ.get(ALLOW) == "true":
+        return jar
+    check(own)
+    if _sha256(jar) != _sha256(own):
+        raise JarError(
+            f"{VARIABLE} names {jar}, which is not the jar that this package was built with: its "
+            f"SHA-256 is {_sha256(jar)}, and the package's is {_sha256(own)}. Nothing was read or "
+            f"written. Unset {VARIABLE}, or set {ALLOW}=true if you trust that file."
+        )
+    return jar
 
 
 def ensure_built(thin: bool = False) -> Path:
@@ -135,10 +178,26 @@ def _install(built: Path, jar: Path) -> None:
     jar.parent.mkdir(exist_ok=True)
     draft = jar.with_suffix(f".{os.getpid()}.tmp")
     shutil.copyfile(built, draft)
+    digest = _sha256(draft)
+    # Between the two the jar counts as changed, and is built again.
     draft.replace(jar)
-    for other in jar.parent.glob("*.jar"):
-        if other != jar:
+    _record(jar).write_text(f"{digest}  {jar.name}\n", encoding="ascii")
+    for other in jar.parent.glob("*.jar*"):
+        if other not in (jar, _record(jar)):
             other.unlink()
+
+
+def _record(jar: Path) -> Path:
+    """Where the digest of a jar is kept, in the form of `sha256sum --check`."""
+    return jar.with_name(f"{jar.name}.sha256")
+
+
+def _recorded(record: Path) -> str:
+    return record.read_text(encoding="ascii").partition(" ")[0]
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _target(root: Path, thin: bool) -> Path:

@@ -13,11 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eoskafka import _json
+from eoskafka import _jar, _json
 from eoskafka.cluster.jars import java
 from eoskafka.errors import ConfigurationError, TransactionError
 from eoskafka.failures import class_of
-from eoskafka.session import jar_path
 
 _Read = TypeVar("_Read")
 
@@ -205,9 +204,8 @@ def _ask(asked: Mapping[str, object], what: str) -> dict[str, Any]:
             "pyspark is not installed, and its jars are needed here: pip install 'eoskafka[local]'"
         )
     spark = Path(spec.submodule_search_locations[0]) / "jars" / "*"
-    jar = os.environ.get("EOSKAFKA_JAR") or str(jar_path())
     command = [
-        *(java(), "-cp", os.pathsep.join((jar, str(spark)))),
+        *(java(), "-cp", os.pathsep.join((str(_jar.to_run()), str(spark)))),
         *("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF"),
         *_allowed_urls(asked["options"]),
         _PROGRAM,

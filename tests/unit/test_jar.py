@@ -110,3 +110,64 @@ def test_a_build_without_maven_says_what_to_install(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(JarError, match="install Maven and a JDK 17, then run `make build`"):
         _jar.ensure_built()
+
+
+@pytest.fixture
+def own(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The jar of the package, installed with its digest."""
+    monkeypatch.setattr(_jar, "checkout", lambda: None)
+    built = write_jar(tmp_path / "built.jar", version=__version__)
+    jar = tmp_path / "jars" / "eoskafka.jar"
+    _jar._install(built, jar)
+    monkeypatch.setattr(_jar, "jar_file", lambda thin=False: jar)
+    monkeypatch.delenv("EOSKAFKA_JAR", raising=False)
+    monkeypatch.delenv("EOSKAFKA_ALLOW_OTHER_JAR", raising=False)
+    return jar
+
+
+def test_a_jar_that_was_changed_after_it_was_built_is_refused(own: Path) -> None:
+    assert _jar.to_run() == own
+    with zipfile.ZipFile(own, "a") as archive:
+        archive.writestr("io/eoskafka/Added.class", b"")
+    with pytest.raises(JarError, match=r"changed after it was built: its SHA-256 is .*reinstall"):
+        _jar.to_run()
+
+
+def test_commands_run_another_jar_only_if_that_is_allowed(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = write_jar(tmp_path / "other.jar", version=__version__, sources="others")
+    monkeypatch.setenv("EOSKAFKA_JAR", str(other))
+    for value in ("", "false", "1"):
+        monkeypatch.setenv("EOSKAFKA_ALLOW_OTHER_JAR", value)
+        with pytest.raises(JarError, match="not the jar that this package was built with"):
+            _jar.to_run()
+    monkeypatch.setenv("EOSKAFKA_ALLOW_OTHER_JAR", "true")
+    assert _jar.to_run() == other
+
+
+def test_commands_run_a_copy_of_the_packages_jar(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy.jar"
+    copy.write_bytes(own.read_bytes())
+    monkeypatch.setenv("EOSKAFKA_JAR", str(copy))
+    assert _jar.to_run() == copy
+    copy.unlink()
+    with pytest.raises(JarError, match=r"EOSKAFKA_JAR names .*, which does not exist"):
+        _jar.to_run()
+
+
+def test_no_command_takes_a_jar_of_the_environment_unchecked() -> None:
+    package = Path(_jar.__file__).parent
+    readers = [file for file in package.rglob("*.py") if "EOSKAFKA_JAR" in file.read_text()]
+    # jobs.py names it in a message.
+    assert {file.name for file in readers} == {"_jar.py", "jobs.py"}
+    assert "environ" not in (package / "jobs.py").read_text(encoding="utf-8")
+
+
+def test_an_installed_jar_leaves_no_other_beside_it(own: Path, tmp_path: Path) -> None:
+    for name in ("eoskafka-older.jar", "eoskafka-older.jar.sha256"):
+        (own.parent / name).write_text("older")
+    _jar._install(tmp_path / "built.jar", own)
+    assert {file.name for file in own.parent.iterdir()} == {own.name, f"{own.name}.sha256"}
