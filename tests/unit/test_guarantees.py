@@ -39,6 +39,18 @@ def every_test() -> frozenset[tuple[str, str]]:
     )
 
 
+def test_each_row_of_the_threat_model_names_its_test_or_says_that_there_is_none() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    model = page.partition("\n## Threat model\n")[2].partition("\n## ")[0]
+    found = [line.split("|") for line in model.splitlines() if line.startswith("| ")][1:]
+    assert len(found) > 10
+    for row in found:
+        assert len(row) == 6, row[1]
+        tests = TEST.findall(row[4])
+        assert (row[4].strip() == "not tested") != bool(tests), row[1]
+        assert set(tests) <= every_test(), row[1]
+
+
 def test_the_page_has_the_test_of_every_mutation() -> None:
     patches = (ROOT / "tests" / "mutations").glob("*.patch")
     of_patches = {
