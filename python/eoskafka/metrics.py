@@ -212,13 +212,14 @@ class Exporter:
         self.close()
 
 
-def export(spark: SparkSession, port: int = 9095, address: str = "0.0.0.0") -> Exporter:  # noqa: S104 - Prometheus is on another host
+def export(spark: SparkSession, port: int = 9095, address: str = "127.0.0.1") -> Exporter:
     """Serve the numbers of a session's queries on `http://address:port/metrics`.
 
     Args:
         spark: whose queries, those that start from now on and those that run.
         port: 0 for any free one; the exporter says which.
-        address: to listen on.
+        address: to listen on. By default only this machine can connect. Neither a log-in nor TLS
+            protects the endpoint, so give another address only in a network that you trust.
 
     Raises:
         ConfigurationError: prometheus_client is missing, or the port is taken.

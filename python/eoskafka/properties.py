@@ -19,7 +19,7 @@ from eoskafka.errors import ConfigurationError
 _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
 _ESCAPED = re.compile(r"""\\(["'\\])""")
 # A place of a value that a config provider has, by Kafka's own pattern.
-_VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _PROVIDERS = "config_providers"
 _SEPARATOR = re.compile("[=:]")
 _PEM = (".pem", ".crt", ".cer")
@@ -138,7 +138,7 @@ def _named(properties: Mapping[str, str]) -> dict[str, str]:
 def _login(named: dict[str, str]) -> dict[str, Any]:
     """How a user logs in; what says so is taken out of `named`."""
     jaas = named.pop("sasl_jaas_config", None)
-    options = _jaas_options(jaas or "")
+    options = jaas_options(jaas or "")
     mechanism = named.get("sasl_mechanism", "")
     if mechanism == "GSSAPI" or "Krb5LoginModule" in (jaas or ""):
         raise ConfigurationError(
@@ -164,7 +164,8 @@ def _login(named: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _jaas_options(line: str) -> dict[str, str]:
+def jaas_options(line: str) -> dict[str, str]:
+    """The options of a log-in module, from a line for `sasl.jaas.config`."""
     return {
         match[1]: match[4] or _ESCAPED.sub(r"\1", match[2] or match[3] or "")
         for match in _OPTION.finditer(line)
@@ -195,7 +196,7 @@ def _resolved(named: Mapping[str, str]) -> dict[str, str]:
         return value
 
     return {
-        key: _VARIABLE.sub(value_of, value)
+        key: VARIABLE.sub(value_of, value)
         for key, value in named.items()
         if not key.startswith(_PROVIDERS)
     }

@@ -136,5 +136,43 @@ def test_txn_resolve_tells_a_refusal_from_brokers_that_do_not_answer(
     assert "why it was not" in capsys.readouterr().err
 
 
-def test_txn_resolve_takes_properties_as_key_and_value() -> None:
-    assert run("txn", "resolve", "nightly", "--bootstrap-servers", "b:9", "-X", "nothing") == 2
+@pytest.mark.parametrize("given", ["nothing", "password:gH7k", "=gH7k", "a password=gH7k"])
+def test_a_property_has_a_key_and_a_value(
+    capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    assert run("txn", "resolve", "nightly", "--bootstrap-servers", "b:9", "-X", given) == 2
+    said = capsys.readouterr().err
+    assert "number 1 of these options" in said
+    assert "gH7k" not in said
+
+
+@pytest.mark.parametrize(
+    ("given", "is_secret"),
+    [
+        ("ssl.key.password=gH7k", True),
+        ("sasl_plain_password=gH7k", True),
+        ("ssl.keystore.key=gH7k", True),
+        ("sasl.oauthbearer.client.credentials.client.secret=gH7k", True),
+        ('sasl.jaas.config=a.Module required username="u" password="gH7k";', True),
+        ('sasl.jaas.config=a.Module required awsSecretAccessKey="gH7k";', True),
+        ("sasl.jaas.config=a.Module required;", False),
+        ('sasl.jaas.config=a.Module required password="${env:gH7k}";', False),
+        ("ssl.key.password=${file:/etc/gH7k:password}", False),
+        ("ssl.keystore.location=/etc/gH7k.pem", False),
+        ("sasl.oauthbearer.token.endpoint.url=https://gH7k", False),
+    ],
+)
+def test_a_secret_on_the_command_line_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: str,
+    is_secret: bool,
+) -> None:
+    monkeypatch.setattr(txn, "resolve", lambda *_: resolved(Outcome.COMMITTED))
+    assert run("txn", "resolve", "nightly", "--bootstrap-servers", "b:9", "-X", given) == 0
+    shown = capsys.readouterr()
+    warning = " ".join(shown.err.split())
+    name = given.partition("=")[0]
+    assert (f"warning: -X has put {name} on the command line" in warning) == is_secret
+    assert ("name the file with --config" in warning) == is_secret
+    assert "gH7k" not in shown.err + shown.out

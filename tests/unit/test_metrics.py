@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from eoskafka.metrics import _HEADINGS, Board, _Collector, _condition, table
+from eoskafka.metrics import _HEADINGS, Board, _Collector, _condition, export, table
 from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
@@ -50,6 +50,15 @@ def ended(condition: str | None = None) -> SimpleNamespace:
     return SimpleNamespace(
         id="id-1", exception=condition and "text", errorClassOnException=condition
     )
+
+
+def test_only_this_machine_may_ask_unless_an_address_is_given() -> None:
+    listeners: list[object] = []
+    streams = SimpleNamespace(addListener=listeners.append, removeListener=listeners.remove)
+    with export(SimpleNamespace(streams=streams), port=0) as exporter:  # type: ignore[arg-type]
+        assert exporter._server.server_address[0] == "127.0.0.1"
+        assert listeners
+    assert not listeners
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,8 @@ Client = Annotated[
     typer.Option(
         "-X",
         help="A property of the Kafka client, such as security.protocol=SASL_SSL. You can give "
-        "this option several times. It takes precedence over --config.",
+        "this option several times. It takes precedence over --config. Do not give passwords in "
+        "this way: other users of this machine can see them.",
         metavar="KEY=VALUE",
     ),
 ]
@@ -41,6 +43,14 @@ ConfigFile = Annotated[
 ]
 
 
+# A client's setting, in Kafka's form or with underscores.
+_KEY = re.compile(r"[\w.-]+")
+# Of settings, and of options of a log-in module.
+_HOLDS_SECRET = re.compile(
+    r"password|secret|passphrase|private.?key|keystore[._]key$|access.?key|token$", re.IGNORECASE
+)
+
+
 def java_settings(items: list[str] | None, config: Path | None) -> dict[str, str]:
     """What `--config` and `-X` gave, as Kafka's own clients have it."""
     return {**(properties.read(config) if config else {}), **_settings(items)}
@@ -48,12 +58,39 @@ def java_settings(items: list[str] | None, config: Path | None) -> dict[str, str
 
 def _settings(items: list[str] | None) -> dict[str, str]:
     given = {}
-    for item in items or []:
+    for number, item in enumerate(items or [], 1):
         key, equals, value = item.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"'{item}' does not have the form KEY=VALUE", param_hint="-X")
+        if not _KEY.fullmatch(key) or not equals:
+            # The message leaves the text itself out, because it may hold a secret.
+            raise typer.BadParameter(
+                f"number {number} of these options does not have the form KEY=VALUE",
+                param_hint="-X",
+            )
         given[key] = value
+    _warn_of_secrets(given)
     return given
+
+
+def _warn_of_secrets(given: Mapping[str, str]) -> None:
+    shown = sorted(key for key, value in given.items() if _is_secret(key, value))
+    if shown:
+        messages.print(
+            f"warning: -X has put {', '.join(shown)} on the command line. Other users of this "
+            "machine can see it in the list of processes, and your shell may keep it in its "
+            "history. Put it into a file that only you can read, and name the file with --config.",
+            style="yellow",
+            markup=False,
+        )
+
+
+def _is_secret(key: str, value: str) -> bool:
+    """Whether a setting holds a secret itself, and not only the place where one is kept."""
+    if "jaas" in key.lower():
+        return any(
+            _HOLDS_SECRET.search(name) and not properties.VARIABLE.fullmatch(text)
+            for name, text in properties.jaas_options(value).items()
+        )
+    return bool(_HOLDS_SECRET.search(key) and value and not properties.VARIABLE.fullmatch(value))
 
 
 def client_settings(items: list[str] | None, config: Path | None) -> dict[str, Any]:
