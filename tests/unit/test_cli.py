@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,9 +139,7 @@ def test_txn_resolve_tells_a_refusal_from_brokers_that_do_not_answer(
 
 
 @pytest.mark.parametrize("given", ["nothing", "password:gH7k", "=gH7k", "a password=gH7k"])
-def test_a_property_has_a_key_and_a_value(
-    capsys: pytest.CaptureFixture[str], given: str
-) -> None:
+def test_a_property_has_a_key_and_a_value(capsys: pytest.CaptureFixture[str], given: str) -> None:
     assert run("txn", "resolve", "nightly", "--bootstrap-servers", "b:9", "-X", given) == 2
     said = capsys.readouterr().err
     assert "number 1 of these options" in said
@@ -176,3 +176,27 @@ def test_a_secret_on_the_command_line_is_warned_of(
     assert (f"warning: -X has put {name} on the command line" in warning) == is_secret
     assert ("name the file with --config" in warning) == is_secret
     assert "gH7k" not in shown.err + shown.out
+
+
+def test_an_exception_that_nobody_expects_shows_no_settings(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from eoskafka.cli import app, txn\n"
+        "def resolve(_, options, *__):\n"
+        "    password = options['kafka.ssl.key.password']\n"
+        "    raise RuntimeError(f'a fault, with {len(password)} letters')\n"
+        "txn.resolve = resolve\n"
+        "app.run(__import__('sys').argv[1:])\n",
+        encoding="utf-8",
+    )
+    given = ["-X", "ssl.key.password=gH7k"]
+    said = subprocess.run(
+        [sys.executable, program, "txn", "resolve", "a", "--bootstrap-servers", "b:9", *given],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "a fault, with 4 letters" in said.stderr
+    assert "gH7k" not in said.stderr + said.stdout
+    assert not app.app.pretty_exceptions_show_locals

@@ -21,6 +21,8 @@ app = typer.Typer(
     no_args_is_help=True,
     # Rich's columns cut names and words short in a terminal of 80.
     rich_markup_mode=None,
+    # Older releases of typer print local variables with an exception, and passwords are among them.
+    pretty_exceptions_show_locals=False,
 )
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(bench.app, name="bench")
