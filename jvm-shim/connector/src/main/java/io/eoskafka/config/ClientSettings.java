@@ -49,6 +49,8 @@ public final class ClientSettings implements Serializable {
   private static final Pattern NAMES_CLASSES =
       Pattern.compile("(class|classes|reporters|providers|jaas\\.config)$");
 
+  private static final Pattern NAMES_PLUGINS = Pattern.compile("(class|classes|reporters)$");
+
   private static final String PROVIDERS = AbstractConfig.CONFIG_PROVIDERS_CONFIG + ".";
 
   /** What is a secret, and what the client makes of classes. */
@@ -145,7 +147,7 @@ public final class ClientSettings implements Serializable {
    *
    * @param client of its consumer or producer
    * @throws EosKafkaException {@code EOSKAFKA_UNKNOWN_OPTION}, {@code EOSKAFKA_OPTION_INVALID},
-   *     {@code EOSKAFKA_DELEGATION_TOKENS}
+   *     {@code EOSKAFKA_DELEGATION_TOKENS}, {@code EOSKAFKA_PLUGIN_NEEDS_THIN_JAR}
    */
   void check(String side, ConfigDef client) {
     DelegationTokens.refuse(given);
@@ -154,6 +156,9 @@ public final class ClientSettings implements Serializable {
     given.forEach(
         (name, value) -> {
           ConfigDef.ConfigKey key = known.get(name);
+          if (NAMES_PLUGINS.matcher(name).find()) {
+            PluginClasses.refuseUnfit("kafka." + name, value, PUBLIC_PACKAGE, ACTUAL_PACKAGE);
+          }
           if (key == null && !NAMES.contains(name)) {
             OptionTable.refuseNearly(side, name, NAMES);
           } else if (key != null && !value.contains("${") && !UNCHECKED.contains(key.type)) {
