@@ -16,6 +16,7 @@ import make_cli
 import make_compatibility
 import make_errors
 import make_options
+import make_rights
 
 ROOT = Path(__file__).parent.parent
 
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "summary": make_benchmarks.summary,
     "overview": make_benchmarks.overview,
     "details": make_benchmarks.details,
+    "rights": make_rights.table,
 }
 _PART = "<!-- {name}: made by make docs -->"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 import uuid
 from collections import defaultdict
@@ -19,6 +20,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import (
     BrokerNotAvailableError,
+    ClusterAuthorizationFailedError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
@@ -26,6 +28,7 @@ from kafka.errors import (
     KafkaError,
     NoError,
     NotCoordinatorError,
+    TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
     TransactionalIdNotFoundError,
     UnknownTopicOrPartitionError,
@@ -34,7 +37,7 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-from eoskafka.errors import ConfigurationError, UnreachableError
+from eoskafka.errors import AuthorizationError, ConfigurationError, UnreachableError
 
 _OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -47,6 +50,36 @@ COORDINATOR_COMES = (
     CoordinatorNotAvailableError,
     NotCoordinatorError,
 )
+_RESOURCES: dict[type[KafkaError], str] = {
+    TopicAuthorizationFailedError: "the topic",
+    GroupAuthorizationFailedError: "the group",
+    TransactionalIdAuthorizationFailedError: "the transactional id",
+    ClusterAuthorizationFailedError: "the cluster",
+}
+REFUSALS = tuple(_RESOURCES)
+# As kafka-python names the group or the transactional id whose coordinator it has looked for.
+_NAMED = re.compile(r"\b(?:GROUP|TRANSACTION)/(.+?): ?$")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_GRANT = (
+    "Grant it (kafka-acls.sh --add; docs/security.md lists the rights that each command needs), "
+    "and repeat the command"
+)
+
+
+def lacks(right: str, refusal: KafkaError | type[KafkaError], name: str = "") -> str:
+    """What a refusal of the brokers means, as the beginning of a sentence.
+
+    Args:
+        right: the operation that was refused.
+        refusal: one of `REFUSALS`.
+        name: of the resource, if the refusal does not have it.
+    """
+    kind = refusal if isinstance(refusal, type) else type(refusal)
+    on = next((text for each, text in _RESOURCES.items() if issubclass(kind, each)), "a resource")
+    text = "" if isinstance(refusal, type) or not refusal.args else str(refusal.args[0])
+    found = _NAMED.search(text)
+    named = found[1] if found else text if _TOPIC.fullmatch(text) else name
+    return f"this user lacks {right} on {on} {named}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -92,10 +125,36 @@ class Connection:
         )
 
     @contextmanager
-    def looking_at(self, what: str) -> Iterator[None]:
-        """Turn a failure inside the block into an UnreachableError."""
+    def looking_at(
+        self,
+        what: str,
+        *,
+        topics: str = "Describe",
+        groups: str = "Describe",
+        ids: str = "Describe",
+    ) -> Iterator[None]:
+        """Turn a failure inside the block into an UnreachableError or an AuthorizationError.
+
+        Args:
+            what: for a message.
+            topics: what a user needs on topics for everything that the command does.
+            groups: the same on groups.
+            ids: the same on transactional ids.
+        """
         try:
             yield
+        except REFUSALS as error:
+            right = "Describe"
+            if isinstance(error, TopicAuthorizationFailedError):
+                right = topics
+            elif isinstance(error, GroupAuthorizationFailedError):
+                right = groups
+            elif isinstance(error, TransactionalIdAuthorizationFailedError):
+                right = ids
+            raise AuthorizationError(
+                f"{lacks(right, error)}, so {what} could not be looked at. The command has changed "
+                f"nothing. {_GRANT}"
+            ) from error
         except (KafkaError, OSError) as error:
             raise UnreachableError(
                 f"{what} could not be looked at on {self.servers}: {error!r}. Check the address, "
@@ -106,10 +165,21 @@ class Connection:
             ) from error
 
     @contextmanager
-    def changing(self, what: str, look: str) -> Iterator[None]:
-        """Turn a failure inside the block, where things are changed, into an UnreachableError."""
+    def changing(self, what: str, look: str, right: str, name: str = "") -> Iterator[None]:
+        """Turn a failure inside the block, where things are changed, as `looking_at` does.
+
+        Args:
+            what: for a message.
+            look: how to find out what became of the change.
+            right: what a user needs for it.
+            name: of the group or the transactional id.
+        """
         try:
             yield
+        except REFUSALS as error:
+            raise AuthorizationError(
+                f"{lacks(right, error, name)}, and the change of {what} was refused. {_GRANT}"
+            ) from error
         except (KafkaError, OSError) as error:
             raise UnreachableError(
                 f"the change of {what} on {self.servers} got no clear answer: {error!r}. It was "
@@ -267,9 +337,34 @@ def open_ids(admin: KafkaAdminClient) -> list[str]:
 
 
 def silent_coordinators(admin: KafkaAdminClient, listed: Collection[int]) -> set[int]:
-    """Coordinators of transactions that are not among these brokers; -1: one that is not there."""
-    (topic,) = admin.describe_topics([_TRANSACTIONS_TOPIC])
+    """Coordinators of transactions that are not among these brokers; -1: one that is not there.
+
+    Raises:
+        TopicAuthorizationFailedError: this user may not see which brokers are coordinators.
+    """
+    (topic,) = described_topics(admin, [_TRANSACTIONS_TOPIC])
     return {each["leader_id"] for each in topic["partitions"]} - set(listed)
+
+
+def lists_everything(admin: KafkaAdminClient, listed: Collection[int]) -> bool:
+    """Whether these brokers have listed all transactions, as far as this user may know."""
+    try:
+        return not silent_coordinators(admin, listed) and sees_every_transaction(admin)
+    except TopicAuthorizationFailedError:
+        return False
+
+
+def described_topics(admin: KafkaAdminClient, topics: Collection[str]) -> list[dict[str, Any]]:
+    """These topics, as their brokers describe them; all that this user may see if there are none.
+
+    Raises:
+        TopicAuthorizationFailedError: this user may not describe one of these.
+    """
+    found: list[dict[str, Any]] = admin.describe_topics(sorted(topics) or None)
+    for topic in found:
+        if for_code(topic["error_code"]) is TopicAuthorizationFailedError:
+            raise TopicAuthorizationFailedError(topic["name"])
+    return found
 
 
 def sees_every_transaction(admin: KafkaAdminClient) -> bool:
@@ -300,9 +395,14 @@ def log_offsets(
 
 
 def open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
-    """Transactions that have not ended, over the partition where the group's offsets are."""
+    """Transactions that have not ended, over the partition where the group's offsets are.
+
+    Raises:
+        TopicAuthorizationFailedError: this user may not describe the topics of Kafka's own that
+            say where.
+    """
     ids = open_ids(admin)
-    (topic,) = admin.describe_topics([OFFSETS_TOPIC])
+    (topic,) = described_topics(admin, [OFFSETS_TOPIC])
     if not topic["partitions"]:
         raise KafkaError(f"{OFFSETS_TOPIC} cannot be described")
     if not ids:
@@ -315,8 +415,12 @@ def open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
 
 
 def topic_ids(admin: KafkaAdminClient, topics: Collection[str]) -> dict[TopicPartition, str]:
-    """All partitions of those of these topics that are there, with their topics' ids."""
-    found = admin.describe_topics(sorted(topics)) if topics else []
+    """All partitions of those of these topics that are there, with their topics' ids.
+
+    Raises:
+        TopicAuthorizationFailedError: this user may not describe one.
+    """
+    found = described_topics(admin, topics) if topics else []
     return {
         # In Kafka's own form, as stamps have them.
         TopicPartition(topic["name"], each["partition_index"]): base64.urlsafe_b64encode(

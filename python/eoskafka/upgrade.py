@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.errors import KafkaError
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
@@ -154,10 +155,10 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
         # Of topics that are named also partitions without an offset: it may be the first one.
         partitions = {*offsets, *topic_ids(admin, topics)}
         is_open = pending(cluster, group, partitions)
-        transactions = open_transactions(admin, group)
+        transactions, is_listed = _transactions(admin, group)
         # If nothing could be asked for, the first offsets may be in any of these.
         may_be_open = not (partitions or present) and (
-            bool(transactions) or not sees_every_transaction(admin)
+            bool(transactions) or not is_listed or not sees_every_transaction(admin)
         )
         verdict = _verdict(kinds, exclusive, bool(present or is_open or may_be_open))
         is_start = verdict is not Verdict.OVERWRITTEN and not is_open
@@ -212,6 +213,14 @@ def _kinds(
             kinds[stamp.scope.value] += 1
             identities.add(stamp.identity)
     return dict(kinds), identities
+
+
+def _transactions(admin: KafkaAdminClient, group: str) -> tuple[tuple[str, ...], bool]:
+    """Those that may hold offsets of the group, and whether this user may ask for them."""
+    try:
+        return open_transactions(admin, group), True
+    except TopicAuthorizationFailedError:
+        return (), False
 
 
 def _verdict(kinds: Mapping[str, int], exclusive: set[str], may_be_used: bool) -> Verdict:

@@ -1,9 +1,7 @@
-"""Rights that a user lacks: each is named, and nothing is lost."""
+"""What `doctor` and `txn` say of rights that a user lacks; test_acls.py has the queries."""
 
 from __future__ import annotations
 
-import eoskafka
-import pytest
 from eoskafka import doctor, transactions
 from eoskafka.doctor import Level
 from kafka.admin import (
@@ -14,8 +12,7 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
-from pyspark.sql.streaming import DataStreamWriter
-from streams import QUERY_S, USER, Streams, kv
+from streams import USER, Streams
 
 
 def rules(kind: ResourceType, name: str, operation: ACLOperation) -> list[ACL]:
@@ -25,78 +22,6 @@ def rules(kind: ResourceType, name: str, operation: ACLOperation) -> list[ACL]:
         ACL(USER, "*", ACLOperation.ALL, ACLPermissionType.ALLOW, on),
         ACL(USER, "*", operation, ACLPermissionType.DENY, on),
     ]
-
-
-CASES = {
-    "to read the input": (ResourceType.TOPIC, "input", ACLOperation.READ, "Read on the topic"),
-    "to write the output": (ResourceType.TOPIC, "output", ACLOperation.WRITE, "Write on the topic"),
-    "to be in the group": (ResourceType.GROUP, "group", ACLOperation.READ, "Read on the group"),
-    "to have transactions": (
-        ResourceType.TRANSACTIONAL_ID,
-        "prefix",
-        ACLOperation.WRITE,
-        "on transactional ids",
-    ),
-}
-
-
-@pytest.mark.parametrize("ownership", ["exclusive", pytest.param("shared", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", CASES)
-def test_a_right_that_is_missing_is_named(guarded: Streams, name: str, ownership: str) -> None:
-    kind, what, operation, wanted = CASES[name]
-    names = {"input": guarded.topic(records=4), "output": guarded.topic()}
-    names |= {"group": guarded.group(), "prefix": guarded.group()}
-    checkpoint = guarded.checkpoint()
-
-    def writer() -> object:
-        options = {"kafka.group.id": names["group"], "ownership": ownership}
-        rows = kv(guarded.source(names["input"], options))
-        prefix = {"transactionalIdPrefix": names["prefix"]}
-        return guarded.sink(rows, names["output"], checkpoint, prefix)
-
-    acls = rules(kind, names[what], operation)
-    guarded.admin.create_acls(acls)
-    query = guarded.start(writer())  # type: ignore[arg-type]
-    with pytest.raises(eoskafka.AuthorizationError) as error:
-        query.awaitTermination(QUERY_S)
-    found = eoskafka.error_of(error.value)
-    assert found is not None
-    assert found.condition == "EOSKAFKA_NOT_AUTHORIZED"
-    text = str(found)
-    assert wanted in text
-    assert what == "prefix" or names[what] in text
-    guarded.admin.delete_acls(acls)
-    guarded.run(writer())  # type: ignore[arg-type]
-    assert guarded.numbers(names["output"]) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("operation", "wanted"),
-    [
-        (ACLOperation.READ, "Read on the topic "),
-        (ACLOperation.DESCRIBE_CONFIGS, "DescribeConfigs on a topic of the query"),
-    ],
-)
-def test_a_right_on_the_decision_topic_that_is_missing_is_named(
-    guarded: Streams, operation: ACLOperation, wanted: str
-) -> None:
-    topic, output, decisions = guarded.topic(records=4), guarded.topic(), guarded.group()
-    checkpoint = guarded.checkpoint()
-    options = {"transactionScope": "epoch", "decisionTopic": decisions}
-
-    def writer() -> DataStreamWriter:
-        return guarded.sink(kv(guarded.source(topic)), output, checkpoint, options)
-
-    guarded.run(writer())
-    guarded.send(topic, 4)
-    acls = rules(ResourceType.TOPIC, decisions, operation)
-    guarded.admin.create_acls(acls)
-    error = guarded.failure(writer())
-    assert "[EOSKAFKA_NOT_AUTHORIZED]" in error
-    assert wanted in error
-    guarded.admin.delete_acls(acls)
-    guarded.run(writer())
-    assert guarded.numbers(output) == [0, 1, 2, 3, 4]
 
 
 def test_doctor_names_a_right_that_is_missing(guarded: Streams) -> None:

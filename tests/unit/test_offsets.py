@@ -13,12 +13,20 @@ from typing import Any
 import pytest
 from eoskafka import offsets
 from eoskafka.checkpoints import Checkpoint, Identity
-from eoskafka.errors import OffsetsError, UnreachableError
+from eoskafka.errors import AuthorizationError, OffsetsError, UnreachableError
 from eoskafka.groups import Connection
 from eoskafka.offsets import Adoption, Situation, Standing, adoption, commit, move
 from eoskafka.offsets.standing import Snapshot, _position
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError, NoError, TopicAuthorizationFailedError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+)
 from kafka.structs import OffsetAndMetadata
 
 CLUSTER = Connection("b:9092", {})
@@ -62,12 +70,12 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> Coordinator:
 
 def test_offsets_that_are_committed_in_part_are_counted(coordinator: Coordinator) -> None:
     before = dict(coordinator.offsets)
-    with pytest.raises(OffsetsError) as refused:
+    with pytest.raises(AuthorizationError) as refused:
         commit.commit_offsets(CLUSTER, "g", before, {MAY: at(0), MAY_NOT: at(0)})
     assert coordinator.changes == 1
     said = str(refused.value)
-    assert "refused 1 of 2 offsets" in said
-    assert "b-0: TopicAuthorizationFailedError. Of the 2 offsets, 1 were changed" in said
+    assert "lacks Read on the topic b, and the broker refused 1 of 2 offsets" in said
+    assert "Of the 2 offsets, 1 were changed" in said
     assert "Do not start the query" in said
 
 
@@ -79,7 +87,7 @@ def test_and_so_are_those_of_earlier_requests(
     coordinator.offsets |= more
     before = dict(coordinator.offsets)
     moved = dict.fromkeys([*more, MAY_NOT], at(0))
-    with pytest.raises(OffsetsError, match="Of the 5 offsets, 4 were changed"):
+    with pytest.raises(AuthorizationError, match="Of the 5 offsets, 4 were changed"):
         commit.commit_offsets(CLUSTER, "g", before, moved)
     assert coordinator.changes == 4
 
@@ -316,3 +324,38 @@ def test_latest_does_not_move_a_query_back(
     of_former_topic = group((5, former), (5, former), end=4)
     assert reset(of_former_topic, none, "latest") == dict.fromkeys(PARTITIONS, 4)
     assert reset(group((5, stamp()), end=7), none, "latest") == {PARTITIONS[0]: 7}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (TopicAuthorizationFailedError("a"), "lacks Read on the topic a"),
+        (GroupAuthorizationFailedError(), "lacks Describe on the group"),
+        (
+            GroupAuthorizationFailedError("FindCoordinatorResponse error for GROUP/g:1: "),
+            "lacks Describe on the group g:1",
+        ),
+        (
+            TransactionalIdAuthorizationFailedError("Not found: TRANSACTION/x-0: "),
+            "lacks Write on the transactional id x-0",
+        ),
+        (ClusterAuthorizationFailedError("It was refused."), "lacks Describe on the cluster"),
+    ],
+)
+def test_a_refusal_names_the_right_that_is_missing(refusal: KafkaError, said: str) -> None:
+    with (
+        pytest.raises(AuthorizationError) as error,
+        CLUSTER.looking_at("group 'g'", topics="Read", ids="Write"),
+    ):
+        raise refusal
+    assert f"{said}, so group 'g' could not be looked at" in str(error.value)
+    assert "has changed nothing" in str(error.value)
+
+
+def test_a_refused_change_names_the_right_that_is_missing() -> None:
+    with (
+        pytest.raises(AuthorizationError) as error,
+        CLUSTER.changing("'x'", "look at it", "Write", "x"),
+    ):
+        raise TransactionalIdAuthorizationFailedError
+    assert "lacks Write on the transactional id x, and the change of 'x' was" in str(error.value)

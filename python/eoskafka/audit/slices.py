@@ -95,7 +95,7 @@ def look(
         ConfigurationError: a start is none of the topic's.
         UnreachableError: the brokers do not answer.
     """
-    with cluster.looking_at("the topics"), cluster.admin() as admin:
+    with cluster.looking_at("the topics", topics="Read"), cluster.admin() as admin:
         # First of all how far it has got.
         before = _partitions(admin, inputs)
         stable = log_offsets(admin, before, OffsetSpec.LATEST, "read_committed")

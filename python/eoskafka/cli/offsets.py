@@ -96,7 +96,7 @@ def _heading(found: Standing) -> str:
     if not found.pending_in and any(each.state is State.PENDING for each in found.positions):
         lines.append(f"open transaction: {holders_of(found)}")
     if not any(each.committed is not None for each in found.positions):
-        lines.append("the group has no offsets")
+        lines.append("the group has no offsets of topics that this user may describe")
     return "\n".join(lines)
 
 
@@ -171,7 +171,10 @@ def lag(
         print_table(table)
     empty = [each.group for each in standings if not each.positions]
     for group in empty:
-        messages.print(f"group {group} has no offsets; check its name", markup=False)
+        messages.print(
+            f"group {group} has no offsets of topics that this user may describe; check its name",
+            markup=False,
+        )
     if empty:
         raise typer.Exit(Exit.REFUSED)
 

@@ -203,7 +203,7 @@ def find_hanging(
     if output is Format.JSON:
         print_json({"blocked": [asdict(each) for each in found]})
     elif not found:
-        messages.print("no reader waits for a transaction")
+        messages.print("no reader of a topic that this user may describe waits for a transaction")
     else:
         table = Table(box=None, pad_edge=False)
         for name in ("topic", "partition", "readers wait at", "end", "for"):

@@ -35,7 +35,12 @@ from eoskafka.cli.verify_options import (
     WaitSeconds,
 )
 from eoskafka.cli.verify_report import Bar, lines_of
-from eoskafka.errors import CheckpointError, ConfigurationError, UnreachableError
+from eoskafka.errors import (
+    AuthorizationError,
+    CheckpointError,
+    ConfigurationError,
+    UnreachableError,
+)
 from eoskafka.groups import Connection
 
 _MIB = 1 << 20
@@ -149,7 +154,7 @@ def _before_reading(output: Format) -> Iterator[None]:
         yield
     except (ConfigurationError, CheckpointError) as error:
         _usage(error)
-    except (UnreachableError, OSError) as error:
+    except (UnreachableError, AuthorizationError, OSError) as error:
         _undecided(str(error), output)
 
 
@@ -166,7 +171,7 @@ def _verdict(
         if has_grown():
             _undecided(_HAS_GROWN, output)
         _usage(error)
-    except (UndecidedError, UnreachableError) as error:
+    except (UndecidedError, UnreachableError, AuthorizationError) as error:
         _undecided(str(error), output)
     return verdict
 

@@ -75,7 +75,7 @@ def adopt(
         # A log is taken over once, so with all its topics; here only these matter.
         logged_topics &= set(topics)
     cluster = Connection(bootstrap_servers, client or {})
-    with cluster.looking_at(f"group '{candidate.owner.group}'"):
+    with cluster.looking_at(f"group '{candidate.owner.group}'", topics="Read", groups="Read"):
         also = topics_named(target) | logged_topics
         found = snapshot(cluster, candidate.owner.group, topics, also)
         candidate.require_idle()

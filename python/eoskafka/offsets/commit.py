@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import NoError
+from kafka.errors import GroupAuthorizationFailedError, NoError
 from kafka.structs import OffsetAndMetadata
 
-from eoskafka.errors import OffsetsError
-from eoskafka.groups import Connection, stable
+from eoskafka.errors import AuthorizationError, OffsetsError
+from eoskafka.groups import REFUSALS, Connection, lacks, stable
 from eoskafka.offsets.model import Standing, State, names_of
 
 # Of a commit; a broker takes about 1 MiB at a time.
@@ -43,7 +43,8 @@ def holders_of(standing: Standing) -> str:
         return f"one of {', '.join(standing.pending_in)}"
     return (
         "one that the brokers do not list, because its coordinator is moving, or because this user "
-        "lacks Describe on its transactional id"
+        "lacks Describe on its transactional id, or on the topics __transaction_state and "
+        "__consumer_offsets"
     )
 
 
@@ -61,6 +62,7 @@ def commit_offsets(
     Raises:
         OffsetsError: the group has others than `before`, the broker refused some, or somebody else
             has changed them since.
+        AuthorizationError: this user may not commit them.
         UnreachableError: the broker did not say whether it has them.
     """
     if not offsets:
@@ -70,7 +72,7 @@ def commit_offsets(
         # A client keeps the coordinator that it has found. One that was deposed, and from which
         # `before` may be, cannot accept offsets.
         _require_unchanged(admin, group, before, offsets)
-        with cluster.changing(f"group '{group}'", look):
+        with cluster.changing(f"group '{group}'", look, "Read", group):
             _commit_all(admin, group, offsets)
             there, _ = stable(admin, group, offsets)
     wrong = [
@@ -122,11 +124,18 @@ def _commit_all(
             partition, error = next(iter(sorted(refused.items())))
             # A broker decides on each partition of a request.
             changed = begin + len(part) - len(refused)
+            if error in REFUSALS:
+                what = group if error is GroupAuthorizationFailedError else partition.topic
+                raise AuthorizationError(
+                    f"{lacks('Read', error, what)}, and the broker refused {len(refused)} of "
+                    f"{len(part)} offsets of group '{group}'. Of the {len(everything)} offsets, "
+                    f"{changed} were changed and stay so. Do not start the query before you have "
+                    "granted the right and repeated the command without an error"
+                )
             raise OffsetsError(
                 f"the broker refused {len(refused)} of {len(part)} offsets of group '{group}', the "
                 f"first one of {names_of([partition])}: {error.__name__}. Of the {len(everything)} "
                 f"offsets, {changed} were changed and stay so. Do not start the query before you "
                 "have repeated the command without an error. UnknownMemberIdError means that "
-                "somebody has joined the group since: stop it first. With "
-                "TopicAuthorizationFailedError, grant Read on the topic first"
+                "somebody has joined the group since: stop it first"
             )

@@ -54,7 +54,7 @@ def reset(
         raise ConfigurationError("offsets in JSON name their topics: remove --topics")
     chosen = topics_named(target) or set(topics)
     cluster = Connection(bootstrap_servers, client or {})
-    with cluster.looking_at(f"group '{group}'"):
+    with cluster.looking_at(f"group '{group}'", topics="Read", groups="Read"):
         found = snapshot(cluster, group, chosen)
         require_stopped(found.standing)
         _refuse_unmovable(found.standing, chosen)
@@ -109,8 +109,9 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
     if not positions:
         of = f" of {', '.join(sorted(topics))}" if topics else ""
         raise OffsetsError(
-            f"group '{standing.group}' has no offsets{of}: a new query in this group begins at "
-            "its startingOffsets. Nothing was changed"
+            f"group '{standing.group}' has no offsets{of} that this user may see: a new query in "
+            "this group begins at its startingOffsets. If the query has run, grant Read on its "
+            "topics. Nothing was changed"
         )
     missing = sorted(set(topics) - {each.topic for each in positions})
     if missing:

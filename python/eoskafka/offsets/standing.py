@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
@@ -101,8 +102,7 @@ def snapshot(
     # The members come first: once the group is empty, brokers refuse its members' transactions any
     # further offset. The offsets come last: a transaction that ends before that changes them.
     group_members = members(cluster, group)
-    with cluster.admin() as admin:
-        holders = open_transactions(admin, group)
+    holders = _holders(cluster, group)
     offsets = _committed(cluster, group, {*topics, *also} if topics else ())
     with cluster.admin() as admin:
         ids = topic_ids(admin, {*(topics or {p.topic for p in offsets}), *also})
@@ -123,6 +123,18 @@ def snapshot(
         tuple(_position(p, offsets.get(p), p in is_open, ids.get(p, ""), log) for p in partitions),
     )
     return Snapshot(standing, offsets, ids)
+
+
+def _holders(cluster: Connection, group: str) -> tuple[str, ...]:
+    """The transactions that may hold offsets of the group; none if this user may not know.
+
+    Messages name them. Whether an offset is pending does not depend on them.
+    """
+    try:
+        with cluster.admin() as admin:
+            return open_transactions(admin, group)
+    except TopicAuthorizationFailedError:
+        return ()
 
 
 def _committed(

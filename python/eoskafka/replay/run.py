@@ -88,7 +88,7 @@ def replay(
         )
     look = "what was committed stays, and the next replay continues there"
     with (
-        cluster.changing(f"the topics of the dead letters in {topic}", look),
+        cluster.changing(f"the topics of the dead letters in {topic}", look, "Write"),
         _fenced(cluster, group),
     ):
         with cluster.admin() as admin:

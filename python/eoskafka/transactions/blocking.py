@@ -9,13 +9,15 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import TopicAuthorizationFailedError
 
-from eoskafka.errors import TransactionError
+from eoskafka.errors import AuthorizationError, TransactionError
 from eoskafka.groups import (
     Connection,
+    described_topics,
+    lacks,
+    lists_everything,
     log_offsets,
-    sees_every_transaction,
-    silent_coordinators,
 )
 from eoskafka.transactions.listing import described
 from eoskafka.transactions.model import Blocked, Transaction
@@ -70,8 +72,8 @@ def blocked(
         UnreachableError: the cluster does not answer, or not to this user.
     """
     cluster = Connection(bootstrap_servers, client or {})
-    with cluster.looking_at("partitions"), cluster.admin() as admin:
-        described = admin.describe_topics(sorted(topics) or None)
+    with cluster.looking_at("partitions", topics="Read"), cluster.admin() as admin:
+        described = described_topics(admin, topics)
         return _blocked_among(
             admin,
             {
@@ -112,13 +114,25 @@ def _blocked_among(
     return tuple(found[place] for place in sorted(found))
 
 
+def _producers(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> Any:
+    try:
+        return admin.describe_producers(partitions)
+    except TopicAuthorizationFailedError as error:
+        topics = ", ".join(sorted({partition.topic for partition in partitions}))
+        raise AuthorizationError(
+            f"{lacks('Read', error, topics)}, so it is not known for which transactions its "
+            "readers wait. The command has changed nothing. Grant Read on each topic that the "
+            "command looks at, and repeat it"
+        ) from error
+
+
 def _look_once(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition]
 ) -> tuple[Blocked, ...]:
     stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
     ends = log_offsets(admin, partitions, OffsetSpec.LATEST)
     hidden = sorted(p for p in partitions if stable[p] < ends[p])
-    states = admin.describe_producers(hidden) if hidden else {}
+    states = _producers(admin, hidden) if hidden else {}
     first = {}
     for partition in hidden:
         begun = [
@@ -145,9 +159,7 @@ def _look_once(
         for partition, producer in first.items()
     }
     # Brokers list neither what another one coordinates nor ids that this user may not describe.
-    is_complete = all(holders.values()) or (
-        not silent_coordinators(admin, listed) and sees_every_transaction(admin)
-    )
+    is_complete = all(holders.values()) or lists_everything(admin, listed)
     found = []
     for partition, producer in first.items():
         known = holders[partition]

@@ -53,7 +53,7 @@ def abort(
         UnreachableError: the cluster does not answer, or not to this user.
     """
     cluster = Connection(bootstrap_servers, client or {})
-    with cluster.looking_at(f"'{transactional_id}'"):
+    with cluster.looking_at(f"'{transactional_id}'", topics="Read", ids="Write"):
         with cluster.admin() as admin:
             found = described(admin, transactional_id, prefix)
         refusal = _refusal(found, transactional_id, fence)
@@ -127,7 +127,7 @@ def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
 def _initialise(cluster: Connection, transactional_id: str) -> None:
     """Abort what is open under an id, and fence its producer."""
     look = f"look with `eoskafka txn describe {transactional_id}`"
-    with cluster.changing(f"'{transactional_id}'", look):
+    with cluster.changing(f"'{transactional_id}'", look, "Write", transactional_id):
         producer = KafkaProducer(
             bootstrap_servers=cluster.servers.split(","),
             transactional_id=transactional_id,

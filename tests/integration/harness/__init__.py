@@ -9,7 +9,7 @@
 | `logs.py`        | Spark's logs in a checkpoint, of which the last batch can be forgotten    |
 | `faults.py`      | `Faults`: arms the connector's fault points                               |
 | `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
-| `javac.py`       | compiles `java/`, what a transform cannot do in Python                    |
+| `javac.py`       | compiles `java/`, what a transform cannot do in Python, and `plugins/`    |
 | `standalone.py`  | `Standalone`: a master with workers, and jobs submitted to it             |
 | `memory.py`      | `MemoryLimit`, and `greedy.py`, a query that exceeds it                    |
 | `yarn.py`        | `Yarn`: a resource and a node manager, and jobs submitted to them         |
@@ -18,6 +18,7 @@
 | `delta.py`       | Delta's jars                                                              |
 | `strangers.py`   | consumers of other applications, in `clients/`                           |
 | `log_ins.py`     | `LogIns`: a broker with a listener for each kind of log-in                |
+| `rights.py`      | `GuardedCluster`: a broker whose users have only what conf/ grants them   |
 | `certificates.py` | an authority that issues certificates, in each format                   |
 | `token_service.py` | issues tokens for OAUTHBEARER                                           |
 | `kdc.py`         | `Kdc`: a Kerberos server                                                  |

@@ -131,7 +131,10 @@ final class DecisionTopic implements DecisionRecords {
     try {
       return Optional.of(
           KafkaCalls.reach(
-              admin.describeTopics(List.of(name)).topicNameValues().get(name), client));
+              admin.describeTopics(List.of(name)).topicNameValues().get(name),
+              client,
+              "Read",
+              name));
     } catch (UnknownTopicOrPartitionException e) {
       return Optional.empty();
     }
@@ -173,7 +176,7 @@ final class DecisionTopic implements DecisionRecords {
                     TopicConfig.MIN_CLEANABLE_DIRTY_RATIO_CONFIG,
                     "0.1"));
     try {
-      KafkaCalls.get(admin.createTopics(List.of(topic)).all(), "Create");
+      KafkaCalls.get(admin.createTopics(List.of(topic)).all(), "Create", name);
     } catch (TopicExistsException e) {
       // Another query's driver was faster.
     }
@@ -184,7 +187,7 @@ final class DecisionTopic implements DecisionRecords {
     Config config;
     try {
       config =
-          KafkaCalls.get(admin.describeConfigs(List.of(resource)).all(), "DescribeConfigs")
+          KafkaCalls.get(admin.describeConfigs(List.of(resource)).all(), "DescribeConfigs", name)
               .get(resource);
     } catch (UnsupportedVersionException e) {
       throw BrokerVersions.lacks(
@@ -264,7 +267,7 @@ final class DecisionTopic implements DecisionRecords {
     TopicPartition of = new TopicPartition(name, partition);
     try {
       OffsetSpec earliest = OffsetSpec.earliest();
-      long start = KafkaCalls.get(admin.listOffsets(Map.of(of, earliest)).all()).get(of).offset();
+      long start = KafkaCalls.get(admin.listOffsets(Map.of(of, earliest)).all(), "Read", name).get(of).offset();
       read(
           Map.of(of, start),
           Map.of(of, end),

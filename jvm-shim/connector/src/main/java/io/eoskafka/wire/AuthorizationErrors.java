@@ -18,12 +18,21 @@ public final class AuthorizationErrors {
    * @return the error for a refusal among an exception and its causes, or empty
    */
   public static Optional<EosKafkaException> in(Throwable exception, String onTopics) {
+    return in(exception, onTopics, "");
+  }
+
+  /**
+   * The same for a caller that knows what it has asked for, which many refusals do not say.
+   *
+   * @param name of the topic, or the transactional id; empty if the caller does not know it
+   */
+  public static Optional<EosKafkaException> in(Throwable exception, String onTopics, String name) {
     for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
       if (cause instanceof AuthorizationException refusal) {
         return Optional.of(
             EosKafkaException.of(
                 "EOSKAFKA_NOT_AUTHORIZED",
-                Map.of("right", right(refusal, onTopics), "cause", refusal.getMessage()),
+                Map.of("right", right(refusal, onTopics, name), "cause", said(refusal)),
                 exception));
       }
       if (cause instanceof AuthenticationException) {
@@ -35,7 +44,12 @@ public final class AuthorizationErrors {
 
   /** The same for whoever has nothing else to say of it: the refusal, or the exception as it is. */
   public static RuntimeException or(RuntimeException exception, String onTopics) {
-    Optional<EosKafkaException> denied = in(exception, onTopics);
+    return or(exception, onTopics, "");
+  }
+
+  /** The same with the name of the topic or the transactional id. */
+  public static RuntimeException or(RuntimeException exception, String onTopics, String name) {
+    Optional<EosKafkaException> denied = in(exception, onTopics, name);
     return denied.isPresent() ? denied.get() : exception;
   }
 
@@ -77,18 +91,29 @@ public final class AuthorizationErrors {
         && String.valueOf(root.getMessage()).contains("JAAS config");
   }
 
-  private static String right(AuthorizationException refusal, String onTopics) {
+  private static String said(AuthorizationException refusal) {
+    String text = String.valueOf(refusal.getMessage());
+    return text.endsWith(".") ? text : text + ".";
+  }
+
+  private static String right(AuthorizationException refusal, String onTopics, String name) {
     if (refusal instanceof TopicAuthorizationException topics) {
       // Admin clients do not say of which.
-      return topics.unauthorizedTopics().isEmpty()
-          ? onTopics + " on a topic of the query"
-          : onTopics + " on the topic " + String.join(", ", topics.unauthorizedTopics());
+      String named =
+          topics.unauthorizedTopics().isEmpty()
+              ? name
+              : String.join(", ", topics.unauthorizedTopics());
+      return onTopics + (named.isEmpty() ? " on a topic of the query" : " on the topic " + named);
     }
     if (refusal instanceof GroupAuthorizationException group) {
       return "Read on the group " + (group.groupId() == null ? "of the query" : group.groupId());
     }
     if (refusal instanceof TransactionalIdAuthorizationException) {
-      return "Write and Describe on transactional ids with the query's transactionalIdPrefix";
+      return name.isEmpty()
+          ? "Write on transactional ids with the query's transactionalIdPrefix"
+          : "Write on the transactional id "
+              + name
+              + " (grant it on all with the query's transactionalIdPrefix)";
     }
     return "a right on the cluster (Create, for the decision topic)";
   }

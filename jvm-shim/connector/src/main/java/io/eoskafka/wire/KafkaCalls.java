@@ -47,13 +47,22 @@ public final class KafkaCalls {
    * @param onTopics Kafka's name of the operation
    */
   public static <T> T get(KafkaFuture<T> future, String onTopics) {
+    return get(future, onTopics, "");
+  }
+
+  /**
+   * The same for a call about one topic or one transactional id.
+   *
+   * @param name of it, which brokers do not say when they refuse
+   */
+  public static <T> T get(KafkaFuture<T> future, String onTopics, String name) {
     try {
       return future.get();
     } catch (InterruptedException e) {
       throw asJava(new InterruptException(e));
     } catch (ExecutionException e) {
       if (e.getCause() instanceof RuntimeException cause) {
-        throw AuthorizationErrors.or(cause, onTopics);
+        throw AuthorizationErrors.or(cause, onTopics, name);
       }
       throw new KafkaException(e.getCause());
     }
@@ -83,8 +92,18 @@ public final class KafkaCalls {
    * @throws EosKafkaException {@code EOSKAFKA_UNREACHABLE}
    */
   public static <T> T reach(KafkaFuture<T> future, ClientSettings client) {
+    return reach(future, client, "Describe", "");
+  }
+
+  /**
+   * The same for a call about one topic.
+   *
+   * @param right Kafka's name of the operation for which the topic is asked about
+   */
+  public static <T> T reach(
+      KafkaFuture<T> future, ClientSettings client, String right, String topic) {
     try {
-      return get(future);
+      return get(future, right, topic);
     } catch (TimeoutException e) {
       throw EosKafkaException.of(
           "EOSKAFKA_UNREACHABLE",

@@ -1,6 +1,7 @@
 package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
@@ -14,7 +15,11 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 public final class TopicIds {
   private TopicIds() {}
 
-  /** All partitions of those of these topics that are there. */
+  /**
+   * All partitions of those of these topics that are there.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_NOT_AUTHORIZED}, {@code EOSKAFKA_UNREACHABLE}
+   */
   public static Map<TopicPartition, String> present(
       Admin admin, Collection<String> topics, ClientSettings client) {
     return present(admin, topics, client, new DescribeTopicsOptions());
@@ -33,7 +38,7 @@ public final class TopicIds {
         .forEach(
             (topic, answer) -> {
               try {
-                TopicDescription description = KafkaCalls.reach(answer, client);
+                TopicDescription description = KafkaCalls.reach(answer, client, "Read", topic);
                 description
                     .partitions()
                     .forEach(

@@ -6,12 +6,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.SinkOptions;
 import java.util.Map;
+import java.util.Set;
 import javax.security.auth.login.LoginException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.SaslAuthenticationException;
 import org.apache.kafka.common.errors.SslAuthenticationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
+import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 import org.apache.kafka.common.security.plain.PlainLoginModule;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;
@@ -59,6 +61,22 @@ class AuthorizationErrorsTest {
   void otherFailuresAreNoRefusals() {
     assertThat(AuthorizationErrors.in(new TimeoutException("late"), "Read")).isEmpty();
     assertThat(AuthorizationErrors.in(new TopicAuthorizationException("t"), "Read").orElseThrow())
-        .hasMessageContaining("[EOSKAFKA_NOT_AUTHORIZED]");
+        .hasMessageContaining("[EOSKAFKA_NOT_AUTHORIZED]")
+        .hasMessageContaining("lacks Read on a topic of the query: t. None");
+  }
+
+  @Test
+  void whatARefusalDoesNotNameIsNamedByWhoAsked() {
+    RuntimeException topic = new TopicAuthorizationException("refused.");
+    assertThat(AuthorizationErrors.in(topic, "Read", "payments").orElseThrow())
+        .hasMessageContaining("lacks Read on the topic payments: refused. None");
+    RuntimeException topics = new TopicAuthorizationException("refused.", Set.of("others"));
+    assertThat(AuthorizationErrors.in(topics, "Write", "payments").orElseThrow())
+        .hasMessageContaining("lacks Write on the topic others: ");
+    RuntimeException id = new TransactionalIdAuthorizationException("refused");
+    assertThat(AuthorizationErrors.in(id, "Write", "x-1").orElseThrow())
+        .hasMessageContaining("lacks Write on the transactional id x-1 (grant it on all with");
+    assertThat(AuthorizationErrors.in(id, "Write").orElseThrow())
+        .hasMessageContaining("lacks Write on transactional ids with the query's");
   }
 }
