@@ -43,10 +43,11 @@ _CONNECTOR = re.compile(r"eoskafka(-\d[^-]*)?(-thin)?\.jar")
 REAL_TIME_CHECK = "spark.sql.streaming.realTimeMode.allowlistCheck"
 REDACTION = "spark.redaction.regex"
 # Spark prints a source's options in plans and errors. Its own expression, and what it misses of
-# Kafka's secrets: keys in PEM, and log-in settings that need not hold the word "password".
+# Kafka's secrets: keys and certificates in PEM, and log-in settings that need not hold the word
+# "password".
 REDACTED = (
     r"(?i)secret|password|token|access[.]?key"
-    r"|jaas[.]config|keystore[.]key|passphrase|truststore[.]certificates"
+    r"|jaas[.]config|keystore[.]key|keystore[.]certificate|passphrase|truststore[.]certificates"
 )
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -348,3 +349,18 @@ def test_workers_of_this_machine_have_this_interpreter(
         monkeypatch.delenv("PYSPARK_PYTHON")
     eoskafka.configure(SparkSession.Builder().master(master))
     assert os.environ.get("PYSPARK_PYTHON") == wanted
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        # Everything that Kafka's clients take for a password.
+        *("sasl.jaas.config", "ssl.key.password", "ssl.keystore.password"),
+        *("ssl.keystore.key", "ssl.keystore.certificate.chain"),
+        *("ssl.truststore.password", "ssl.truststore.certificates"),
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+    ],
+)
+def test_spark_prints_no_secret_of_a_client(setting: str) -> None:
+    assert re.search(session.REDACTED, f"kafka.{setting}")
