@@ -167,6 +167,11 @@ class Application:
         """
         self._ask({"do": "write", "rows": rows, "start": start, "format": form, "options": options})
 
+    def explain(self, **source: str) -> list[str]:
+        """Plans over a source with these options, in every form in which Spark prints one."""
+        plans: list[str] = self._ask({"do": "explain", "source": source})["plans"]
+        return plans
+
     def driver(self) -> list[Process]:
         """The Python process and its JVM."""
         return [p for p in self._processes() if _EXECUTOR not in p.command and _is_main(p)]
@@ -325,6 +330,10 @@ class Query:
     def stop(self) -> Status:
         """Stop it in order, as a user does."""
         return self._tell("stop")
+
+    def report(self) -> dict[str, Any]:
+        """What it shows: `plan`, `progress`, `error` with all causes, and `python`: in pyspark."""
+        return self.application._ask({"do": "report", "name": self.name})
 
     def wait_end(self, timeout_s: float = 90) -> Status:
         """Wait until it has ended, with or without an error."""

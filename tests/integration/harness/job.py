@@ -56,7 +56,13 @@ def main() -> None:
             _write(spark, command)
             answer({"written": command["rows"]})
             continue
+        if command["do"] == "explain":
+            answer({"plans": _plans(spark, command)})
+            continue
         name = command["name"]
+        if command["do"] == "report":
+            answer(_report(queries[name]))
+            continue
         if command["do"] == "start":
             queries[name] = _start(spark, command)
         elif command["do"] == "stop":
@@ -135,6 +141,32 @@ def _write(spark: SparkSession, command: dict[str, Any]) -> None:
     numbers = spark.range(command["start"], command["start"] + command["rows"], 1, 4)
     rows = numbers.selectExpr("concat('k', id) key", "cast(id as string) value")
     rows.write.format(command["format"]).mode("append").options(**command["options"]).save()
+
+
+def _plans(spark: SparkSession, command: dict[str, Any]) -> list[str]:
+    """Every form in which Spark prints a plan over a source: of a stream, and of a batch."""
+    utils: Any = spark._jvm.org.apache.spark.sql.api.python.PythonSQLUtils  # type: ignore[union-attr]
+    found = []
+    for reader in (spark.readStream, spark.read):
+        rows: Any = reader.format("eoskafka").options(**command["source"]).load()
+        execution = rows._jdf.queryExecution()
+        found += [execution.toString(), execution.logical().toJSON()]
+        for mode in ("simple", "extended", "codegen", "cost", "formatted"):
+            found.append(utils.explainString(execution, mode))
+    return found
+
+
+def _report(query: Any) -> dict[str, Any]:
+    """What a query shows of itself: its plan, its progress, and its error with all its causes."""
+    error = query._jsq.exception()
+    jvm: Any = SparkContext._jvm
+    utils = jvm.org.apache.commons.lang3.exception.ExceptionUtils
+    return {
+        "plan": query._jsq.explainInternal(True),
+        "progress": [progress.json() for progress in query._jsq.recentProgress()],
+        "error": utils.getStackTrace(error.get()) if error.isDefined() else "",
+        "python": f"{query.exception()!r} {query.exception()}",
+    }
 
 
 def _status(query: StreamingQuery) -> dict[str, Any]:

@@ -23,6 +23,9 @@ PLAIN_PASSWORD = "pl4in-Qw73-of-the-user"
 SCRAM_PASSWORD = "scr4m-Hj52-of-the-user"
 STORE_PASSWORD = "st0re-Tn66-of-the-user"
 CLIENT_SECRET = "cl13nt-Vb90-of-the-user"
+# Of another user, with what is quoted and escaped in one form or another.
+QUOTED_USER = "quoted"
+QUOTED_PASSWORD = "qu0ted-Rm41\"+'Yb67-of-the-user"
 SECRETS = (PLAIN_PASSWORD, SCRAM_PASSWORD, STORE_PASSWORD, CLIENT_SECRET)
 # Where a test session has PLAIN_PASSWORD: `sessions.py` sets it before the JVM starts.
 VARIABLE = "EOSKAFKA_TEST_PASSWORD"
@@ -156,7 +159,8 @@ class LogIns:
             "listener.name.mutual.ssl.truststore.location": str(self.authority.trust),
             "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.plain.plain.sasl.jaas.config": (
-                f'{_PLAIN} user_{USER}="{PLAIN_PASSWORD}";'
+                f'{_PLAIN} user_{USER}="{PLAIN_PASSWORD}" '
+                f"user_{QUOTED_USER}={in_quotes(QUOTED_PASSWORD)};"
             ),
             "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
             "listener.name.scram.scram-sha-512.sasl.jaas.config": (
@@ -195,6 +199,7 @@ class LogIns:
                 "PLAIN",
                 {**plain, "sasl.jaas.config": f'{_PLAIN} password="{PLAIN_PASSWORD}";'},
             ),
+            "plain-quoted": ("PLAIN", {**plain, "sasl.jaas.config": plain_jaas(QUOTED_PASSWORD)}),
             "plain-file": (
                 "PLAIN",
                 {**plain, **_provided("file", "FileConfigProvider", f"{file}:password")},
@@ -273,6 +278,21 @@ class LogIns:
             "ssl.keystore.password": STORE_PASSWORD,
             "ssl.key.password": STORE_PASSWORD,
         }
+
+
+def in_quotes(text: str) -> str:
+    """A value of an option of a log-in module."""
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def plain_jaas(password: str, more: str = "") -> str:
+    """A line for `sasl.jaas.config` of the user whose password has quotes.
+
+    Args:
+        more: further options of the log-in module, which does not know them.
+    """
+    named = _PLAIN.replace(f'"{USER}"', f'"{QUOTED_USER}"')
+    return f"{named} password={in_quotes(password)} {more};"
 
 
 def _provided(name: str, provider: str, place: str) -> dict[str, str]:
