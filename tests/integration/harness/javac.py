@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from eoskafka import jar_path
 
-_SOURCES = Path(__file__).parent / "java"
+_HERE = Path(__file__).parent
 
 
 def class_path() -> str:
@@ -22,12 +23,18 @@ def class_path() -> str:
     return os.pathsep.join([str(spark), os.environ.get("EOSKAFKA_JAR") or str(jar_path())])
 
 
-def compile_to_jar(folder: Path) -> Path:
-    """A jar of everything in `java/`, made in `folder`."""
+def compile_to_jar(folder: Path, sources: str = "java", against: Sequence[Path] = ()) -> Path:
+    """A jar of all Java files in a folder beside this file, made in `folder`.
+
+    Args:
+        sources: the folder's name.
+        against: the jars to compile against; none for Spark's and the connector's.
+    """
     classes = folder / "classes"
-    sources = [str(source) for source in _SOURCES.rglob("*.java")]
+    files = [str(source) for source in (_HERE / sources).rglob("*.java")]
+    path = os.pathsep.join(map(str, against)) or class_path()
     subprocess.run(
-        ["javac", "--release", "17", "-cp", class_path(), "-d", str(classes), *sources], check=True
+        ["javac", "--release", "17", "-cp", path, "-d", str(classes), *files], check=True
     )
     jar = folder / "test-classes.jar"
     with zipfile.ZipFile(jar, "w") as archive:
