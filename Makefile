@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage unit test test-oldest coverage release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo compare linkage unit test test-oldest coverage pinned pins release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration \
 	start-time bench soak real-time-soak damaged-checkpoints check clean docs site surface
 
 PYTHON ?= python3
@@ -12,6 +12,8 @@ BENCH := $(BIN)/eoskafka bench
 # The lower end of the range in pyproject.toml, and the tests of what asks brokers from Python.
 OLDEST := 3.0.0
 ASKING := audit_reader doctor local_cluster offsets transactions upgrade verify
+# Every package of the development environment, with its version and digests.
+PINS := release/requirements.txt
 FEW := --peers built-in
 INTO := --format json > /dev/null --output $(RESULTS)
 # Of `make simulate`; SEED=N replays the schedule of one seed instead.
@@ -127,6 +129,16 @@ soak: build ## ten thousand epochs, and what they leave behind (resumable)
 
 real-time-soak: build ## an hour in real-time mode, and what it does to memory and latency
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.real_time_soak
+
+pinned: ## the virtual environment of a release: each package as release/requirements.txt has it
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --require-hashes -r $(PINS)
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	touch $(VENV)
+
+pins: ## release/requirements.txt anew, with the newest versions that pyproject.toml allows (needs uv)
+	uv pip compile pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 \
+		--upgrade --no-annotate --custom-compile-command "make pins" --quiet --output-file $(PINS)
 
 release: build ## dist/: wheel, sdist and Maven bundle, checked as users install them
 	$(BIN)/python release/make.py

@@ -14,6 +14,7 @@ import make_api
 import make_benchmarks
 import make_cli
 import make_compatibility
+import make_dependencies
 import make_errors
 import make_options
 import make_rights
@@ -22,7 +23,14 @@ ROOT = Path(__file__).parent.parent
 
 WHOLE: dict[Path, Callable[[], str]] = {
     module.TARGET: module.text
-    for module in (make_api, make_cli, make_compatibility, make_errors, make_options)
+    for module in (
+        make_api,
+        make_cli,
+        make_compatibility,
+        make_dependencies,
+        make_errors,
+        make_options,
+    )
 }
 # What stands between two comments of a page is replaced.
 PARTS: dict[str, Callable[[], str]] = {
