@@ -140,7 +140,7 @@ pins: ## release/requirements.txt anew, with the newest versions that pyproject.
 	uv pip compile pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 \
 		--upgrade --no-annotate --custom-compile-command "make pins" --quiet --output-file $(PINS)
 
-release: build ## dist/: wheel, sdist and Maven bundle, checked as users install them
+release: build ## dist/: wheel, sdist, Maven bundle and SBOM, built twice, checked as users install them
 	$(BIN)/python release/make.py
 
 linkage: $(VENV) ## every class of the jar against the jars of each Spark version (downloads them once)

@@ -25,9 +25,18 @@ _HEAD = """\
 
 Made from `pyproject.toml` and the poms by `make docs`; do not edit.
 
-This page says why each dependency is there. A Spark cluster has its own pyspark, pandas, pyarrow and Delta
-Lake, so the Python package requires none of them. `release/requirements.txt` pins what a release is built and
-tested with, by version and digest.
+This page says why each dependency is there. [security.md](security.md#the-supply-chain) says how downloads
+are verified and what the jar's list of components (SBOM) contains. A Spark cluster has its own pyspark,
+pandas, pyarrow and Delta Lake, so the Python package requires none of them.
+"""
+
+_BUNDLED = """
+## In the jar
+
+The jar contains one library and what that library contains. Their classes are under `io.eoskafka.shaded.kafka`.
+
+| library | version | licence |
+|---|---|---|
 """
 
 _EXTRAS = {
@@ -46,6 +55,8 @@ _WHY = {
     "build": "builds the sdist and the wheel in an environment of their own",
     "confluent-kafka": "the reader of the audit, which shares no code with the connector",
     "cryptography": "certificates and signed tokens for the tests of log-ins",
+    "cyclonedx-bom": "lists the Python environment that a release was tried in",
+    "cyclonedx-python-lib": "validates the jar's list of components against CycloneDX's schema",
     "delta-spark": "Delta tables as sources and expectations, with the newest Spark that it supports",
     "deltalake": "reads Delta tables without Spark, for `eoskafka verify --expected`",
     "googleapis-common-protos": "a client of Spark Connect needs it",
@@ -99,7 +110,10 @@ _MAVEN_WHY = {
     "maven-jar-plugin": "packs the jar",
     "maven-surefire-plugin": "runs the JVM tests",
     "maven-shade-plugin": "puts kafka-clients into the jar under another package name",
+    "maven-enforcer-plugin": "refuses a kafka-clients jar with another digest",
     "maven-dependency-plugin": "collects the jars of the benchmarks' peers and of each Spark version",
+    "spotbugs-maven-plugin": "finds bugs in the bytecode",
+    "findsecbugs-plugin": "adds security rules to SpotBugs",
     "spotless-maven-plugin": "formats Java with google-java-format",
 }
 _POMS = (
@@ -113,7 +127,7 @@ _POMS = (
 
 def text() -> str:
     """The page."""
-    parts = [_HEAD]
+    parts = [_HEAD, _BUNDLED + "".join(_row(each) for each in _bundled())]
     used = set()
     for extra, requirements in python_requirements().items():
         parts.append(f"\n## {_EXTRAS[extra]}\n\n| package | versions | why |\n|---|---|---|\n")
@@ -178,3 +192,21 @@ def _maven() -> dict[str, tuple[str, str]]:
 
 def _filled(value: str, properties: dict[str, str]) -> str:
     return re.sub(r"\$\{(.+?)\}", lambda name: properties[name[1]], value)
+
+
+def _bundled() -> list[tuple[str, str, str]]:
+    """The components in the template of the jar's list."""
+    resources = ROOT / "jvm-shim/connector/src/main/resources"
+    template = (resources / "META-INF/sbom/eoskafka.cdx.json").read_text(encoding="utf-8")
+    blocks = re.findall(
+        r'"group": "(.*?)",\s+"name": "(.*?)",\s+"version": "(.*?)".*?"id": "(.*?)"',
+        template,
+        re.DOTALL,
+    )
+    root = ET.parse(ROOT / _POMS[0]).getroot()  # noqa: S314 - a file of this repository
+    kafka = root.findtext("{*}properties/{*}kafka.version", "")
+    return [
+        (f"{group}:{name}", f"`{version.replace('${kafka.version}', kafka)}`", licence)
+        for group, name, version, licence in blocks
+        if name != "eoskafka"
+    ]

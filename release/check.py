@@ -65,11 +65,28 @@ def wheel(dist: Path, folder: Path) -> Machine:
     (file,) = dist.glob("*.whl")
     machine.run("pip", "install", "--quiet", f"{file}[local,verify]")
     _require_jar(machine, dist)
+    _require_sbom(machine, dist)
     output = machine.run(*("eoskafka", "demo", "--records", str(_DEMO_RECORDS), "--format", "json"))
     outcome = json.loads(output)
     assert outcome["exactly_once"], outcome
     print(f"  {outcome['verdict']}", file=sys.stderr)
     return machine
+
+
+def environment(dist: Path, machine: Machine) -> None:
+    """`dist/eoskafka-VERSION-python.cdx.json`: what pip has installed for the wheel."""
+    output = dist / f"eoskafka-{__version__}-python.cdx.json"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "cyclonedx_py", "environment", str(machine.bin / "python")),
+            *("--output-reproducible", "--output-format", "JSON", "--output-file", str(output)),
+        ],
+        stdout=sys.stderr,
+        check=True,
+    )
+    found = json.loads(output.read_text(encoding="utf-8"))
+    names = {each["name"] for each in found["components"]}
+    assert {"eoskafka", "kafka-python", "pyspark"} <= names, names
 
 
 def sdist(dist: Path, folder: Path) -> None:
@@ -78,6 +95,7 @@ def sdist(dist: Path, folder: Path) -> None:
     (file,) = dist.glob("*.tar.gz")
     machine.run("pip", "install", "--quiet", file)
     _require_jar(machine, dist)
+    _require_sbom(machine, dist)
 
 
 def packages(repository: Path, machine: Machine) -> None:
@@ -118,6 +136,13 @@ def _require_jar(machine: Machine, dist: Path) -> None:
     assert machine.folder in installed.parents, installed
     (published,) = dist.glob(f"maven/**/eoskafka-{__version__}.jar")
     assert installed.read_bytes() == published.read_bytes(), "the wheel has another jar"
+
+
+def _require_sbom(machine: Machine, dist: Path) -> None:
+    """The wheel's metadata have the list of what its jar contains, where PEP 770 has it."""
+    (listed,) = machine.folder.glob("venv/lib/*/site-packages/eoskafka-*.dist-info/sboms/*.json")
+    published = dist / f"eoskafka-{__version__}.cdx.json"
+    assert listed.read_bytes() == published.read_bytes(), "the wheel has another list"
 
 
 def empty(folder: Path) -> Path:

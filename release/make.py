@@ -1,23 +1,28 @@
 """`make release`: builds `dist/`, checks it, and says what is left for a person.
 
-Nothing is uploaded, signed or tagged here. `maven.py` makes the Maven bundle, `check.py` tries what
-is in `dist/` as users install it, and `pipeline.py` is the job that `--packages` is tried with.
+Nothing is uploaded, signed or tagged here. `maven.py` makes the Maven bundle, `reproducible.py`
+builds everything twice, `check.py` tries what is in `dist/` as users install it, and `pipeline.py`
+is the job that `--packages` is tried with.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import check
 import maven
+import reproducible
 from eoskafka import __version__
+from eoskafka._jar import SBOM, jar_file
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -29,20 +34,37 @@ T = TypeVar("T")
 def main() -> None:
     """The whole of it."""
     shutil.rmtree(DIST, ignore_errors=True)
-    step("building the wheel and the sdist", packages)
-    repository = step("building the Maven bundle", lambda: maven.bundle(ROOT, DIST))
+    step(
+        "building twice and comparing",
+        lambda: reproducible.build_twice(ROOT, DIST, check.empty(WORK / "builds")),
+    )
     step("checking their metadata", lambda: check.metadata(DIST))
     machine = step(
         "trying the wheel in an empty environment, without Maven",
         lambda: check.wheel(DIST, check.empty(WORK / "wheel")),
     )
+    step("listing what that environment has", lambda: check.environment(DIST, machine))
     step(
         "trying the sdist in an empty environment, without Maven",
         lambda: check.sdist(DIST, check.empty(WORK / "sdist")),
     )
-    step("trying --packages with spark-submit", lambda: check.packages(repository, machine))
+    step(
+        "trying --packages with spark-submit",
+        lambda: check.packages(DIST / maven.FOLDER, machine),
+    )
     sums()
     print(left())
+
+
+def build() -> None:
+    """Build `dist/` in this checkout."""
+    # The modes of files are in the wheel.
+    os.umask(0o022)
+    step("building the wheel and the sdist", packages)
+    step("building the Maven bundle", lambda: maven.bundle(ROOT, DIST))
+    # The jar and the wheel have it, too.
+    with zipfile.ZipFile(jar_file()) as jar:
+        (DIST / f"eoskafka-{__version__}.cdx.json").write_bytes(jar.read(SBOM))
 
 
 def step(name: str, action: Callable[[], T]) -> T:
@@ -55,10 +77,8 @@ def step(name: str, action: Callable[[], T]) -> T:
 
 
 def packages() -> None:
-    """The sdist, and from it the wheel."""
-    # An older build's files would be taken over.
-    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
-    command = [sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT)]
+    """The sdist, and from it the wheel, with the build tools of this environment."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(DIST), str(ROOT)]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 

@@ -14,6 +14,7 @@ any of them, `--packages` would download what must not be loaded.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import zipfile
 from pathlib import Path
 
 from eoskafka import __version__
-from eoskafka._jar import ensure_built
+from eoskafka._jar import ensure_built, time_of_release
 
 # Newer ones need a newer Maven than 3.8, which Linux distributions still have.
 _SOURCES = "org.apache.maven.plugins:maven-source-plugin:3.3.1:jar-no-fork"
@@ -52,12 +53,15 @@ _POM = """\
 """
 
 
-def bundle(root: Path, dist: Path) -> Path:
-    """Make the bundle in `dist`: the folder `maven`, which is returned, and the zip file of it."""
+FOLDER = "maven"
+
+
+def bundle(root: Path, dist: Path) -> None:
+    """Make the bundle in `dist`: the folder `maven` and the zip file of it."""
     jar, thin = ensure_built(), ensure_built(thin=True)
     _run_maven(root)
     target = root / "jvm-shim" / "connector" / "target"
-    repository = dist / "maven"
+    repository = dist / FOLDER
     folder = repository / "io" / "eoskafka" / "eoskafka" / __version__
     folder.mkdir(parents=True)
     name = f"eoskafka-{__version__}"
@@ -70,15 +74,18 @@ def bundle(root: Path, dist: Path) -> Path:
         for algorithm in _CHECKSUMS:
             digest = hashlib.new(algorithm, file.read_bytes()).hexdigest()
             file.with_name(f"{file.name}.{algorithm}").write_text(digest, encoding="ascii")
+    seconds = int(os.environ["SOURCE_DATE_EPOCH"])
+    for file in folder.iterdir():
+        os.utime(file, (seconds, seconds))
     with zipfile.ZipFile(dist / f"{name}-maven.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.iterdir()):
             archive.write(file, file.relative_to(repository))
-    return repository
 
 
 def _run_maven(root: Path) -> None:
     command = [
         *("mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(root / "jvm-shim" / "pom.xml")),
         *("-pl", "connector", f"-Drevision={__version__}", "-Ddoclint=none", _SOURCES, _JAVADOC),
+        f"-Dproject.build.outputTimestamp={time_of_release()}",
     ]
     subprocess.run(command, stdout=sys.stderr, check=True)

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from datetime import datetime, timezone
 from pathlib import Path
 
 from eoskafka._version import __version__
@@ -22,11 +23,15 @@ from eoskafka.errors import JarError
 
 _PACKAGE = Path(__file__).parent
 BUILD_PROPERTIES = "io/eoskafka/build.properties"
+# What the jar contains, in the CycloneDX format.
+SBOM = "META-INF/sbom/eoskafka.cdx.json"
 # Names a jar that the package's commands run in the place of its own.
 VARIABLE = "EOSKAFKA_JAR"
 # Allows any jar there if it is `true`, such as the thin one.
 ALLOW = "EOSKAFKA_ALLOW_OTHER_JAR"
 _SOURCES = (
+    "LICENSE",
+    "NOTICE",
     "jvm-shim/pom.xml",
     "jvm-shim/connector/pom.xml",
     "jvm-shim/connector/src/main",
@@ -165,12 +170,21 @@ def _run_maven(root: Path, thin: bool) -> None:
         *("-f", str(root / "jvm-shim" / "pom.xml"), "-pl", "connector"),
         *("package", "-DskipTests", f"-Drevision={__version__}"),
         f"-Deoskafka.sources={sources_digest(root)}",
+        *([f"-Dproject.build.outputTimestamp={time}"] if (time := time_of_release()) else []),
         *(["-Pthin"] if thin else []),
     ]
     # Maven's output is a message, not this command's data.
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode != 0:
         raise JarError(f"Maven could not build the jar (exit code {done.returncode}, see above)")
+
+
+def time_of_release() -> str | None:
+    """The time that SOURCE_DATE_EPOCH gives the entries of a jar, as ISO 8601; None without it."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(int(seconds), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _install(built: Path, jar: Path) -> None:

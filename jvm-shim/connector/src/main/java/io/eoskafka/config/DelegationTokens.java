@@ -4,8 +4,6 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.apache.kafka.clients.CommonClientConfigs;
-import org.apache.kafka.common.config.SaslConfigs;
 import org.apache.spark.SparkEnv;
 
 /**
@@ -36,10 +34,10 @@ final class DelegationTokens {
    * @param clusters the settings of Spark that begin with {@code spark.kafka.clusters.}, without it
    */
   static void refuse(Map<String, String> client, Map<String, String> clusters) {
-    String protocol = client.getOrDefault(CommonClientConfigs.SECURITY_PROTOCOL_CONFIG, "");
+    String protocol = client.getOrDefault("security.protocol", "");
     if (clusters.isEmpty()
         || !protocol.startsWith("SASL_")
-        || client.containsKey(SaslConfigs.SASL_JAAS_CONFIG)) {
+        || client.containsKey("sasl.jaas.config")) {
       return;
     }
     String names =
