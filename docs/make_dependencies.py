@@ -48,6 +48,7 @@ _EXTRAS = {
     "metrics": "Extra `metrics`: the exporter for Prometheus",
     "delta": "Extra `delta`: Delta Lake",
     "test": "Extra `test`: the tests",
+    "docs": "Extra `docs`: the web site of these pages",
     "dev": "Extra `dev`: the checks and the release",
 }
 
@@ -59,6 +60,7 @@ _WHY = {
     "cyclonedx-python-lib": "validates the jar's list of components against CycloneDX's schema",
     "delta-spark": "Delta tables as sources and expectations, with the newest Spark that it supports",
     "deltalake": "reads Delta tables without Spark, for `eoskafka verify --expected`",
+    "furo": "the theme of the web site",
     "googleapis-common-protos": "a client of Spark Connect needs it",
     "grpcio": "a client of Spark Connect needs it",
     "grpcio-status": "a client of Spark Connect needs it",
@@ -69,6 +71,7 @@ _WHY = {
     "matplotlib": "plots of the benchmarks",
     "mfusepy": "a file system that fails on demand, for tests of checkpoints",
     "mypy": "checks types",
+    "myst-parser": "reads the pages, which are in Markdown, for the web site",
     "nbclient": "runs the notebook in a test",
     "nbformat": "reads the notebook in a test",
     "numpy": "the audit compares millions of records as arrays",
@@ -86,6 +89,7 @@ _WHY = {
     "rich": "tables and progress of the commands",
     "ruff": "formats and lints, with the rules of flake8-bandit for security",
     "setuptools": "the build backend",
+    "sphinx": "makes the web site, with its search and the Python API",
     "tomli": "reads `pyproject.toml` on Python 3.10",
     "twine": "checks the metadata of the sdist and the wheel",
     "typer": "the command line",
