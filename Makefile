@@ -57,7 +57,7 @@ test-oldest: build ## the commands' tests with the oldest kafka-python that is a
 	PYTHONPATH=$(CURDIR)/build/kafka-python-$(OLDEST) $(BIN)/pytest -m "not slow" tests/unit \
 		$(addprefix tests/integration/test_,$(addsuffix .py,$(ASKING)))
 
-bench: build ## every benchmark (three hours), and the tables and plots made from them
+bench: build ## every benchmark (four hours), and the tables and plots made from them
 	mkdir -p $(RESULTS)
 	$(BENCH) throughput $(INTO)/throughput.json
 	$(BENCH) throughput $(FEW) --records 1000000 --record-bytes 1024 $(INTO)/throughput-1k.json

@@ -81,6 +81,7 @@ def overview() -> str:
     rows = [
         ("4 M records of 100 B, rows/s", "throughput", _BUILT_IN),
         ("the same, Kafka Streams `exactly_once_v2`", "throughput", _twice("Kafka Streams")),
+        ("the same, Flink", "throughput", _twice("Flink")),
         ("the same, a Java loop with transactions", "throughput", _twice("Java loop")),
         ("1 M records of 1 KiB, rows/s", "throughput-1k", _BUILT_IN),
         ("200,000 records of 10 KiB, rows/s", "throughput-10k", _BUILT_IN),
@@ -94,6 +95,9 @@ def overview() -> str:
         if not has(name):
             continue
         peers = result(name)["peers"]
+        if not peers.keys() >= set(labels):
+            # Measured before these took part.
+            continue
         lines.append(
             f"| {text} | {_number(peers['eoskafka']['rows_per_s'])} | "
             + " | ".join(
@@ -114,7 +118,7 @@ def overview() -> str:
         )
         + " |"
     )
-    streams = _twice("Kafka Streams")
+    streams, flink = _twice("Kafka Streams"), _twice("Flink")
     modes = [
         ("latency", "micro-batches", "eoskafka", "eoskafka", _BUILT_IN),
         (
@@ -122,14 +126,16 @@ def overview() -> str:
             *(_REAL_TIME, "real_time", _BUILT_IN),
         ),
         ("latency", "real-time mode, Kafka Streams", _REAL_TIME, "real_time", streams),
+        ("latency", "real-time mode, Flink", _REAL_TIME, "real_time", flink),
         ("latency-20k", "real-time mode, Kafka Streams", _REAL_TIME, "real_time", streams),
+        ("latency-20k", "real-time mode, Flink", _REAL_TIME, "real_time", flink),
     ]
     for file, text, ours_label, ours_over, labels in modes:
         if not has(file):
             continue
         found = result(file)
         latency = found["peers"]
-        for name in ("p50", "p99") if ours_label in latency else ():
+        for name in ("p50", "p99") if latency.keys() >= {ours_label, *labels} else ():
             spreads = [latency[label][f"{name}_ms"] for label in (ours_label, *labels)]
             if any(each["greatest"] > _MOST_APART * each["least"] for each in spreads):
                 # Such rounds have no median to speak of; docs/benchmarks.md has them.
@@ -242,20 +248,24 @@ def _interval() -> str:
     found = result("interval")
     given = found["settings"]
     stream = given["stream"]
+    # Results of former versions have eoskafka alone, and do not name it.
+    peers = dict.fromkeys(of.get("peer", _REAL_TIME) for of in found["intervals"])
     lines = [
         f"**Commit intervals** in real-time mode: {stream['rate']:,} records/s for "
         f"{stream['seconds']} s after {stream['warm_up_s']} s, and {given['backlog']:,} records at "
         f"once, {given['rounds']} rounds each; ms, medians (lowest to highest)",
         "",
-        "| `commitIntervalMs` | p50 | p99 | flush | offsets | end | rows/s of a backlog "
+        "| peer | interval | p50 | p99 | flush | offsets | end | rows/s of a backlog "
         "| compared with the longest interval |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {of['interval_ms']} | {_spread(of['p50_ms'])} | {_spread(of['p99_ms'])} | "
+        f"| {peer} | {of['interval_ms']} | {_spread(of['p50_ms'])} | {_spread(of['p99_ms'])} | "
         + " | ".join(_number(of["transaction_ms"][part], 1) for part in of["transaction_ms"])
         + f" | {_spread(of['rows_per_s'])} | {_spread(of['throughput_kept'], 2)} |"
+        for peer in peers
         for of in found["intervals"]
+        if of.get("peer", _REAL_TIME) == peer
     ]
     return "\n".join(lines)
 

@@ -14,11 +14,12 @@ import psutil
 import pytest
 from eoskafka.audit import Fault, UndecidedError
 from eoskafka.audit.compare import FAULTS
-from eoskafka.bench import throughput
+from eoskafka.bench import peers, throughput
 from eoskafka.bench.count import Count, Tally
 from eoskafka.bench.peers import (
     BUILT_IN,
     EOSKAFKA,
+    FLINK,
     LOOP,
     OURS,
     PEERS,
@@ -26,6 +27,7 @@ from eoskafka.bench.peers import (
     STREAMS,
     WRITE_ONLY,
     Peer,
+    program_jars,
 )
 from eoskafka.bench.plots import draw
 from eoskafka.bench.report import Report
@@ -165,12 +167,52 @@ def test_without_a_right_run_there_is_no_ratio() -> None:
 
 
 def test_each_peer_takes_part_with_its_defaults_and_with_our_settings() -> None:
-    for name in (BUILT_IN.name, STREAMS.name, LOOP.name):
+    for name in (BUILT_IN.name, STREAMS.name, FLINK.name, LOOP.name):
         defaults, ours = (peer for peer in PEERS if peer.name == name)
         assert defaults.clients() == {"consumer": {}, "producer": {}}
         assert ours.settings == OURS
         assert ours.clients()["producer"]["linger.ms"] == "20"
         assert ours.clients()["consumer"]["max.poll.records"] == "5000"
+
+
+def test_a_program_has_the_kafka_clients_that_it_was_released_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peers, "_built", built := FakeBuild())
+    for peer in (STREAMS, LOOP, READ_ONLY, FLINK):
+        program_jars(peer)
+    assert built.modules == [*["bench-programs"] * 3, "bench-flink"]
+
+
+class FakeBuild:
+    """Stands in for Maven, and notes which modules were asked for."""
+
+    def __init__(self) -> None:
+        self.modules: list[str] = []
+
+    def __call__(self, module: str) -> Path:
+        self.modules.append(module)
+        return Path("no/such/folder")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("flink", {FLINK.name}), ("streams,flink", {STREAMS.name, FLINK.name}), ("", set())],
+)
+def test_only_peers_that_are_asked_for_take_part(
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: set[str]
+) -> None:
+    chosen: list[Settings] = []
+
+    def measure(settings: Settings, *_: object) -> Result[Run]:
+        chosen.append(settings)
+        return report(*ROUNDS).result
+
+    monkeypatch.setattr(peers, "missing", lambda: None)
+    monkeypatch.setattr(throughput, "measure", measure)
+    assert command("--peers", given) == 0
+    assert {peer.name for peer in chosen[0].peers} == {*expected, EOSKAFKA.name}
+    assert chosen[0].peers[-1] == EOSKAFKA
 
 
 def test_a_processs_cpu_time_and_memory_are_measured_with_its_childrens() -> None:
@@ -234,8 +276,8 @@ def test_an_output_that_cannot_be_read_ends_the_command_with_3(
 
 
 def test_a_peer_that_is_not_known_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("--peers", "flink") == 2
-    assert "'flink' is not one of" in capsys.readouterr().err
+    assert command("--peers", "samza") == 2
+    assert "'samza' is not one of built-in, streams, flink, loop, limits" in capsys.readouterr().err
 
 
 def test_a_plot_that_could_not_be_drawn_is_refused_before_anything_is_run(

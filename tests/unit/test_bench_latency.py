@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from eoskafka.audit import Fault
 from eoskafka.audit.compare import FAULTS
+from eoskafka.bench import latency, peers
 from eoskafka.bench.count import Count
 from eoskafka.bench.latency import Run, Settings
 from eoskafka.bench.latency_report import LatencyReport, describe
-from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, STREAMS, Peer
+from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, FLINK, REAL_TIME, STREAMS, Peer
 from eoskafka.bench.plots import draw
 from eoskafka.bench.rounds import Result
 from eoskafka.bench.stage import Machine
 from eoskafka.bench.stream import Arrivals
+from eoskafka.cli import app
 
 SETTINGS = Settings(rate=2, seconds=1, warm_up_s=1, record_bytes=16, partitions=1, rounds=2)
 RIGHT = Count(4, dict.fromkeys(FAULTS, 0), ())
@@ -87,6 +89,37 @@ def test_the_ratio_is_that_of_the_medians(tmp_path: Path) -> None:
     picture = tmp_path / "latency.svg"
     draw(report(*ROUNDS).as_json(), picture)
     assert "Kafka Streams" in picture.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("flink", {FLINK.name}), ("built-in", {BUILT_IN.name}), ("", set())]
+)
+def test_only_peers_that_are_asked_for_take_part(
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: set[str]
+) -> None:
+    chosen: list[Settings] = []
+
+    def measure(settings: Settings, *_: object) -> Result[Run]:
+        chosen.append(settings)
+        return report(*ROUNDS).result
+
+    monkeypatch.setattr(peers, "missing", lambda: None)
+    monkeypatch.setattr(latency, "measure", measure)
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(app.run(["bench", "latency", "--peers", given]))
+    assert ended.value.code == 0
+    assert {peer.name for peer in chosen[0].peers} == {*expected, EOSKAFKA.name}
+    assert REAL_TIME in chosen[0].peers
+
+
+def test_the_java_loop_has_no_latency(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(latency, "measure", None)
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(app.run(["bench", "latency", "--peers", "loop"]))
+    assert ended.value.code == 2
+    assert "'loop' is not one of built-in, streams, flink" in capsys.readouterr().err
 
 
 def test_a_run_that_was_wrong_has_no_time() -> None:

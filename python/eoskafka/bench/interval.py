@@ -1,19 +1,23 @@
 """What a shorter commit interval gains in latency in real-time mode, and what throughput it costs.
+Beside it Flink, whose sink commits after each checkpoint.
 
-Two parts for each interval, in turn: *latency*, as `latency.py` measures it, at a steady rate; and
-*backlog*, a topic that is full when the query starts, read as fast as it goes. Timed are the
-records from a tenth to nine tenths, by the group's offsets: neither a query's start is in it, nor
-its end, where slots that have nothing left to read wait for their interval.
+Two parts for each interval and peer, in turn: *latency*, as `latency.py` measures it, at a steady
+rate; and *backlog*, a topic that is full when the query starts, read as fast as it goes. Timed are
+the records from a tenth to nine tenths, by the group's offsets: neither a query's start is in it,
+nor its end, where slots that have nothing left to read wait for their interval. Flink commits the
+group's offsets after each checkpoint, at the same time as its transactions.
 
-Where a record's time goes follows from the part *latency*: the wait for a commit, and what a commit
-takes, which Kafka's client tells by its own metrics, of the whole run. How many transactions there
-were is the epoch of their producers: by transaction version 2 it goes up by one with each.
+Where a record's time goes with eoskafka follows from the part *latency*: the wait for a commit, and
+what a commit takes, which Kafka's client tells by its own metrics, of the whole run. How many
+transactions there were is the epoch of their producers: by transaction version 2 it goes up by one
+with each.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,10 +26,13 @@ from kafka.errors import KafkaError
 from eoskafka.bench import latency
 from eoskafka.bench.count import Count, count
 from eoskafka.bench.errors import BenchError
-from eoskafka.bench.peers import REAL_TIME
+from eoskafka.bench.peers import FLINK, PEERS, REAL_TIME, Peer
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
 from eoskafka.bench.stage import Input, Stage, stage
 
+TAKING_PART = (*(peer for peer in PEERS if peer.name == FLINK.name), REAL_TIME)
+# Flink refuses a shorter interval between checkpoints.
+FLINK_LEAST_MS = 10
 LATENCY, BACKLOG = "latency", "backlog"
 # By the names of Kafka's client.
 PARTS = {"flush": "flush", "offsets": "txn-send-offsets", "end": "txn-commit"}
@@ -42,36 +49,40 @@ class Settings:
     """What to measure.
 
     Attributes:
-        intervals_ms: values of `commitIntervalMs`.
+        intervals_ms: values of `commitIntervalMs`, and of Flink's interval between checkpoints.
         stream: of the part *latency*; its peers and rounds do not count.
         backlog: input records of the part *backlog*.
         rounds: timed runs of each, after one untimed run each.
+        peers: who takes part.
     """
 
     intervals_ms: tuple[int, ...]
     stream: latency.Settings
     backlog: int
     rounds: int
+    peers: tuple[Peer, ...] = TAKING_PART
 
 
 @dataclass(frozen=True)
 class Run:
-    """One query.
+    """One run of one peer.
 
     Attributes:
+        peer: whose.
         part: `latency` or `backlog`.
-        interval_ms: its `commitIntervalMs`.
+        interval_ms: how often it commits.
         round: 0 is the warm-up.
         p50_ms: of the part *latency*; None in the other.
         p99_ms: likewise.
         rows_per_s: of the part *backlog*; None in the other.
         transactions: of the part *latency*, how many were committed, the warm-up's too; 0 in the
-            other, and where brokers do not tell (transaction version 1).
+            other, of other peers, and where brokers do not tell (transaction version 1).
         transaction_ms: mean times of these, by part: until records are with the brokers (`flush`),
             offsets sent (`offsets`), and the end answered (`end`); empty where there are none.
         count: what came out.
     """
 
+    peer: Peer
     part: str
     interval_ms: int
     round: int
@@ -89,29 +100,36 @@ def measure(
     """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
     s = settings.stream
     given = Input(BACKLOG, s.partitions, settings.backlog, s.record_bytes)
+    # The session needs no other connector: the peers beside eoskafka have JVMs of their own.
     with stage([given], watcher, with_peers=False, bootstrap_servers=bootstrap_servers) as there:
-        cases = [(part, ms) for ms in settings.intervals_ms for part in (LATENCY, BACKLOG)]
+        cases = [
+            (peer, part, ms)
+            for ms in settings.intervals_ms
+            for part in (LATENCY, BACKLOG)
+            for peer in settings.peers
+        ]
         return in_rounds(there, settings, cases, partial(_run, there, settings, given), watcher)
 
 
-def _run(there: Stage, settings: Settings, given: Input, case: tuple[str, int], number: int) -> Run:
-    part, interval_ms = case
-    name = f"{part}-{interval_ms}-{number}"
+def _run(
+    there: Stage, settings: Settings, given: Input, case: tuple[Peer, str, int], number: int
+) -> Run:
+    peer, part, interval_ms = case
+    name = f"{peer.id}-{part}-{interval_ms}-{number}"
     if part == LATENCY:
-        return _steady(there, settings.stream, name, interval_ms, number)
+        return _steady(there, settings.stream, peer, name, interval_ms, number)
     with there.output(name, given.partitions) as topic:
-        options = {"commitIntervalMs": str(interval_ms)}
-        with there.running(REAL_TIME, given.topic, name, options) as query:
+        with _running(there, peer, given.topic, name, interval_ms) as failure:
             looks = [(time.monotonic(), 0)]
             while looks[-1][1] < given.records:
                 time.sleep(_LOOK_S)
                 now, seen = time.monotonic(), _committed(there, topic)
                 if seen > looks[-1][1]:
                     looks.append((now, seen))
-                elif now - looks[-1][0] > _IDLE_S or not query.isActive:
+                elif now - looks[-1][0] > _IDLE_S or failure() is not None:
                     raise BenchError(
-                        f"{seen:,} of {given.records:,} records are committed, and no more come: "
-                        f"{query.exception() or f'nothing in {_IDLE_S:g} s'}"
+                        f"{peer.label}: {seen:,} of {given.records:,} records are committed, and "
+                        f"no more come: {failure() or f'nothing in {_IDLE_S:g} s'}"
                     )
         counted = count(
             there.bootstrap_servers,
@@ -121,7 +139,24 @@ def _run(there: Stage, settings: Settings, given: Input, case: tuple[str, int], 
             keyed=given.keyed,
         )
     speed = rows_per_s(looks, given.records)
-    return Run(BACKLOG, interval_ms, number, None, None, speed, 0, {}, counted)
+    return Run(peer, BACKLOG, interval_ms, number, None, None, speed, 0, {}, counted)
+
+
+@contextmanager
+def _running(
+    there: Stage, peer: Peer, source: str, name: str, interval_ms: int
+) -> Iterator[Callable[[], object]]:
+    """The peer copies while the block runs, in a group that is called as its output; gives what
+    says why it has ended, None while it runs.
+    """
+    if peer.format is None:
+        topic = there.prefix + name
+        program = there.program(peer)
+        with program.following(there.prefix + source, topic, topic, interval_ms):
+            yield program.failure
+        return
+    with there.running(peer, source, name, {"commitIntervalMs": str(interval_ms)}) as query:
+        yield lambda: None if query.isActive else query.exception() or "the query has ended"
 
 
 def rows_per_s(looks: Sequence[tuple[float, int]], records: int) -> float:
@@ -142,17 +177,19 @@ def rows_per_s(looks: Sequence[tuple[float, int]], records: int) -> float:
 
 
 def _steady(
-    there: Stage, stream: latency.Settings, name: str, interval_ms: int, number: int
+    there: Stage, stream: latency.Settings, peer: Peer, name: str, interval_ms: int, number: int
 ) -> Run:
     transactions: list[tuple[int, dict[str, float]]] = []
-    found = latency.run(
-        *(there, stream, REAL_TIME, number, name, interval_ms),
-        look=lambda: transactions.append(_transactions(there, there.prefix + name)),
-    )
-    return Run(
-        *(LATENCY, interval_ms, number, found.p50_ms, found.p99_ms, None, *transactions[0]),
-        found.count,
-    )
+
+    def look() -> None:
+        # Only eoskafka's producers are in this session, where their metrics can be read.
+        if peer.is_ours:
+            transactions.append(_transactions(there, there.prefix + name))
+
+    found = latency.run(there, stream, peer, number, name, interval_ms, look)
+    number_of, times = transactions[0] if transactions else (0, {})
+    p50, p99 = found.p50_ms, found.p99_ms
+    return Run(peer, LATENCY, interval_ms, number, p50, p99, None, number_of, times, found.count)
 
 
 def _transactions(there: Stage, group: str) -> tuple[int, dict[str, float]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rich.table import Table
 
 from eoskafka.bench.interval import BACKLOG, LATENCY, PARTS, Run
+from eoskafka.bench.peers import REAL_TIME, Peer
 from eoskafka.bench.summary import (
     Spread,
     Summary,
@@ -29,23 +30,35 @@ _VALUES: dict[str, Callable[[Run], float | None]] = {
 class IntervalReport(Summary[Run]):
     """The timed rounds of a result, summed up. Warm-ups count only if they were wrong."""
 
+    def peers(self) -> list[Peer]:
+        """Those that took part, in their order."""
+        return list(dict.fromkeys(run.peer for run in self.result.runs))
+
     def intervals_ms(self) -> list[int]:
         """What was run, in its order."""
         return list(dict.fromkeys(run.interval_ms for run in self.result.runs))
 
-    def spread(self, interval_ms: int, name: str) -> Spread | None:
+    def spread(self, peer: Peer, interval_ms: int, name: str) -> Spread | None:
         """Over the rounds that were right, `p50_ms`, `p99_ms` or `rows_per_s`."""
-        return Spread.of(self._values(interval_ms, name))
+        return Spread.of(self._values(peer, interval_ms, name))
 
-    def throughput_kept(self, interval_ms: int) -> Spread | None:
-        """Rows per second over those of the longest interval."""
-        longest = self._values(max(self.intervals_ms()), "rows_per_s")
-        return ratio_of(self._values(interval_ms, "rows_per_s"), longest)
+    def throughput_kept(self, peer: Peer, interval_ms: int) -> Spread | None:
+        """Rows per second over those of the peer's longest interval."""
+        longest = self._values(peer, max(self.intervals_ms()), "rows_per_s")
+        return ratio_of(self._values(peer, interval_ms, "rows_per_s"), longest)
 
-    def transaction_ms(self, interval_ms: int, part: str) -> Spread | None:
+    def ratio(self, peer: Peer, interval_ms: int, name: str) -> Spread | None:
+        """eoskafka's value over another peer's at the same interval."""
+        return ratio_of(
+            self._values(REAL_TIME, interval_ms, name), self._values(peer, interval_ms, name)
+        )
+
+    def transaction_ms(self, peer: Peer, interval_ms: int, part: str) -> Spread | None:
         """Over the rounds that were right, a transaction's mean time for a part of it."""
         return Spread.of(
-            run.transaction_ms[part] for run in self._right(interval_ms) if run.transaction_ms
+            run.transaction_ms[part]
+            for run in self._of(peer, interval_ms)
+            if run.count.is_right and run.transaction_ms
         )
 
     def heading(self) -> str:
@@ -58,17 +71,17 @@ class IntervalReport(Summary[Run]):
         )
 
     def table(self) -> Table:
-        """One row per interval."""
+        """One row per peer and interval."""
         table = new_table(
-            *("commitIntervalMs", "p50, ms", "p99, ms", "rows/s", "of the longest's"),
+            *("peer", "interval, ms", "p50, ms", "p99, ms", "rows/s", "of the longest's"),
             *(f"{part}, ms" for part in PARTS),
         )
-        for interval in self.intervals_ms():
+        for case in self._cases():
             table.add_row(
-                str(interval),
-                *(median_text(self.spread(interval, name), ",.0f") for name in _VALUES),
-                median_text(self.throughput_kept(interval), ".2f"),
-                *(median_text(self.transaction_ms(interval, part), ".1f") for part in PARTS),
+                *(case[0].label, str(case[1])),
+                *(median_text(self.spread(*case, name), ",.0f") for name in _VALUES),
+                median_text(self.throughput_kept(*case), ".2f"),
+                *(median_text(self.transaction_ms(*case, part), ".1f") for part in PARTS),
             )
         return table
 
@@ -82,17 +95,23 @@ class IntervalReport(Summary[Run]):
             **self.json_head("interval"),
             "intervals": [
                 {
+                    "peer": peer.label,
                     "interval_ms": interval,
-                    **{name: as_dict(self.spread(interval, name)) for name in _VALUES},
-                    "throughput_kept": as_dict(self.throughput_kept(interval)),
+                    **{name: as_dict(self.spread(peer, interval, name)) for name in _VALUES},
+                    **{
+                        f"eoskafka_over_its_{name}": as_dict(self.ratio(peer, interval, name))
+                        for name in _VALUES
+                    },
+                    "throughput_kept": as_dict(self.throughput_kept(peer, interval)),
                     "transaction_ms": {
-                        part: as_dict(self.transaction_ms(interval, part)) for part in PARTS
+                        part: as_dict(self.transaction_ms(peer, interval, part)) for part in PARTS
                     },
                 }
-                for interval in self.intervals_ms()
+                for peer, interval in self._cases()
             ],
             "runs": [
                 {
+                    "peer": run.peer.label,
                     "part": run.part,
                     "interval_ms": run.interval_ms,
                     "round": run.round,
@@ -108,30 +127,33 @@ class IntervalReport(Summary[Run]):
             ],
         }
 
-    def _values(self, interval_ms: int, name: str) -> list[float | None]:
+    def _cases(self) -> list[tuple[Peer, int]]:
+        return [(peer, interval) for peer in self.peers() for interval in self.intervals_ms()]
+
+    def _values(self, peer: Peer, interval_ms: int, name: str) -> list[float | None]:
         part = BACKLOG if name == "rows_per_s" else LATENCY
         return [
             _VALUES[name](run) if run.count.is_right else None
-            for run in self._of(interval_ms)
+            for run in self._of(peer, interval_ms)
             if run.part == part
         ]
 
-    def _right(self, interval_ms: int) -> list[Run]:
-        return [run for run in self._of(interval_ms) if run.count.is_right]
-
-    def _of(self, interval_ms: int) -> list[Run]:
-        return [run for run in self.timed() if run.interval_ms == interval_ms]
+    def _of(self, peer: Peer, interval_ms: int) -> list[Run]:
+        return [run for run in self.timed() if (run.peer, run.interval_ms) == (peer, interval_ms)]
 
 
 def describe(run: Run) -> str:
     """A run in one line."""
-    text = f"{round_name(run.round)}, {run.part}, a commit every {run.interval_ms} ms"
+    text = (
+        f"{round_name(run.round)}, {run.peer.label}, {run.part}, a commit every "
+        f"{run.interval_ms} ms"
+    )
     if not run.count.is_right:
         return f"{text}: {run.count.records:,} out, {describe_faults(run.count)}"
     if run.rows_per_s is not None:
         return f"{text}: {run.rows_per_s:,.0f} rows/s"
+    text = f"{text}: p50 {run.p50_ms:,.0f} ms, p99 {run.p99_ms:,.0f} ms"
+    if not run.transactions:
+        return text
     parts = ", ".join(f"{part} {ms:.1f} ms" for part, ms in run.transaction_ms.items())
-    return (
-        f"{text}: p50 {run.p50_ms:,.0f} ms, p99 {run.p99_ms:,.0f} ms; "
-        f"{run.transactions:,} transactions" + (parts and f", {parts}")
-    )
+    return f"{text}; {run.transactions:,} transactions, {parts}"

@@ -37,6 +37,10 @@ TAKING_PART = (
     *(BUILT_IN_REAL_TIME, REAL_TIME),
 )
 
+# The default of eoskafka in real-time mode and of Kafka Streams. Flink takes no checkpoints without
+# an interval.
+COMMIT_INTERVAL_MS = 100
+
 _START_S = 60.0
 
 
@@ -120,7 +124,8 @@ def run(
         peer: who copies it.
         number: of the round.
         name: of its topics, new to the cluster; by default peer and round.
-        interval_ms: eoskafka's `commitIntervalMs`; None for its default.
+        interval_ms: how often the peer commits, if it commits at an interval; None for
+            `COMMIT_INTERVAL_MS`.
         look: called when everything has come out, while the peer still runs.
 
     Raises:
@@ -136,8 +141,10 @@ def run(
         stream = settings.stream()
         arrivals = Arrivals(stream)
         reader = Reader(there.bootstrap_servers, output_topic, settings.partitions, arrivals)
-        options = {} if interval_ms is None else {"commitIntervalMs": str(interval_ms)}
-        with _running(there, peer, source, name, options, settings.warm_up_s, durations), reader:
+        with (
+            _running(there, peer, source, name, interval_ms, settings.warm_up_s, durations),
+            reader,
+        ):
             feed(there.bootstrap_servers, input_topic, stream)
             reader.wait()
             look()
@@ -162,17 +169,19 @@ def _running(
     peer: Peer,
     source: str,
     name: str,
-    options: dict[str, str],
+    interval_ms: int | None,
     warm_up_s: int,
     durations: dict[str, list[int]],
 ) -> Iterator[None]:
     """The peer copies while the block runs; then `durations` has what its timed batches took."""
     if peer.format is None:
+        topic = there.prefix + name
         with there.program(peer).following(
-            there.prefix + source, there.prefix + name, there.prefix + name
+            there.prefix + source, topic, topic, interval_ms or COMMIT_INTERVAL_MS
         ):
             yield
         return
+    options = {} if interval_ms is None else {"commitIntervalMs": str(interval_ms)}
     with there.running(peer, source, name, options) as query:
         deadline = time.monotonic() + _START_S
         # In real-time mode there is no report before a batch's end.

@@ -28,7 +28,8 @@ class Peer:
         guarantee: what a retry or a restart may do to its output.
         settings: of its Kafka clients: its own defaults, or those of eoskafka.
         format: Spark's name of its source and sink; None for one that is not in Spark.
-        program: what `PeerProgram` (jvm-shim/bench-programs) calls it; None for one in Spark.
+        program: what `PeerProgram` (jvm-shim/bench-programs) calls it, or `flink`, which has a
+            module of its own (jvm-shim/bench-flink); None for one in Spark.
         real_time: whether it runs in Spark's real-time mode.
     """
 
@@ -71,12 +72,13 @@ def _twice(peer: Peer) -> list[Peer]:
 BUILT_IN = Peer("built-in", "at-least-once", format="kafka")
 EOSKAFKA = Peer("eoskafka", "exactly-once", format="eoskafka")
 STREAMS = Peer("Kafka Streams", "exactly-once", program="streams")
+FLINK = Peer("Flink", "exactly-once", program="flink")
 LOOP = Peer("Java loop", "exactly-once", program="loop")
 # Only where latency is measured.
 REAL_TIME = dataclasses.replace(EOSKAFKA, real_time=True)
 BUILT_IN_REAL_TIME = dataclasses.replace(BUILT_IN, real_time=True)
 # Every one twice, with its defaults and with our settings; ours are our defaults.
-PEERS = (*_twice(BUILT_IN), *_twice(STREAMS), *_twice(LOOP), EOSKAFKA)
+PEERS = (*_twice(BUILT_IN), *_twice(STREAMS), *_twice(FLINK), *_twice(LOOP), EOSKAFKA)
 
 # Not peers: the halves of a pipeline, which say what any of them could reach.
 READ_ONLY = Peer("read only", "", OURS, program="read")
@@ -124,8 +126,13 @@ def _built_in_release() -> str:
         ) from None
 
 
-def program_jars() -> list[Path]:
-    """The class path of `PeerProgram`. Built, and raises, as `peer_jars`."""
+def program_jars(peer: Peer) -> list[Path]:
+    """The class path of a peer that is not in Spark. Built, and raises, as `peer_jars`.
+
+    Flink's is another one, because its connector has kafka-clients of another version.
+    """
+    if peer.program == FLINK.program:
+        return sorted((_built("bench-flink") / "flink").glob("*.jar"))
     return sorted((_built("bench-programs") / "programs").glob("*.jar"))
 
 
@@ -141,7 +148,7 @@ def _built(module: str, *settings: str) -> Path:
     # Each time: Maven compiles only what has changed, and a stale peer would spoil the figures.
     command = [
         *(shutil.which("mvn") or "mvn", "-q", "-B", "-f", str(root / "jvm-shim" / "pom.xml")),
-        *("-pl", module, "package", "-DskipTests", "-Dstyle.color=never"),
+        *("-pl", module, "-am", "package", "-DskipTests", "-Dstyle.color=never"),
         *settings,
     ]
     done = subprocess.run(command, stdout=sys.stderr, check=False)

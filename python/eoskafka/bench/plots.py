@@ -11,6 +11,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
+from eoskafka.bench.peers import REAL_TIME
 from eoskafka.plots import OTHERS, OURS
 
 # Text as text, which a reader of an .svg can search.
@@ -76,41 +77,38 @@ def _latency(result: dict[str, Any]) -> Any:
 
 
 def _interval(result: dict[str, Any]) -> Any:
-    figure, axes = plt.subplots(figsize=(8, 4.5))
-    of = result["intervals"]
-    for name, style in (("p50", "o-"), ("p99", "o--")):
-        found = [each for each in of if each[f"{name}_ms"]]
-        axes.plot(
+    figure, (latency, rows) = plt.subplots(1, 2, figsize=(11, 4.5))
+    of_peer: dict[str, list[dict[str, Any]]] = {}
+    for each in result["intervals"]:
+        # Results of former versions have eoskafka alone, and do not name it.
+        of_peer.setdefault(each.get("peer", REAL_TIME.label), []).append(each)
+    for marker, (label, of) in zip("os^Dv", of_peer.items(), strict=False):
+        for name, line in (("p50", "-"), ("p99", "--")):
+            found = [each for each in of if each[f"{name}_ms"]]
+            latency.plot(
+                [each["interval_ms"] for each in found],
+                [each[f"{name}_ms"]["median"] for each in found],
+                marker + line,
+                color=_colour(label),
+                label=f"{label}, {name}",
+            )
+        found = [each for each in of if each["rows_per_s"]]
+        medians = [each["rows_per_s"]["median"] / 1e3 for each in found]
+        rows.errorbar(
             [each["interval_ms"] for each in found],
-            [each[f"{name}_ms"]["median"] for each in found],
-            style,
-            color=OURS,
-            label=f"latency, {name}",
+            medians,
+            yerr=_beyond(medians, [each["rows_per_s"] for each in found]),
+            fmt=f"{marker}-",
+            capsize=3,
+            color=_colour(label),
+            label=label,
         )
-    axes.set_xlabel("commitIntervalMs")
-    axes.set_ylabel("milliseconds, end to end")
-    axes.set_ylim(bottom=0)
-    rows = axes.twinx()
-    found = [each for each in of if each["rows_per_s"]]
-    medians = [each["rows_per_s"]["median"] / 1e3 for each in found]
-    rows.errorbar(
-        [each["interval_ms"] for each in found],
-        medians,
-        yerr=_beyond(medians, [each["rows_per_s"] for each in found]),
-        fmt="s-",
-        capsize=3,
-        color=OTHERS,
-        label="throughput (median, least, greatest)",
-    )
+    latency.set_ylabel("milliseconds, end to end")
     rows.set_ylabel("thousand rows per second, of a backlog")
-    rows.set_ylim(bottom=0)
-    handles, labels = (
-        [*one, *other]
-        for one, other in zip(
-            axes.get_legend_handles_labels(), rows.get_legend_handles_labels(), strict=True
-        )
-    )
-    axes.legend(handles, labels, fontsize=8, loc="lower right")
+    for axes in (latency, rows):
+        axes.set_xlabel("milliseconds between two commits")
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=8)
     return figure
 
 

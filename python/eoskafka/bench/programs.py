@@ -1,4 +1,4 @@
-"""Peers in JVMs of their own: see `PeerProgram` in jvm-shim/bench-programs."""
+"""Peers in JVMs of their own: see `PeerProgram` in jvm-shim/bench-programs, and `FlinkCopy`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 from types import TracebackType
 
 from eoskafka.bench.errors import BenchError
-from eoskafka.bench.peers import Peer, program_jars
+from eoskafka.bench.peers import FLINK, Peer, program_jars
 from eoskafka.cluster.broker import kafka_command
 
 # For one run, however large: a budget, not a measure.
 RUN_TIMEOUT_S = 1_800.0
 
 _MAIN = "io.eoskafka.bench.PeerProgram"
+_FLINK_MAIN = "io.eoskafka.bench.FlinkCopy"
 # As a benchmark's Spark session has.
 _HEAP = "-Xmx2g"
 
@@ -44,10 +45,11 @@ class Program:
             encoding="utf-8",
         )
         command = [
-            *kafka_command(program_jars()),
+            *kafka_command(program_jars(peer)),
             *(_HEAP, f"-Djava.io.tmpdir={folder}"),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            *(_MAIN, peer.program, bootstrap_servers, str(settings)),
+            _FLINK_MAIN if peer.program == FLINK.program else _MAIN,
+            *(peer.program, bootstrap_servers, str(settings)),
         ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -74,13 +76,21 @@ class Program:
         return int(self._answer()) / 1e6
 
     @contextmanager
-    def following(self, source: str, sink: str, name: str) -> Iterator[None]:
-        """Copy what comes while the block runs. Arguments and errors as of `run`."""
-        self._tell(f"{source} {sink} {name} follow")
+    def following(self, source: str, sink: str, name: str, interval_ms: int) -> Iterator[None]:
+        """Copy what comes while the block runs, and commit at this interval.
+
+        The other arguments and the errors are those of `run`.
+        """
+        self._tell(f"{source} {sink} {name} {interval_ms}")
         self._answer()
         yield
         self._tell("")
         self._answer()
+
+    def failure(self) -> str | None:
+        """Why it has ended; None while it runs."""
+        code = self._process.poll()
+        return None if code is None else f"its JVM has ended with exit code {code}"
 
     def _tell(self, line: str) -> None:
         assert self._process.stdin is not None

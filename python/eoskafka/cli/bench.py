@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,10 +109,10 @@ def throughput(
         str,
         typer.Option(
             help="What eoskafka is compared with, with commas between the names: built-in (Spark's "
-            "connector), streams (Kafka Streams), loop (a Java program) and limits (programs that "
-            "only read or only write)."
+            "connector), streams (Kafka Streams), flink (Apache Flink), loop (a Java program) and "
+            "limits (programs that only read or only write)."
         ),
-    ] = "built-in,streams,loop,limits",
+    ] = "built-in,streams,flink,loop,limits",
     slots: Annotated[
         int | None,
         typer.Option(
@@ -124,7 +125,7 @@ def throughput(
     plot: PlotFile = None,
 ) -> None:
     """Measure rows per second, CPU time and memory from topic to topic, and compare them with
-    Spark's built-in connector, Kafka Streams and a Java program.
+    Spark's built-in connector, Kafka Streams, Flink and a Java program.
 
     The exit code is 1 if a run lost, duplicated or altered a record. No time is reported for such a
     run.
@@ -148,21 +149,32 @@ def throughput(
 
 def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
     """Who takes part, eoskafka last; and whether the limits are measured."""
-    from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, LOOP, PEERS, STREAMS, missing
+    from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, FLINK, LOOP, PEERS, STREAMS, missing
 
-    known = {"built-in": BUILT_IN.name, "streams": STREAMS.name, "loop": LOOP.name, "limits": ""}
+    known = {
+        "built-in": BUILT_IN.name,
+        "streams": STREAMS.name,
+        "flink": FLINK.name,
+        "loop": LOOP.name,
+        "limits": "",
+    }
     given = names(wanted)
-    for name in given:
-        if name not in known:
-            raise typer.BadParameter(
-                f"'{name}' is not one of {', '.join(known)}", param_hint="--peers"
-            )
-    chosen = {known[name] for name in given}
+    chosen = _chosen(given, known)
     if plan is Plan.PANDAS:
         # Only Spark has it.
         chosen &= {BUILT_IN.name}
     peers = _available((*(peer for peer in PEERS if peer.name in chosen), EOSKAFKA))
     return peers, "limits" in given and plan is Plan.IDENTITY and missing() is None
+
+
+def _chosen(given: Collection[str], known: dict[str, str]) -> set[str]:
+    """Names of peers by what `--peers` calls them."""
+    for name in given:
+        if name not in known:
+            raise typer.BadParameter(
+                f"'{name}' is not one of {', '.join(known)}", param_hint="--peers"
+            )
+    return {known[name] for name in given}
 
 
 def _available(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
@@ -189,31 +201,42 @@ def latency(
     rounds: Annotated[
         int, typer.Option(help="How many timed runs each participant has.", min=1)
     ] = 3,
+    peers: Annotated[
+        str,
+        typer.Option(
+            help="What eoskafka is compared with, with commas between the names: built-in (Spark's "
+            "connector), streams (Kafka Streams) and flink (Apache Flink)."
+        ),
+    ] = "built-in,streams,flink",
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
     """Measure the latency from input to output at a steady rate, and compare it with Spark's
-    built-in connector and Kafka Streams.
+    built-in connector, Kafka Streams and Flink.
 
     The exit code is 1 if a run lost or duplicated a record. No time is reported for such a run.
     """
     require_extras()
     from eoskafka.bench.latency import TAKING_PART, Settings, measure
     from eoskafka.bench.latency_report import LatencyReport, describe
-    from eoskafka.bench.peers import BUILT_IN_REAL_TIME
+    from eoskafka.bench.peers import BUILT_IN, BUILT_IN_REAL_TIME, FLINK, STREAMS
     from eoskafka.bench.stage import CORES
 
-    peers = _available(TAKING_PART)
-    if partitions > CORES and BUILT_IN_REAL_TIME in peers:
+    known = {"built-in": BUILT_IN.name, "streams": STREAMS.name, "flink": FLINK.name}
+    chosen = _chosen(names(peers), known)
+    taking_part = _available(
+        tuple(peer for peer in TAKING_PART if peer.is_ours or peer.name in chosen)
+    )
+    if partitions > CORES and BUILT_IN_REAL_TIME in taking_part:
         messages.print(
             f"left out: {BUILT_IN_REAL_TIME.label}: it needs a core for each partition, and there "
             f"are {CORES}",
             markup=False,
         )
-        peers = tuple(peer for peer in peers if peer != BUILT_IN_REAL_TIME)
-    settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, peers)
+        taking_part = tuple(peer for peer in taking_part if peer != BUILT_IN_REAL_TIME)
+    settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, taking_part)
     run(
         lambda: LatencyReport(measure(settings, Messages(describe), bootstrap_servers)),
         output,
@@ -226,8 +249,12 @@ def latency(
 def interval(
     intervals_ms: Annotated[
         str,
-        typer.Option(help="The values of commitIntervalMs to compare, with commas between them."),
-    ] = "10,25,50,100,250",
+        typer.Option(
+            help="The commit intervals to compare, with commas between them: values of "
+            "commitIntervalMs, and for Flink the intervals between its checkpoints, which are at "
+            "least 10."
+        ),
+    ] = "10,25,50,100,250,1000",
     rate: Rate = 2_000,
     seconds: Annotated[
         int,
@@ -244,23 +271,46 @@ def interval(
         ),
     ] = 10_000_000,
     rounds: Annotated[int, typer.Option(help="How many timed runs each interval has.", min=1)] = 3,
+    peers: Annotated[
+        str,
+        typer.Option(
+            help="What eoskafka is compared with: flink (Apache Flink), or an empty text for "
+            "nothing."
+        ),
+    ] = "flink",
     bootstrap_servers: Servers = None,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Measure how the commit interval changes latency and throughput in real-time mode.
+    """Measure how the commit interval changes latency and throughput in real-time mode, and compare
+    that with Flink.
 
     Latency is measured at a steady rate. Throughput is measured with a topic that already has
     all its records when the query starts. The exit code is 1 if a run lost, duplicated or
     altered a record. No time is reported for such a run.
     """
     require_extras()
-    from eoskafka.bench.interval import MOST_TRANSACTIONS, Settings, measure
+    from eoskafka.bench.interval import (
+        FLINK_LEAST_MS,
+        MOST_TRANSACTIONS,
+        TAKING_PART,
+        Settings,
+        measure,
+    )
     from eoskafka.bench.interval_report import IntervalReport, describe
     from eoskafka.bench.latency import Settings as LatencySettings
+    from eoskafka.bench.peers import FLINK
 
     intervals = _numbers(intervals_ms, "--intervals-ms")
+    chosen = _chosen(names(peers), {"flink": FLINK.name})
+    taking_part = tuple(peer for peer in TAKING_PART if peer.is_ours or peer.name in chosen)
+    if chosen and min(intervals) < FLINK_LEAST_MS:
+        raise typer.BadParameter(
+            f"Flink's checkpoints are at least {FLINK_LEAST_MS} ms apart; choose longer intervals, "
+            "or --peers ''",
+            param_hint="--intervals-ms",
+        )
     if (warm_up + seconds) * 1_000 / min(intervals) > MOST_TRANSACTIONS:
         raise typer.BadParameter(
             f"with a commit every {min(intervals)} ms, --warm-up and --seconds together can be at "
@@ -272,6 +322,7 @@ def interval(
         LatencySettings(rate, seconds, warm_up, record_bytes, partitions, rounds, ()),
         backlog,
         rounds,
+        _available(taking_part),
     )
     run(
         lambda: IntervalReport(measure(settings, Messages(describe), bootstrap_servers)),

@@ -19,7 +19,7 @@ public final class FirstRecords implements ConsumerInterceptor<byte[], byte[]> {
     private final CountDownLatch came = new CountDownLatch(1);
     private volatile long nanos;
 
-    private void note() {
+    void note() {
       if (came.getCount() > 0) {
         nanos = System.nanoTime();
         came.countDown();

@@ -7,6 +7,7 @@ import java.io.Reader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
@@ -19,9 +20,9 @@ import org.apache.kafka.clients.CommonClientConfigs;
  * {@code consumer.<name>} and {@code producer.<name>}. Each line of standard input is one run:
  * input topic, output topic, and a name that is new to the cluster. The answer is one line with the
  * nanoseconds that the run took, from where its clients were ready to the end of its last
- * transaction. What JVM, network and group need to start is not in it. With a fourth word, {@code
- * follow}, it goes on copying what comes, says so with an empty line once it runs, ends at the next
- * line, and says so with another.
+ * transaction. What JVM, network and group need to start is not in it. With a fourth word, the
+ * milliseconds between two commits, it goes on copying what comes, says so with an empty line once
+ * it runs, ends at the next line, and says so with another.
  */
 public final class PeerProgram {
   /** Threads of every peer, as many as a benchmark's Spark session has cores. */
@@ -36,8 +37,9 @@ public final class PeerProgram {
      */
     long run(String input, String output, String name) throws Exception;
 
-    /** Copies until it is closed; returns once it runs. */
-    default AutoCloseable follow(String input, String output, String name) throws Exception {
+    /** Copies until it is closed, and commits at this interval; returns once it runs. */
+    default AutoCloseable follow(String input, String output, String name, Duration commitInterval)
+        throws Exception {
       throw new UnsupportedOperationException("it follows no topic");
     }
   }
@@ -77,6 +79,11 @@ public final class PeerProgram {
           case "write" -> new WriteOnly(clients);
           default -> throw new IllegalArgumentException("no peer " + arguments[0]);
         };
+    serve(peer);
+  }
+
+  /** Runs what standard input asks for, until its end. */
+  static void serve(Peer peer) throws Exception {
     BufferedReader runs =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = runs.readLine(); line != null; line = runs.readLine()) {
@@ -84,7 +91,8 @@ public final class PeerProgram {
       if (run.length == 3) {
         System.out.println(peer.run(run[0], run[1], run[2]));
       } else {
-        AutoCloseable following = peer.follow(run[0], run[1], run[2]);
+        AutoCloseable following =
+            peer.follow(run[0], run[1], run[2], Duration.ofMillis(Long.parseLong(run[3])));
         System.out.println();
         runs.readLine();
         following.close();

@@ -42,7 +42,7 @@ final class StreamsCopy implements PeerProgram.Peer {
   public long run(String input, String output, String name) throws Exception {
     FirstRecords.Moment first = new FirstRecords.Moment();
     try (Admin admin = Admin.create(clients.admin());
-        KafkaStreams streams = streams(input, output, name, first)) {
+        KafkaStreams streams = streams(input, output, name, first, Map.of())) {
       Map<TopicPartition, Long> ends = Threads.ends(admin, input);
       AtomicReference<Throwable> failure = new AtomicReference<>();
       streams.setUncaughtExceptionHandler(
@@ -64,8 +64,15 @@ final class StreamsCopy implements PeerProgram.Peer {
   }
 
   @Override
-  public AutoCloseable follow(String input, String output, String name) throws Exception {
-    KafkaStreams streams = streams(input, output, name, new FirstRecords.Moment());
+  public AutoCloseable follow(String input, String output, String name, Duration commitInterval)
+      throws Exception {
+    KafkaStreams streams =
+        streams(
+            input,
+            output,
+            name,
+            new FirstRecords.Moment(),
+            Map.of(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, commitInterval.toMillis()));
     CountDownLatch running = new CountDownLatch(1);
     streams.setStateListener(
         (state, former) -> {
@@ -89,13 +96,19 @@ final class StreamsCopy implements PeerProgram.Peer {
     streams.cleanUp();
   }
 
-  private KafkaStreams streams(String input, String output, String name, FirstRecords.Moment first)
+  private KafkaStreams streams(
+      String input,
+      String output,
+      String name,
+      FirstRecords.Moment first,
+      Map<String, Object> other)
       throws IOException {
     StreamsBuilder builder = new StreamsBuilder();
     builder.stream(input, Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()))
         .to(output, Produced.with(Serdes.ByteArray(), Serdes.ByteArray()));
     Path folder = Files.createTempDirectory("eoskafka-bench-streams");
     Properties settings = new Properties();
+    settings.putAll(other);
     clients.consumer().forEach((k, v) -> settings.put(StreamsConfig.mainConsumerPrefix(k), v));
     clients.producer().forEach((k, v) -> settings.put(StreamsConfig.producerPrefix(k), v));
     settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, clients.servers());
