@@ -77,7 +77,8 @@ class Campaign:
             self.readers = [Reader(servers, topic, PARTITIONS) for topic in topics]
             self._observer = Observer(servers, self.flow.group, self.flow.input, self.readers)
             self._start_query()
-            for thread in (*self.readers, self._observer, self.feeder):
+            threads: list[Reader | Observer | Feeder] = [*self.readers, self._observer, self.feeder]
+            for thread in threads:
                 thread.start()
                 self._stack.enter_context(closing(thread))
             self._wait_healthy()

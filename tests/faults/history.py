@@ -191,8 +191,9 @@ def _uncovered(
     for observation in history.observations:
         until = observation.seen[number]
         for event in seen[done:until]:
-            if isinstance(event, Output) and event.value in history.places:
-                partition, offset = history.places[event.value]
+            place = history.places.get(event.value or b"") if isinstance(event, Output) else None
+            if isinstance(event, Output) and place is not None:
+                partition, offset = place
                 if offset > highest.get(partition, (-1, event))[0]:
                     highest[partition] = (offset, event)
         done = max(done, until)

@@ -64,7 +64,7 @@ _OF_ROOT = ("disk full", "packets lost")
 
 def kinds(workload: Workload) -> list[str]:
     """The kinds of fault that can hit this workload, and that this user may cause."""
-    absent = _OF_TASK_SCOPE if workload.in_epoch_scope else _OF_EPOCH_SCOPE
+    absent: tuple[str, ...] = _OF_TASK_SCOPE if workload.in_epoch_scope else _OF_EPOCH_SCOPE
     if not cluster_faults.can_mount_and_filter():
         absent += _OF_ROOT
     return [kind for kind in KINDS if kind not in absent]

@@ -228,7 +228,8 @@ def test_a_batch_that_a_deposed_leader_of_the_decisions_does_not_know_is_not_wri
     split: SplitCluster, flow: Flow, tmp_path: Path, keep_logs: list[Path]
 ) -> None:
     """It was decided and committed in foreachBatch; its driver dies before Spark logs it."""
-    decisions, in_batches = "__eoskafka_decisions", {"form": "foreach_batch"}
+    decisions = "__eoskafka_decisions"
+    in_batches: dict[str, Any] = {"form": "foreach_batch"}
     flow.produce(PER_BATCH)
     for name in ("first", "next"):
         (tmp_path / name).mkdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,7 @@ class Flow:
         mode: str = "append",
         origin: str = "eoskafka",
         driver: str = "",
-        conf: Mapping[str, str] | None = None,
+        conf: Any = None,
         **source: object,
     ) -> Query:
         """Start the query, by default until everything that is there now has been read.
@@ -185,7 +185,7 @@ class Flow:
             mode: the output mode.
             origin: the source's format; another one has the options of `source` alone.
             driver: which of several, each with a checkpoint of its own.
-            conf: settings of the session, from this query on.
+            conf: settings of the session, by name, from this query on.
             source: further options of the source; `kafka_x_y` for `kafka.x.y`.
         """
         options = {
