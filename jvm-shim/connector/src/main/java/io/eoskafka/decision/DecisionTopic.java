@@ -267,7 +267,10 @@ final class DecisionTopic implements DecisionRecords {
     TopicPartition of = new TopicPartition(name, partition);
     try {
       OffsetSpec earliest = OffsetSpec.earliest();
-      long start = KafkaCalls.get(admin.listOffsets(Map.of(of, earliest)).all(), "Read", name).get(of).offset();
+      long start =
+          KafkaCalls.get(admin.listOffsets(Map.of(of, earliest)).all(), "Read", name)
+              .get(of)
+              .offset();
       read(
           Map.of(of, start),
           Map.of(of, end),
