@@ -199,7 +199,9 @@ def test_offsets_that_went_after_real_time_mode_has_followed_an_epoch_stop_the_q
     assert job.written() == [*range(20)]
 
 
-def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, job: Job) -> None:
+@pytest.mark.parametrize("partitions", [2, 10])
+def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, partitions: int) -> None:
+    job = streams.job(partitions)
     job.send(*range(50))
     rows = streams.source(job.input, {"kafka.group.id": job.group})
     writer = (
@@ -211,7 +213,7 @@ def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, job: Jo
     wait_batches(query, 2)
     query.stop()
     assert sum(report.numInputRows for report in query.recentProgress) == 50
-    assert job.offsets() == streams.ends(job.input)
+    assert job.offsets() == streams.ends(job.input, partitions)
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["fails", "goes on"])

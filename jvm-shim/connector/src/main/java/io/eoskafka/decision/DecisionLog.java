@@ -142,7 +142,7 @@ final class DecisionLog implements AutoCloseable {
                   "transactionalId",
                   decisionId,
                   "cause",
-                  "the brokers of the decision topic are slow, and the decision was given up."),
+                  "the brokers of the decision topic are slow, and its transaction was given up."),
               e);
       default -> e;
     };

@@ -23,6 +23,7 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
@@ -46,6 +47,7 @@ import org.apache.kafka.common.protocol.ApiKeys;
  * run:q               the number of the last run, and the decision id that has claimed it
  * decision:q:part     the last decision
  * marker:q:epoch:id   empty; id is the transaction's. Removed with the next decision
+ * fence:q             without a value; a start writes it before it reads, and reads up to it
  * </pre>
  */
 final class DecisionTopic implements DecisionRecords {
@@ -359,7 +361,13 @@ final class DecisionTopic implements DecisionRecords {
                   + ": an open transaction hides these records, or the broker that answers is cut"
                   + " off from the others");
         }
-        consumer.poll(POLL).forEach(each);
+        try {
+          consumer.poll(POLL).forEach(each);
+        } catch (OffsetOutOfRangeException e) {
+          // A former leader's log ends before: the one that was elected has the records.
+          e.offsetOutOfRangePartitions().forEach(consumer::seek);
+          KafkaCalls.sleep(RETRY_MS);
+        }
       }
     } catch (InterruptException e) {
       throw KafkaCalls.asJava(e);

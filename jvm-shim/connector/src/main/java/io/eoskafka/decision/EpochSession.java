@@ -25,9 +25,7 @@ import org.slf4j.LoggerFactory;
 public final class EpochSession {
   private static final Logger LOG = LoggerFactory.getLogger(EpochSession.class);
 
-  /** Coordinators that restart or move take some seconds. */
   private final EpochOwner owner;
-
   private final SinkOptions options;
   private final SinkIdentity identity;
 

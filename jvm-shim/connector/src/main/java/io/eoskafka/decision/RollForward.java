@@ -7,13 +7,21 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.LongSupplier;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Commits the transactions of a decision, and finds those that the brokers have aborted. */
 final class RollForward {
+  private static final Logger LOG = LoggerFactory.getLogger(RollForward.class);
+
+  /** Coordinators that restart or move take some seconds. */
   private static final Duration COMMIT_TIMEOUT = Duration.ofSeconds(60);
 
-  /** How long a transaction may hide its presence record before its coordinator is asked again. */
-  private static final Duration ASK_AGAIN = Duration.ofSeconds(5);
+  /**
+   * How long a transaction may hide its presence record before its coordinator is asked again, at
+   * first. A slow log-in may take longer, so each wait is twice as long as the one before.
+   */
+  private static final Duration FIRST_WAIT = Duration.ofSeconds(5);
 
   private final DecisionRecords topic;
   private final EpochCoordinators transactions;
@@ -62,17 +70,23 @@ final class RollForward {
   private Set<Integer> lost(Decision decision, Set<TransactionRef> unknown) {
     long deadline = nanoClock.getAsLong() + timeout.toNanos();
     Set<TransactionRef> asked = unknown;
+    Duration wait = FIRST_WAIT;
     while (true) {
       try {
-        return topic.lost(outputs(decision, asked), ASK_AGAIN);
+        return topic.lost(outputs(decision, asked), wait);
       } catch (TimeoutException e) {
         if (nanoClock.getAsLong() >= deadline) {
           throw e;
         }
+      }
+      try {
         // A former coordinator that is cut off from the other brokers may have answered before:
         // it does not know the transaction, which is still open.
         asked = transactions.commit(asked, COMMIT_TIMEOUT);
+      } catch (TimeoutException e) {
+        LOG.info("{}: their coordinators do not answer", asked);
       }
+      wait = wait.multipliedBy(2);
     }
   }
 

@@ -151,9 +151,13 @@ final class SlotConsumer {
     consumer.resume(resumed);
   }
 
-  /** Whether its records are fetched now. */
+  /**
+   * Whether its records are fetched now. In order, something of each range is fetched ahead, since
+   * a broker that has no record yet answers late, and only then a request for other partitions.
+   */
   private boolean isFetched(PartitionCursor cursor) {
-    return cursor.isReading() && (!request.inOrder() || cursor == first());
+    return cursor.isReading()
+        && (!request.inOrder() || cursor.isBufferEmpty() || cursor == first());
   }
 
   /** The cursor of the first range that is not drained, or null. */
@@ -347,6 +351,9 @@ final class SlotConsumer {
       finishIfDrained(cursor);
     } else {
       ready.add(cursor);
+      if (!isFetched(cursor)) {
+        consumer.pause(List.of(partition));
+      }
     }
   }
 

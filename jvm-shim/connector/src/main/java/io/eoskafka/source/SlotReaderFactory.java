@@ -3,6 +3,7 @@ package io.eoskafka.source;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.spark.SparkVersion;
+import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.TaskAttempts;
 import io.eoskafka.task.TaskScope;
 import io.eoskafka.task.TaskTransaction;
@@ -81,8 +82,9 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
                     slot.work().ranges(),
                     task.attemptNumber() > 0 || task.stageAttemptNumber() > 0,
                     // Spark takes the order for fixed. If it loses the output of a shuffle, it runs
-                    // a task again, and not those that have read its rows.
-                    scope == null));
+                    // a task again, and not those that have read its rows. (A range without an end,
+                    // of real-time mode, would keep all others back.)
+                    scope == null && slot.work().ranges().stream().noneMatch(SlotRange::isOpen)));
     RecordRow row = RecordRow.create(includeHeaders);
     return SparkVersion.hasRealTime()
         ? new RealTimeSlotReader(consumer, transaction, slot.work(), row, counts, slot.rests())

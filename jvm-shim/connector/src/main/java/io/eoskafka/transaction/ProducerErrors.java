@@ -112,7 +112,7 @@ final class ProducerErrors implements Callback {
             e);
       }
     }
-    Optional<EosKafkaException> denied = AuthorizationErrors.in(e, "Write", transactionalId);
+    Optional<EosKafkaException> denied = AuthorizationErrors.inProducer(e, transactionalId);
     if (denied.isPresent()) {
       return denied.get();
     }

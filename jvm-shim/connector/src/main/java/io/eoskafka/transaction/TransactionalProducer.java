@@ -379,6 +379,8 @@ public final class TransactionalProducer implements Transactions {
         }
       }
       return accepted;
+    } catch (TopicAuthorizationException e) {
+      throw AuthorizationErrors.or(e, "Read");
     } catch (RuntimeException e) {
       throw errors.explain(e);
     }

@@ -27,12 +27,27 @@ public final class AuthorizationErrors {
    * @param name of the topic, or the transactional id; empty if the caller does not know it
    */
   public static Optional<EosKafkaException> in(Throwable exception, String onTopics, String name) {
+    return in(exception, onTopics, name, name);
+  }
+
+  /** The same for a producer, whose client may not say of which topic it speaks. */
+  public static Optional<EosKafkaException> inProducer(
+      Throwable exception, String transactionalId) {
+    return in(exception, "Write", "", transactionalId);
+  }
+
+  private static Optional<EosKafkaException> in(
+      Throwable exception, String onTopics, String topic, String transactionalId) {
     for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
       if (cause instanceof AuthorizationException refusal) {
         return Optional.of(
             EosKafkaException.of(
                 "EOSKAFKA_NOT_AUTHORIZED",
-                Map.of("right", right(refusal, onTopics, name), "cause", said(refusal)),
+                Map.of(
+                    "right",
+                    right(refusal, onTopics, topic, transactionalId),
+                    "cause",
+                    said(refusal)),
                 exception));
       }
       if (cause instanceof AuthenticationException) {
@@ -96,12 +111,13 @@ public final class AuthorizationErrors {
     return text.endsWith(".") ? text : text + ".";
   }
 
-  private static String right(AuthorizationException refusal, String onTopics, String name) {
+  private static String right(
+      AuthorizationException refusal, String onTopics, String topic, String transactionalId) {
     if (refusal instanceof TopicAuthorizationException topics) {
       // Admin clients do not say of which.
       String named =
           topics.unauthorizedTopics().isEmpty()
-              ? name
+              ? topic
               : String.join(", ", topics.unauthorizedTopics());
       return onTopics + (named.isEmpty() ? " on a topic of the query" : " on the topic " + named);
     }
@@ -109,10 +125,10 @@ public final class AuthorizationErrors {
       return "Read on the group " + (group.groupId() == null ? "of the query" : group.groupId());
     }
     if (refusal instanceof TransactionalIdAuthorizationException) {
-      return name.isEmpty()
+      return transactionalId.isEmpty()
           ? "Write on transactional ids with the query's transactionalIdPrefix"
           : "Write on the transactional id "
-              + name
+              + transactionalId
               + " (grant it on all with the query's transactionalIdPrefix)";
     }
     return "a right on the cluster (Create, for the decision topic)";

@@ -35,7 +35,7 @@ import org.apache.kafka.common.TopicPartition;
  * The decision topic of one owner and the transaction coordinators, in memory. A driver can crash
  * at any call: that one and all later ones fail, until {@link #restart}.
  */
-final class MemoryBroker implements DecisionRecords, EpochCoordinators {
+class MemoryBroker implements DecisionRecords, EpochCoordinators {
   static final String TOPIC = "decisions";
   static final int PARTITIONS = 8;
 

@@ -58,6 +58,19 @@ class AuthorizationErrorsTest {
   }
 
   @Test
+  void aTopicThatAProducersClientDoesNotNameIsNotCalledByTheTransactionalId() {
+    String id = "eoskafka-q-w1.0.0";
+    assertThat(
+            AuthorizationErrors.inProducer(new TopicAuthorizationException("no"), id).orElseThrow())
+        .hasMessageContaining("Write on a topic of the query")
+        .hasMessageNotContaining(id);
+    assertThat(
+            AuthorizationErrors.inProducer(new TransactionalIdAuthorizationException("no"), id)
+                .orElseThrow())
+        .hasMessageContaining("Write on the transactional id " + id);
+  }
+
+  @Test
   void otherFailuresAreNoRefusals() {
     assertThat(AuthorizationErrors.in(new TimeoutException("late"), "Read")).isEmpty();
     assertThat(AuthorizationErrors.in(new TopicAuthorizationException("t"), "Read").orElseThrow())
