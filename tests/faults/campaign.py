@@ -69,13 +69,16 @@ class Campaign:
                 self.cluster.direct_servers, self.folder / "checkpoint", PARTITIONS, replicas=3
             )
             topics = self._workload.topics(self.flow)
-            with self.flow.admin() as admin:
-                admin.create_topics([NewTopic(topic, PARTITIONS, 3) for topic in topics[1:]])
-                admin.wait_for_topics(topics)
+            for topic in topics[1:]:
+                with self.flow.admin() as admin:
+                    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])
+                    admin.wait_for_topics([topic])
             servers = self.cluster.direct_servers
             self.feeder = Feeder(servers, self.flow.input, RATE)
             self.readers = [Reader(servers, topic, PARTITIONS) for topic in topics]
-            self._observer = Observer(servers, self.flow.group, self.flow.input, self.readers)
+            self._observer = Observer(
+                servers, self.flow.group, self.flow.input, PARTITIONS, self.readers
+            )
             self._start_query()
             threads: list[Reader | Observer | Feeder] = [*self.readers, self._observer, self.feeder]
             for thread in threads:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka.admin import AdminClient
+from eoskafka.groups import stable
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 
 from faults.history import Observation
 from faults.reader import Reader
 
 _EVERY_S = 0.5
-_REQUEST_S = 10.0
+_REQUEST_MS = 5_000
 _END_TIMEOUT_S = 30.0
 
 
@@ -25,16 +28,18 @@ class Observer:
     Args:
         servers: brokers, past any proxy.
         group: the query's group.
-        topic: the input topic.
+        topic: the input topic, with `partitions` partitions.
         readers: of the output topics.
     """
 
-    def __init__(self, servers: str, group: str, topic: str, readers: Sequence[Reader]) -> None:
+    def __init__(
+        self, servers: str, group: str, topic: str, partitions: int, readers: Sequence[Reader]
+    ) -> None:
         self.observations: list[Observation] = []
-        self._group = ConsumerGroupTopicPartitions(group)
-        self._topic = topic
+        self._servers = servers
+        self._group = group
+        self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
         self._readers = readers
-        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": "0"})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -48,23 +53,21 @@ class Observer:
         self._thread.join(_END_TIMEOUT_S)
 
     def _run(self) -> None:
-        while not self._stop.wait(_EVERY_S):
-            seen = tuple(len(reader.seen) for reader in self._readers)
+        while not self._stop.is_set():
             try:
-                self.observations.append(Observation(seen, self._stable()))
-            except KafkaException:
-                continue  # a broker is away, or the offsets of an open transaction are in the way
+                with closing(
+                    KafkaAdminClient(
+                        bootstrap_servers=self._servers, request_timeout_ms=_REQUEST_MS
+                    )
+                ) as admin:
+                    while not self._stop.wait(_EVERY_S):
+                        self._observe(admin)
+            except KafkaError:
+                self._stop.wait(_EVERY_S)  # a broker is away
 
-    def _stable(self) -> dict[int, int]:
-        asked = self._admin.list_consumer_group_offsets(
-            [self._group], require_stable=True, request_timeout=_REQUEST_S
-        )
-        (answer,) = (future.result() for future in asked.values())
-        for place in answer.topic_partitions:
-            if place.error:
-                raise KafkaException(place.error)
-        return {
-            place.partition: place.offset
-            for place in answer.topic_partitions
-            if place.topic == self._topic and place.offset >= 0
-        }
+    def _observe(self, admin: KafkaAdminClient) -> None:
+        seen = tuple(len(reader.seen) for reader in self._readers)
+        offsets, open_ = stable(admin, self._group, self._partitions)
+        if not open_:
+            found = {partition.partition: each.offset for partition, each in offsets.items()}
+            self.observations.append(Observation(seen, found))
