@@ -253,7 +253,7 @@ def test_batches_that_take_almost_too_long(
         sink={
             "transactionScope": "epoch",
             "kafka.transaction.timeout.ms": 240_000,
-            "recoveryReserveMs": 150_000,
+            "recoveryReserveMs": 200_000,
         },
     )
     until(lambda: samples.value("eoskafka_rows_total") == 20, "its batch", QUERY_S)
