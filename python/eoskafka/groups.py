@@ -44,7 +44,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _TRANSACTIONS_TOPIC = "__transaction_state"
 _TIMEOUT_MS = 10_000
 # A cluster's first group waits for the offsets topic, any other for a broker that takes over.
-_COORDINATOR_S = 30.0
+COORDINATOR_S = 30.0
 COORDINATOR_COMES = (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -278,7 +278,7 @@ async def _fetch(
 
 def _ask(cluster: Connection, question: Callable[[KafkaAdminClient], Any]) -> Any:
     """A coordinator's answer, waited for where there is none yet."""
-    deadline = time.monotonic() + _COORDINATOR_S
+    deadline = time.monotonic() + COORDINATOR_S
     while True:
         try:
             # A new client each time: one keeps the coordinator that it has found.

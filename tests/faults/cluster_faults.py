@@ -130,7 +130,7 @@ def fill_disk(campaign: Campaign, _: random.Random) -> str:
 
 def swallow_replies(campaign: Campaign, rng: random.Random) -> str:
     """Requests reach a broker and have their effect; nothing comes back from it for a while."""
-    node = rng.choice(sorted(campaign.cluster.proxies))
+    node = rng.choice(_asked(campaign))
     proxy = campaign.cluster.proxies[node]
     before = proxy.swallowed
     proxy.mute()
@@ -139,6 +139,17 @@ def swallow_replies(campaign: Campaign, rng: random.Random) -> str:
     until(lambda: proxy.swallowed > before, f"a reply of broker {node}", _TIMEOUT_S)
     proxy.mend()
     return f"broker {node}: {proxy.swallowed - before} replies"
+
+
+def _asked(campaign: Campaign) -> list[int]:
+    """The brokers that clients ask something now: one that was restarted may lead nothing."""
+    proxies = campaign.cluster.proxies
+    before = {node: proxy.requests.total() for node, proxy in proxies.items()}
+
+    def found() -> list[int]:
+        return [node for node in sorted(proxies) if proxies[node].requests.total() > before[node]]
+
+    return until(found, "a request to any broker", _TIMEOUT_S)
 
 
 def lose_packets(campaign: Campaign, _: random.Random) -> str:

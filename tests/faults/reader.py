@@ -95,15 +95,15 @@ class Reader:
         while not self._stop.is_set():
             for partition, records in consumer.poll(_POLL_MS).items():
                 for record in records:
-                    self._note(Output(record.partition, record.offset, record.key, record.value))
+                    found = Output(record.partition, record.offset, record.key, record.value)
+                    self._note(found, time.monotonic())
                 self._next[partition] = records[-1].offset + 1
             if time.monotonic() > asked + _STABLE_EVERY_S:
                 for partition, offset in consumer.end_offsets(self._partitions).items():
                     self.seen.append(Stable(partition.partition, offset))
                 asked = time.monotonic()
 
-    def _note(self, record: Output) -> None:
-        now = time.monotonic()
+    def _note(self, record: Output, now: float) -> None:
         self.seen.append(record)
         self._values.setdefault(record.value, now)
         self._times[record.partition].append(now)

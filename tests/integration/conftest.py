@@ -128,6 +128,8 @@ def shared_spark(spark_folder: Path) -> Iterator[SparkSession]:
     """One session in this process for all tests that need no process to kill; use `streams`."""
     spark = start_session(spark_folder)
     yield spark
+    ended = spark.sparkContext._gateway.proc.poll()  # type: ignore[union-attr]
+    assert ended is None, f"the driver's JVM ended with {ended}: {spark_folder}/spark.log"
     spark.stop()
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from eoskafka import doctor
 from eoskafka.cli import app
 from eoskafka.doctor import Finding, Level
+from eoskafka.doctor.brokers import right
 from eoskafka.errors import JarError
 
 
@@ -146,3 +151,45 @@ def test_a_server_of_spark_connect_that_does_not_answer_is_a_problem() -> None:
     found = doctor.server("sc://127.0.0.1:1")
     assert found.level is Level.PROBLEM
     assert found.found.startswith("does not answer: ")
+
+
+def _answer(*errors: int) -> Callable[[], Any]:
+    """Fails with these codes of Kafka, then allows everything."""
+    left = list(errors)
+
+    def describe() -> Any:
+        if left:
+            raise KafkaException(KafkaError(left.pop(0), "Described: "))
+        return SimpleNamespace(authorized_operations=[SimpleNamespace(name="READ")])
+
+    return describe
+
+
+@pytest.mark.parametrize(
+    ("errors", "level", "found"),
+    [
+        ((), Level.FINE, "this user has Read"),
+        # A group's coordinator that is elected, and reads its log.
+        (
+            (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+            Level.FINE,
+            "this user has Read",
+        ),
+        (
+            (KafkaError.GROUP_AUTHORIZATION_FAILED,),
+            Level.PROBLEM,
+            "it does not exist, or this user may not see it: "
+            "GROUP_AUTHORIZATION_FAILED (Described: )",
+        ),
+        (
+            (KafkaError._TIMED_OUT,),
+            Level.UNKNOWN,
+            "the brokers did not describe it: _TIMED_OUT (Described: )",
+        ),
+    ],
+)
+def test_only_what_brokers_hide_is_called_missing(
+    errors: tuple[int, ...], level: Level, found: str
+) -> None:
+    said = right("group g", _answer(*errors), "Read")
+    assert (said.level, said.found) == (level, found)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import IncompatibleBrokerVersion
+from kafka.errors import (
+    GroupAuthorizationFailedError,
+    IncompatibleBrokerVersion,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from eoskafka import properties
 from eoskafka.doctor.model import Finding, Level
-from eoskafka.groups import Connection, nodes
+from eoskafka.groups import COORDINATOR_COMES, COORDINATOR_S, Connection, nodes
 from eoskafka.upgrade import brokers
 
 # Of a task's transaction, unless `kafka.transaction.timeout.ms` says otherwise.
 _TASK_TIMEOUT_MS = 300_000
 _DAY_MS = 86_400_000
+_AGAIN_S = 0.2
+_HIDES = (
+    UnknownTopicOrPartitionError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+)
 # Settings of the brokers, and what is not known without them.
 _HIDDEN = {
     "transaction.max.timeout.ms": (
@@ -246,14 +260,19 @@ def _rights(
         return
     admin = AdminClient({"bootstrap.servers": at.servers, **properties.of_librdkafka(at.settings)})
     wanted = [(topic, "Read") for topic in inputs] + [(topic, "Write") for topic in outputs]
-    for topic, right in wanted:
-        answers = admin.describe_topics(
-            TopicCollection([topic]), include_authorized_operations=True
-        )
-        yield _right(f"topic {topic}", answers[topic], right)
+
+    def of_topic(name: str) -> Any:
+        found = admin.describe_topics(TopicCollection([name]), include_authorized_operations=True)
+        return found[name].result()
+
+    def of_group(name: str) -> Any:
+        found = admin.describe_consumer_groups([name], include_authorized_operations=True)
+        return found[name].result()
+
+    for topic, needed in wanted:
+        yield right(f"topic {topic}", partial(of_topic, topic), needed)
     if group:
-        answers = admin.describe_consumer_groups([group], include_authorized_operations=True)
-        yield _right(f"group {group}", answers[group], "Read")
+        yield right(f"group {group}", partial(of_group, group), "Read")
     yield Finding(
         "transactional ids",
         Level.UNKNOWN,
@@ -262,19 +281,36 @@ def _rights(
     )
 
 
-def _right(about: str, answer: Any, right: str) -> Finding:
-    """Whether an answer of librdkafka's admin client has a right among the user's."""
+def right(about: str, describe: Callable[[], Any], wanted: str) -> Finding:
+    """Whether a topic or a group that librdkafka's admin client describes gives a user a right."""
     from confluent_kafka import KafkaException
 
-    try:
-        allowed = [each.name for each in answer.result().authorized_operations]
-    except KafkaException as error:
+    deadline = time.monotonic() + COORDINATOR_S
+    while True:
+        try:
+            allowed = [each.name for each in describe().authorized_operations]
+        except KafkaException as error:
+            refusal = error.args[0]
+            comes = for_code(refusal.code()) in COORDINATOR_COMES
+            if not comes or time.monotonic() > deadline:
+                return _unseen(about, refusal)
+            time.sleep(_AGAIN_S)
+        else:
+            break
+    if wanted.upper() in allowed:
+        return Finding(about, Level.FINE, f"this user has {wanted}")
+    return Finding(about, Level.PROBLEM, f"this user lacks {wanted}", f"grant {wanted} on it")
+
+
+def _unseen(about: str, refusal: Any) -> Finding:
+    said = f"{refusal.name()} ({refusal.str()})"
+    if for_code(refusal.code()) in _HIDES:
         return Finding(
             about,
             Level.PROBLEM,
-            f"it does not exist, or this user may not see it: {error.args[0].str()}",
+            f"it does not exist, or this user may not see it: {said}",
             "create it, or grant Describe on it",
         )
-    if right.upper() in allowed:
-        return Finding(about, Level.FINE, f"this user has {right}")
-    return Finding(about, Level.PROBLEM, f"this user lacks {right}", f"grant {right} on it")
+    return Finding(
+        about, Level.UNKNOWN, f"the brokers did not describe it: {said}", "run doctor again"
+    )
