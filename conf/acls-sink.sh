@@ -1,14 +1,16 @@
 #!/bin/sh
-# Grants the rights that a batch job needs that writes to Kafka, and so does a query whose source is not
-# eoskafka. A batch job that also reads from Kafka needs Read on that topic as well. Set the variables below, and
-# run the script as a user who may alter ACLs.
+# Grants the rights of a batch job that writes to Kafka, and of a query whose source is not eoskafka. A
+# batch job that also reads from Kafka needs Read on that topic as well. The values below are defaults: set
+# environment variables of these names to replace them. Run the script as a user who may alter ACLs, with
+# Kafka's bin folder on the PATH; COMMAND_CONFIG names a properties file if the brokers want a log-in.
 set -eu
 : "${SERVERS:=broker:9092}" "${PRINCIPAL:=User:payments-job}"
 : "${OUTPUT:=payments-clean}" "${TRANSACTIONAL_ID_PREFIX:=eoskafka}"
 : "${DECISION_TOPIC:=__eoskafka_decisions}"
 
 acl() {
-  kafka-acls.sh --bootstrap-server "$SERVERS" --add --allow-principal "$PRINCIPAL" "$@"
+  kafka-acls.sh --bootstrap-server "$SERVERS" ${COMMAND_CONFIG:+--command-config "$COMMAND_CONFIG"} \
+    --add --allow-principal "$PRINCIPAL" "$@"
 }
 
 acl --operation Write --topic "$OUTPUT"

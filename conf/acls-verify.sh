@@ -1,12 +1,15 @@
 #!/bin/sh
-# Grants the rights that `eoskafka verify` needs with --input, --output and --group. Set the variables
-# below, and run the script as a user who may alter ACLs.
+# Grants the rights that `eoskafka verify` needs with --input, --output and --group. The values below are
+# defaults: set environment variables of these names to replace them. Run the script as a user who may alter
+# ACLs, with Kafka's bin folder on the PATH; COMMAND_CONFIG names a properties file if the brokers want a
+# log-in.
 set -eu
 : "${SERVERS:=broker:9092}" "${PRINCIPAL:=User:payments-operator}"
 : "${INPUT:=payments}" "${OUTPUT:=payments-clean}" "${GROUP:=eoskafka}"
 
 acl() {
-  kafka-acls.sh --bootstrap-server "$SERVERS" --add --allow-principal "$PRINCIPAL" "$@"
+  kafka-acls.sh --bootstrap-server "$SERVERS" ${COMMAND_CONFIG:+--command-config "$COMMAND_CONFIG"} \
+    --add --allow-principal "$PRINCIPAL" "$@"
 }
 
 acl --operation Read --operation DescribeConfigs --topic "$INPUT"

@@ -3,12 +3,12 @@
     spark-submit --master spark://master:7077 \\
         --jars "$(eoskafka jar-path)" --py-files eoskafka-0.1.0-py3-none-any.whl \\
         --conf spark.plugins=io.eoskafka.EosKafkaPlugin \\
-        job.py --servers broker:9092 --input payments --output payments-clean \\
+        notebooks/job.py --servers broker:9092 --input payments --output payments-clean \\
         --group payments --checkpoint hdfs:///checkpoints/payments
 
-The job runs until it is stopped, or with `--once` until it has processed all input. SIGTERM stops
-it in order: it ends its transactions and leaves the group. After a kill, submit it again, and it
-continues where it was.
+The topics must exist. The job runs until it is stopped, or with `--once` until it has processed
+all input. On SIGTERM it ends its transactions and leaves the group before it exits. After a kill,
+submit it again, and it continues where it was.
 """
 
 from __future__ import annotations

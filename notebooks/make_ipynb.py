@@ -41,7 +41,7 @@ def _cell(number: int, text: str) -> NotebookNode:
         cell = v4.new_markdown_cell("\n".join(lines[1:]))
     else:
         cell = v4.new_code_cell(text)
-    # The same every time, so that a change shows what has changed.
+    # The ids are the same every time, so that a diff shows only what has changed.
     cell["id"] = f"cell-{number}"
     return cell
 
@@ -49,7 +49,7 @@ def _cell(number: int, text: str) -> NotebookNode:
 def execute(made: NotebookNode, folder: Path) -> None:
     """Run all cells in a process of their own; CellExecutionError if one fails."""
     resources = {"metadata": {"path": folder}}
-    # Gracefully, so that the kernel ends the broker that it has started.
+    # Gracefully, so that the kernel stops the broker that it has started.
     client = NotebookClient(
         made, timeout=_CELL_TIMEOUT_S, resources=resources, shutdown_kernel="graceful"
     )
@@ -57,7 +57,7 @@ def execute(made: NotebookNode, folder: Path) -> None:
     for cell in made.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            # What Spark's JVM says as it starts.
+            # Messages of Spark's JVM as it starts.
             cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]
 
 

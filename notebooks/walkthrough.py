@@ -2,12 +2,13 @@
 # MAGIC %md
 # MAGIC # See exactly-once at work
 # MAGIC
-# MAGIC This notebook shows a first pipeline, a crash in the middle of a pipeline, state, Delta tables, and
-# MAGIC the commands for operators. After each step an independent reader counts the output: a
+# MAGIC This notebook shows a first pipeline, a crash in the middle of a pipeline, an aggregation, Delta
+# MAGIC tables, and the commands for operators. After each query an independent reader checks the output: a
 # MAGIC `read_committed` consumer that shares no code with the connector in Spark's JVM.
 # MAGIC
-# MAGIC On your own machine you need `pip install 'eoskafka[local,verify,delta,bench]'`, a JDK 17, and
-# MAGIC nothing else. If `EOSKAFKA_SERVERS` is not set, the notebook starts a Kafka broker of its own.
+# MAGIC On your own machine you need `pip install 'eoskafka[local,verify,delta,bench]'`, Jupyter, a JDK 17,
+# MAGIC and access to Maven Central, from which Spark fetches Delta's jars. If `EOSKAFKA_SERVERS` is not set,
+# MAGIC the notebook starts a Kafka broker of its own.
 # MAGIC
 # MAGIC On Databricks, use compute that has the connector, and set `SERVERS` below to brokers that need no
 # MAGIC log-in. This has not been tested there; see docs/databricks.md.
@@ -152,9 +153,9 @@ eos(
 # MAGIC %md
 # MAGIC ## A crash in the middle
 # MAGIC
-# MAGIC The function below kills its Python process after it has returned thousands of rows, which have
-# MAGIC reached the brokers by then. Spark runs the task again. An at-least-once sink would duplicate these
-# MAGIC rows.
+# MAGIC In the first attempt of one task, the function below kills its Python process after it has returned
+# MAGIC thousands of rows. By then, rows have reached the brokers. Spark runs the task again. An at-least-once
+# MAGIC sink would write these rows twice.
 
 # COMMAND ----------
 
@@ -187,9 +188,10 @@ sum(int(p.sink.metrics.get("transactionsAborted", 0)) for p in crashed.recentPro
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC This is the number of aborted transactions. Their records stay in the topic until retention deletes
-# MAGIC them, but a `read_committed` consumer never sees them. A `read_uncommitted` consumer returns them, and that is
-# MAGIC Kafka's default. So **consumers of the output must set `isolation.level=read_committed`**.
+# MAGIC The number above is that of the aborted transactions. Their records stay in the topic until retention
+# MAGIC deletes them, but a `read_committed` consumer never returns them. A `read_uncommitted` consumer does, and
+# MAGIC `read_uncommitted` is Kafka's default. So **consumers of the output must set
+# MAGIC `isolation.level=read_committed`**.
 
 # COMMAND ----------
 
@@ -221,9 +223,10 @@ figure.tight_layout()
 # MAGIC %md
 # MAGIC ## State
 # MAGIC
-# MAGIC An aggregation shuffles, so different tasks read and write. The connector sees this in the plan and
-# MAGIC works in epoch scope: one decision covers all writers of a batch and its offsets. You do not have to set
-# MAGIC anything.
+# MAGIC An aggregation shuffles, so different tasks read and write. The connector finds this in the plan and
+# MAGIC runs the query in epoch scope: one decision commits the output of all tasks of a batch together with its
+# MAGIC source offsets. You do not have to set anything. The first query ran in task scope, where each task
+# MAGIC commits its output and its offsets in a transaction of its own.
 
 # COMMAND ----------
 
@@ -250,9 +253,9 @@ scopes, sum(last.values())
 # MAGIC %md
 # MAGIC ## Delta
 # MAGIC
-# MAGIC From Kafka to Delta, Delta's own log makes the result exactly-once. The source commits its offsets to
-# MAGIC the group too, so that tools that show lag see the job. From Delta to Kafka, the connector makes the
-# MAGIC result exactly-once.
+# MAGIC From Kafka to Delta, Delta's own log makes the result exactly-once. The source also commits its offsets
+# MAGIC to its consumer group, so that tools can show the query's lag. From Delta to Kafka, the connector makes
+# MAGIC the result exactly-once.
 
 # COMMAND ----------
 
@@ -293,7 +296,8 @@ eos("txn", "list")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC This is the end of the walk-through. `eoskafka --help` lists the commands, and docs/options.md describes the options.
+# MAGIC This is the end of the walk-through. `eoskafka --help` lists the commands, and docs/options.md describes
+# MAGIC the options.
 
 # COMMAND ----------
 

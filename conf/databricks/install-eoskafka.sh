@@ -1,7 +1,7 @@
 #!/bin/bash
 # An init script of Databricks compute: it puts the connector's jar where the JVM finds it when it starts,
 # because the class of a Spark plugin must exist then. EOSKAFKA_VOLUME is an environment variable of the compute.
-# EOSKAFKA_TARGET is only for a test.
+# A test sets EOSKAFKA_TARGET, the folder to copy to.
 set -euo pipefail
 volume=${EOSKAFKA_VOLUME:?set it to the volume that has the jar of eoskafka}
 target=${EOSKAFKA_TARGET:-/databricks/jars}

@@ -27,14 +27,14 @@ dp.create_sink("payments_clean", "eoskafka", sink.options())
 
 @dp.append_flow(target="payments_clean")
 def clean() -> DataFrame:
-    """Its group has a name, so that a full refresh cannot write the payments a second time."""
+    """The group has a name, so a full refresh, which would write the payments again, is refused."""
     payments = replace(source, group_id=group).stream(spark)
     return payments.select("key", upper(col("value").cast("string")).alias("value"))
 
 
 @dp.table
 def payments() -> DataFrame:
-    """Its group has no name: a full refresh empties the table, and reads everything again."""
+    """The group has no name, so a full refresh may empty the table and read everything again."""
     return source.stream(spark).select(
         col("key").cast("string"), col("value").cast("string"), "partition", "offset"
     )
