@@ -55,6 +55,9 @@ final class SlotConsumer {
   /** What the batch asks for that is read now, or was read last. */
   private ReadRequest request;
 
+  /** Of this batch, if it is read in order: how many of its first ranges are drained. */
+  private int drainedFirst;
+
   /** Of this batch: partitions whose topics were deleted. */
   private final Set<TopicPartition> gone = new HashSet<>();
 
@@ -120,6 +123,7 @@ final class SlotConsumer {
   void begin(ReadRequest next) {
     released = false;
     gone.clear();
+    drainedFirst = 0;
     request = next;
     outOfRange = new OutOfRangePositions(consumer, next, cursors::get, this::finishIfDrained);
     timer.restart();
@@ -138,7 +142,7 @@ final class SlotConsumer {
       }
       reading++;
       if (!cursor.isBufferEmpty()) {
-        ready.add(cursor);
+        addReady(cursor);
       } else {
         finishIfDrained(cursor);
       }
@@ -160,15 +164,22 @@ final class SlotConsumer {
         && (!request.inOrder() || cursor.isBufferEmpty() || cursor == first());
   }
 
-  /** The cursor of the first range that is not drained, or null. */
+  /** The cursor of the first range that is not drained. There is one, and all before have begun. */
   private PartitionCursor first() {
-    for (SlotRange range : request.ranges()) {
-      PartitionCursor cursor = cursors.get(range.topicPartition());
+    while (true) {
+      PartitionCursor cursor =
+          cursors.get(request.ranges().get(drainedFirst).topicPartition());
       if (cursor.isReading()) {
         return cursor;
       }
+      drainedFirst++;
     }
-    return null;
+  }
+
+  private void addReady(PartitionCursor cursor) {
+    if (!request.inOrder()) {
+      ready.add(cursor);
+    }
   }
 
   /** The cursor whose records come next, or null if they have not been fetched yet. */
@@ -176,12 +187,11 @@ final class SlotConsumer {
     if (!request.inOrder()) {
       return ready.poll();
     }
-    PartitionCursor first = first();
-    return first != null && ready.remove(first) ? first : null;
+    return isReady() ? first() : null;
   }
 
   private boolean isReady() {
-    return request.inOrder() ? ready.contains(first()) : !ready.isEmpty();
+    return request.inOrder() ? reading > 0 && !first().isBufferEmpty() : !ready.isEmpty();
   }
 
   /**
@@ -350,7 +360,7 @@ final class SlotConsumer {
     if (records.isEmpty()) {
       finishIfDrained(cursor);
     } else {
-      ready.add(cursor);
+      addReady(cursor);
       if (!isFetched(cursor)) {
         consumer.pause(List.of(partition));
       }
