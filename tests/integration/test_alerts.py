@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from eoskafka import metrics
 from eoskafka.cluster import LocalCluster
 from faults.cluster import FaultyCluster
 from harness import until
+from harness.waiting import again_and_again
 from kafka import KafkaProducer
 from pyspark.sql import DataFrame
 from sessions import settings
@@ -116,22 +117,9 @@ def samples(streams: Streams) -> Iterator[Samples]:
         yield samples
 
 
-@contextmanager
-def fed(streams: Streams, topic: str) -> Iterator[None]:
+def fed(streams: Streams, topic: str) -> AbstractContextManager[None]:
     """Records keep coming inside the block."""
-    ended = threading.Event()
-
-    def feed() -> None:
-        while not ended.wait(0.2):
-            streams.send(topic, *range(20))
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        feeder.join()
+    return again_and_again(lambda: streams.send(topic, *range(20)), 0.2)
 
 
 def start(

@@ -25,7 +25,7 @@
 | `maven.py`       | jars that only tests need                                                 |
 | `old_kafka.py`   | a broker from before KIP-447                                              |
 | `tally.py`       | counts kills and records for reports                                      |
-| `waiting.py`     | `until`, `until_ended`: wait on a condition, on a transaction's end       |
+| `waiting.py`     | `until`, `until_ended`, `again_and_again`: waits, and what goes on meanwhile |
 """
 
 from __future__ import annotations

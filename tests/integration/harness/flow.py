@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 from harness import tally
 from harness.application import Application, Query
 from harness.faults import Action, Point
-from harness.waiting import until, until_ended
+from harness.waiting import again_and_again, until, until_ended
 
 OPEN_STATES = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 # An abort of ours is done within a second; a transaction's own timeout is five minutes.
@@ -142,22 +141,9 @@ class Flow:
         if transaction != "abort":
             self.produced += count
 
-    @contextmanager
-    def feeding(self, records: int, every_s: float) -> Iterator[None]:
+    def feeding(self, records: int, every_s: float) -> AbstractContextManager[None]:
         """So many records keep coming inside the block."""
-        ended = threading.Event()
-
-        def feed() -> None:
-            while not ended.wait(every_s):
-                self.produce(records)
-
-        feeder = threading.Thread(target=feed)
-        feeder.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            feeder.join()
+        return again_and_again(lambda: self.produce(records), every_s)
 
     def start(
         self,

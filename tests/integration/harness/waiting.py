@@ -1,10 +1,11 @@
-"""Waiting on a condition with a deadline, and on the end of a transaction."""
+"""Waiting on a condition with a deadline, on a transaction's end, and what is done meanwhile."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from eoskafka.groups import open_ids
@@ -36,6 +37,24 @@ def until(
             raise TimeoutError(f"{what}: not within {timeout_s:g} s. {also()}")
         time.sleep(_POLL_S)
     return value
+
+
+@contextmanager
+def again_and_again(do: Callable[[], object], every_s: float) -> Iterator[None]:
+    """Call `do` at this interval, in another thread, inside the block."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(every_s):
+            do()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def until_ended(servers: str, transactional_id: str) -> None:
