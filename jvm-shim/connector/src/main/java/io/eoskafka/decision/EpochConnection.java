@@ -47,7 +47,7 @@ record EpochConnection(
    *     {@link DecisionLog#open}
    */
   static EpochConnection open(EpochOwner owner, SinkOptions options) {
-    RunningQuery.requireJvmGoesOn();
+    RunningQuery.requireDriverRuns();
     FaultPoint.BEFORE_RUN.reach();
     Admin admin = AdminCoordinators.admin(options.client());
     try {

@@ -240,7 +240,7 @@ public final class EpochSession {
    *     does not write again
    */
   public EpochBatch begin(long epoch, SinkOptions sink) {
-    RunningQuery.requireJvmGoesOn();
+    RunningQuery.requireDriverRuns();
     if (finished == epoch) {
       throw EosKafkaException.of(
           "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));

@@ -177,7 +177,7 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    RunningQuery.requireJvmGoesOn();
+    RunningQuery.requireDriverRuns();
     PartitionOffsets sparkStart = (PartitionOffsets) start;
     resume(sparkStart);
     ownBatch = true;

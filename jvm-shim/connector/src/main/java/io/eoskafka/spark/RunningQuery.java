@@ -378,7 +378,7 @@ public final class RunningQuery {
    * @throws EosKafkaException {@code EOSKAFKA_DRIVER_ENDS} once the JVM ends: a function of {@code
    *     foreachBatch} may have taken the interruption for an error of its own
    */
-  public static void requireJvmGoesOn() {
+  public static void requireDriverRuns() {
     if (isEnding) {
       throw EosKafkaException.of("EOSKAFKA_DRIVER_ENDS", Map.of());
     }

@@ -271,7 +271,7 @@ public final class TaskTransaction {
     input(work).handedOut(ends, gone);
     long began = System.nanoTime();
     long before = counts.committed();
-    abandoned = !commitOut();
+    abandoned = !tryCommit();
     if (counts.committed() == before) {
       return false;
     }
@@ -332,7 +332,7 @@ public final class TaskTransaction {
     }
     boolean isCommitted = !abandoned;
     if (hasWork && !abandoned) {
-      isCommitted = commitOut();
+      isCommitted = tryCommit();
       if (isCommitted) {
         ended = true;
         if (!producer.isSpent()) {
@@ -360,7 +360,7 @@ public final class TaskTransaction {
    * Whether what is out was committed. If not, the driver has given no fence, or the partitions are
    * another driver's by now.
    */
-  private boolean commitOut() {
+  private boolean tryCommit() {
     long began = System.nanoTime();
     Map<TopicPartition, OffsetAndMetadata> toCommit = offsetsToCommit();
     if (toCommit.isEmpty() && !producer.isOpen()) {
