@@ -47,6 +47,9 @@ def start_session(folder: Path, cores: int = 2) -> SparkSession:
         # Spark 4.3 has it on in real-time mode; no other version knows the setting.
         .config(ASYNC_PROGRESS, "false")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        # A test that deletes shuffle files loses Spark's only block manager, which local mode cannot
+        # register again; by default the JVM then ends after ten minutes.
+        .config("spark.executor.heartbeat.maxFailures", "1000000")
         .config(
             "spark.driver.extraJavaOptions",
             f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1 "
