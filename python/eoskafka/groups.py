@@ -113,16 +113,14 @@ class Connection:
         return closing(client)
 
     def consumer(self, **given: Any) -> closing[KafkaConsumer]:
-        """A consumer that commits nothing."""
-        return closing(
-            KafkaConsumer(
-                bootstrap_servers=self.servers.split(","),
-                isolation_level="read_committed",
-                enable_auto_commit=False,
-                **given,
-                **self.settings,
-            )
-        )
+        """A consumer that commits nothing; what is given here comes before the user's settings."""
+        settings = {
+            **self.settings,
+            "isolation_level": "read_committed",
+            "enable_auto_commit": False,
+            **given,
+        }
+        return closing(KafkaConsumer(bootstrap_servers=self.servers.split(","), **settings))
 
     @contextmanager
     def looking_at(

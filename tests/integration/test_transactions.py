@@ -12,9 +12,10 @@ import eoskafka
 import pytest
 from eoskafka import transactions
 from eoskafka.errors import TransactionError
-from eoskafka.transactions import Kind, Transaction
+from eoskafka.groups import log_offsets
+from eoskafka.transactions import Kind, Transaction, decided
 from harness import Flow, Point, StartApplication, until
-from kafka import KafkaProducer
+from kafka import KafkaProducer, TopicPartition
 from pyspark.sql.streaming import StreamingQuery
 from streams import LARGE, QUERY_S, Streams, command, held
 
@@ -140,11 +141,19 @@ def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: S
     assert transactions.transactions(streams.servers, f"x-{output}") == ()
 
 
+def former_ends(*given: Any) -> dict[TopicPartition, int]:
+    """The ends before a query's first decision: a record of its start, the run, and two markers."""
+    return {partition: min(end, 4) for partition, end in log_offsets(*given).items()}
+
+
 @pytest.mark.parametrize(
     "point", [pytest.param("before-decision", marks=pytest.mark.slow), "after-decision"]
 )
 def test_a_writer_whose_epoch_is_decided_is_not_ended(
-    start_application: StartApplication, flow: Flow, point: Point
+    start_application: StartApplication,
+    flow: Flow,
+    point: Point,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = start_application("local[2]")
     flow.produce(RECORDS)
@@ -163,6 +172,11 @@ def test_a_writer_whose_epoch_is_decided_is_not_ended(
                 transactions.abort(flow.servers, each.id, prefix, decisions, fence=True)
         else:
             transactions.abort(flow.servers, each.id, prefix, decisions, fence=True)
+    if point == "after-decision":
+        # A deposed leader names an end between the entry of the run and the decision.
+        monkeypatch.setattr(decided, "log_offsets", former_ends)
+        with pytest.raises(TransactionError, match=r"its epoch is decided.*was fenced"):
+            transactions.abort(flow.servers, writers[0].id, prefix, decisions, fence=True)
     left = transactions.transactions(flow.servers, prefix)
     assert {each.id for each in left} == (
         {each.id for each in writers} if point == "after-decision" else set()

@@ -5,6 +5,7 @@
 | `model.py`    | what the functions return; what a transactional id says            |
 | `listing.py`  | `transactions`: what is open                                       |
 | `blocking.py` | `blocked` and `describe`: which readers wait, and for which one    |
+| `decided.py`  | whether a query has decided on a writer's transaction              |
 | `ending.py`   | `abort`: the end of a transaction that is not decided              |
 
 `read_committed` readers of a partition read no further than its last stable offset, where the

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 from kafka import KafkaProducer, TopicPartition
-from kafka.admin import OffsetSpec
 from kafka.errors import UnsupportedCodecError
 
-from eoskafka.decisions import Entries
 from eoskafka.errors import TransactionError
-from eoskafka.groups import Connection, log_offsets
+from eoskafka.groups import Connection
+from eoskafka.transactions.decided import fence as fence_query
+from eoskafka.transactions.decided import is_decided, named_ends
 from eoskafka.transactions.listing import described
 from eoskafka.transactions.model import Kind, Transaction
 
 DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
-_DECISIONS_READ_S = 60.0
 _STOPPED = "A running driver of its query was fenced and stops: start the query again"
 
 
@@ -61,9 +58,10 @@ def abort(
             raise TransactionError(f"'{transactional_id}' was not aborted: {refusal}")
         if found.kind is Kind.WRITER:
             # Checked before anything is changed, and again when the query cannot decide any more:
-            # until then it may have continued with this id.
-            _refuse_decided(cluster, decision_topic, found)
-            _initialise(cluster, re.sub(r"-w[0-9.]+$", "-decisions", transactional_id))
+            # until then it may have continued with this id, or a former leader has named the ends.
+            ends = named_ends(cluster, decision_topic, found)
+            _refuse_decided(cluster, decision_topic, found, ends)
+            ends = fence_query(cluster, decision_topic, found, ends)
             with cluster.admin() as admin:
                 now = described(admin, transactional_id, prefix)
             if now is None or _state_and_producer(now) != _state_and_producer(found):
@@ -71,7 +69,7 @@ def abort(
                     f"'{transactional_id}' has ended meanwhile, and its query has continued: see "
                     f"what is open now with `eoskafka txn list`. {_STOPPED}"
                 )
-            _refuse_decided(cluster, decision_topic, now, _STOPPED)
+            _refuse_decided(cluster, decision_topic, now, ends, _STOPPED)
         _initialise(cluster, transactional_id)
     return found
 
@@ -80,9 +78,15 @@ def _state_and_producer(transaction: Transaction) -> tuple[str, int, int]:
     return transaction.state, transaction.producer_id, transaction.producer_epoch
 
 
-def _refuse_decided(cluster: Connection, topic: str, writer: Transaction, effect: str = "") -> None:
+def _refuse_decided(
+    cluster: Connection,
+    topic: str,
+    writer: Transaction,
+    ends: Mapping[TopicPartition, int],
+    effect: str = "",
+) -> None:
     try:
-        is_decided = _is_decided(cluster, topic, writer)
+        decided = is_decided(cluster, topic, writer, ends)
     except TransactionError as error:
         raise TransactionError(f"{error}. {effect}".rstrip(". ")) from error
     except UnsupportedCodecError as error:
@@ -91,7 +95,7 @@ def _refuse_decided(cluster: Connection, topic: str, writer: Transaction, effect
             f"has no library for that here, so it is not known whether it is decided. {error}. "
             f"Install it (python-snappy, lz4 or zstandard), and repeat this. {effect}".rstrip(". ")
         ) from error
-    if is_decided:
+    if decided:
         raise TransactionError(
             f"'{writer.id}' was not aborted: its epoch is decided, so its records have taken "
             f"effect, and would be lost. Start the query: it commits them. {effect}".rstrip(". ")
@@ -135,46 +139,3 @@ def _initialise(cluster: Connection, transactional_id: str) -> None:
         )
         with closing(producer):
             producer.init_transactions()
-
-
-def _is_decided(cluster: Connection, topic: str, writer: Transaction) -> bool:
-    """Whether the last decision of the writer's query names its transaction."""
-    with cluster.consumer(consumer_timeout_ms=500) as consumer:
-        # Decisions are in the even partitions. The odd ones have presence records, which open
-        # writers hide.
-        partitions = len(consumer.partitions_for_topic(topic) or ())
-        numbers = range(0, partitions, 2)
-        if not numbers:
-            raise TransactionError(
-                f"the topic {topic} cannot be read, so it is not known whether '{writer.id}' "
-                "is decided. Nothing was aborted. Is this the query's decisionTopic?"
-            )
-        where = [TopicPartition(topic, number) for number in numbers]
-        consumer.assign(where)
-        consumer.seek_to_beginning(*where)
-        with cluster.admin() as admin:
-            ends = log_offsets(admin, where, OffsetSpec.LATEST)
-        entries = {number: Entries(topic, writer.owner) for number in numbers}
-        deadline = time.monotonic() + _DECISIONS_READ_S
-        while any(consumer.position(partition) < ends[partition] for partition in where):
-            if time.monotonic() > deadline:
-                raise TransactionError(
-                    f"a transaction is open over decisions in {topic}, so it is not yet known "
-                    f"whether '{writer.id}' is decided. Nothing was aborted; repeat this "
-                    "in a minute"
-                )
-            for record in consumer:
-                entries[record.partition].take(record.key, record.value)
-    runs = {number: each.run() for number, each in entries.items()}
-    if not any(runs.values()):
-        raise TransactionError(
-            f"'{writer.id}' was not aborted: the topic {topic} has no entry of its query, so it is "
-            "not known whether it is decided. Name the query's decisionTopic with --decision-topic"
-        )
-    name = (writer.id, writer.producer_id, writer.producer_epoch)
-    for number, run in runs.items():
-        prefix = run.decision_id.removesuffix(f"-{writer.owner}-decisions") if run else ""
-        decision = entries[number].last(prefix, partitions)
-        if decision is not None and name in decision.transactions:
-            return True
-    return False
