@@ -312,6 +312,20 @@ def test_a_topic_is_not_moved_while_the_query_has_an_epoch_of_another_one(
     assert reset(chosen, anothers, "earliest") == dict.fromkeys(PARTITIONS, 0)
 
 
+def test_a_query_whose_sink_is_elsewhere_is_not_moved(
+    reset: Callable[..., Mapping[TopicPartition, int]],
+) -> None:
+    # Its first epoch may be decided on that cluster, which the group does not know.
+    start = stamp("t", -1, sink="c" * 22)
+    of_sink = "a query whose sink is on another cluster"
+    with pytest.raises(OffsetsError, match=rf"offset of t-1 in group 'g' is that of {of_sink}"):
+        reset(group((5, stamp("t", -1)), (5, start)), group(topic="other"), "earliest")
+    with pytest.raises(OffsetsError, match=rf"offset of other-0 in group 'g' is that of {of_sink}"):
+        reset(group((5, stamp())), group((5, start), topic="other"), "earliest")
+    anothers = group((5, stamp("t", -1, "O" * 22, "c" * 22)), topic="other")
+    assert reset(group((5, stamp())), anothers, "earliest") == {PARTITIONS[0]: 0}
+
+
 def test_latest_does_not_move_a_query_back(
     reset: Callable[..., Mapping[TopicPartition, int]],
 ) -> None:

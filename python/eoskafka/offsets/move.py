@@ -58,7 +58,9 @@ def reset(
         found = snapshot(cluster, group, chosen)
         require_stopped(found.standing)
         _refuse_unmovable(found.standing, chosen)
-        _refuse_epochs(group, found, committed(cluster, group))
+        everything = committed(cluster, group)
+        _refuse_epochs(group, found, everything)
+        _refuse_other_sink(group, found, everything)
         with cluster.admin() as admin:
             wanted = [p for p in found.topic_ids if is_chosen(p, target, chosen)]
             after = target.of(admin, wanted, found.positions)
@@ -165,4 +167,25 @@ def _refuse_epochs(
                 "continues, with all topics. Nothing was changed. To read records again, start it "
                 "with a new checkpoint and kafka.group.id, and with startingOffsets or "
                 "startingTimestamp"
+            )
+
+
+def _refuse_other_sink(
+    group: str, chosen: Snapshot, everything: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
+    """Refuse to move a query whose sink is on another cluster.
+
+    Its start offsets look like those of task scope until its first batch is done. That batch may be
+    decided already, on the cluster of the sink, and the group does not know of it.
+    """
+    identities = {each.identity for each in chosen.committed.values()}
+    for partition, each in sorted(everything.items()):
+        stamp = stamps.parse(each.metadata)
+        if stamp and stamp.identity in identities and stamp.sink_cluster != "-":
+            raise OffsetsError(
+                f"the offset of {names_of([partition])} in group '{group}' is that of a query whose"
+                " sink is on another cluster. Such a query is never in task scope, and what it has "
+                "decided may have taken effect beyond this offset. Nothing was changed. To read "
+                "records again, start it with a new checkpoint and kafka.group.id, and with "
+                "startingOffsets or startingTimestamp"
             )
