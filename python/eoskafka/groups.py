@@ -35,6 +35,7 @@ from kafka.errors import (
     UnstableOffsetCommitError,
     for_code,
 )
+from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka.errors import AuthorizationError, ConfigurationError, UnreachableError
@@ -358,11 +359,14 @@ def described_topics(admin: KafkaAdminClient, topics: Collection[str]) -> list[d
     Raises:
         TopicAuthorizationFailedError: this user may not describe one of these.
     """
-    found: list[dict[str, Any]] = admin.describe_topics(sorted(topics) or None)
-    for topic in found:
+    return _permitted(admin.describe_topics(sorted(topics) or None))
+
+
+def _permitted(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for topic in topics:
         if for_code(topic["error_code"]) is TopicAuthorizationFailedError:
             raise TopicAuthorizationFailedError(topic["name"])
-    return found
+    return topics
 
 
 def sees_every_transaction(admin: KafkaAdminClient) -> bool:
@@ -418,7 +422,10 @@ def topic_ids(admin: KafkaAdminClient, topics: Collection[str]) -> dict[TopicPar
     Raises:
         TopicAuthorizationFailedError: this user may not describe one.
     """
-    found = described_topics(admin, topics) if topics else []
+    return _ids_of(described_topics(admin, topics) if topics else [])
+
+
+def _ids_of(described: list[dict[str, Any]]) -> dict[TopicPartition, str]:
     return {
         # In Kafka's own form, as stamps have them.
         TopicPartition(topic["name"], each["partition_index"]): base64.urlsafe_b64encode(
@@ -426,9 +433,58 @@ def topic_ids(admin: KafkaAdminClient, topics: Collection[str]) -> dict[TopicPar
         )
         .decode()
         .rstrip("=")
-        for topic in found
+        for topic in described
         for each in topic["partitions"]
     }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one broker says.
+
+    Attributes:
+        brokers: those that it knows to be there: their addresses by their ids.
+        topics: the topics that it was asked about, as it describes them.
+    """
+
+    brokers: Mapping[int, str]
+    topics: list[dict[str, Any]]
+
+    def topic_ids(self) -> dict[TopicPartition, str]:
+        """All partitions of those of the topics that are there, with their topics' ids.
+
+        Raises:
+            TopicAuthorizationFailedError: this user may not describe one.
+        """
+        return _ids_of(_permitted(self.topics))
+
+
+def answer_of(
+    cluster: Connection, broker: int, address: str, topics: Collection[str]
+) -> Answer | None:
+    """What this broker knows of others and of these topics; None if it does not answer.
+
+    It has a client of its own, which knows the broker even if the others do not list it.
+    """
+    try:
+        with cluster.admin(address) as admin:
+            found = admin._manager.run(_metadata, admin, broker, sorted(topics))
+    except (KafkaError, OSError):
+        return None
+    return Answer(
+        {each["node_id"]: f"{each['host']}:{each['port']}" for each in found["brokers"]},
+        found["topics"],
+    )
+
+
+async def _metadata(admin: KafkaAdminClient, broker: int, topics: list[str]) -> Any:
+    # This client's own method asks any broker.
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+        allow_auto_topic_creation=False,
+    )
+    response = await admin._manager.send(request, node_id=broker)
+    return response.to_dict()
 
 
 def offset_json(offsets: Mapping[TopicPartition, int]) -> str:

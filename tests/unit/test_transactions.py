@@ -206,19 +206,16 @@ def test_a_writer_is_not_aborted_while_the_own_record_cannot_be_read(
 ) -> None:
     monkeypatch.setattr(decided, "_READ_S", 0)
     brokers.log.append(decision())
-    polled = iter([{PARTITION: []}])
-    monkeypatch.setattr(Consumer, "poll", lambda self, **_: next(polled))
+    monkeypatch.setattr(Consumer, "poll", lambda *_, **__: {})
     monkeypatch.setattr(Consumer, "position", lambda *_: brokers.former_end)
-    monkeypatch.setattr(ending, "is_decided", unknown_at_first(ending.is_decided))
+    # The first check finds no decision; from then on the real one is asked.
+    answers = iter([lambda *_: False])
+    monkeypatch.setattr(
+        ending, "is_decided", lambda *given: next(answers, decided.is_decided)(*given)
+    )
     with pytest.raises(TransactionError, match="the broker that answers is cut off"):
         brokers.abort()
     assert brokers.initialised == [DECISION_ID]
-
-
-def unknown_at_first(real: Any) -> Any:
-    """The first check finds no decision; from then on the real one is asked."""
-    answers = iter([lambda *_: False])
-    return lambda *given: next(answers, real)(*given)
 
 
 @pytest.mark.parametrize(

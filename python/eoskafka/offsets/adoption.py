@@ -19,6 +19,7 @@ from eoskafka.offsets.adoption_refusals import (
     refuse_overwritten,
     refuse_unadoptable,
 )
+from eoskafka.offsets.agreed_ids import require_agreed_ids
 from eoskafka.offsets.candidate import Candidate
 from eoskafka.offsets.commit import commit_offsets, require_stopped
 from eoskafka.offsets.model import Adoption, Move, Situation
@@ -78,6 +79,7 @@ def adopt(
     with cluster.looking_at(f"group '{candidate.owner.group}'", topics="Read", groups="Read"):
         also = topics_named(target) | logged_topics
         found = snapshot(cluster, candidate.owner.group, topics, also)
+        require_agreed_ids(cluster, found)
         candidate.require_idle()
         if batch and candidate.log_is_ahead and not at:
             return check_log(cluster, candidate, batch, found.standing)

@@ -11,6 +11,7 @@ from kafka.structs import OffsetAndMetadata
 from eoskafka import stamps
 from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.groups import Connection, committed
+from eoskafka.offsets.agreed_ids import require_agreed_ids
 from eoskafka.offsets.commit import commit_offsets, require_stopped
 from eoskafka.offsets.model import Move, Standing, names_of
 from eoskafka.offsets.standing import Snapshot, snapshot
@@ -61,6 +62,7 @@ def reset(
         everything = committed(cluster, group)
         _refuse_epochs(group, found, everything)
         _refuse_other_sink(group, found, everything)
+        require_agreed_ids(cluster, found)
         with cluster.admin() as admin:
             wanted = [p for p in found.topic_ids if is_chosen(p, target, chosen)]
             after = target.of(admin, wanted, found.positions)
