@@ -37,7 +37,8 @@ def abort(
         transactional_id: the transaction's.
         prefix: the query's `transactionalIdPrefix`.
         decision_topic: the query's `decisionTopic`, for a writer in epoch scope.
-        fence: for a writer in epoch scope: fence its query, so that it cannot decide meanwhile. A
+        fence: for a writer in epoch scope: fence its query, so that it cannot decide meanwhile, and
+            write records without a value to the decision topic, up to which decisions are read. A
             running query stops (`EOSKAFKA_DECISION_FENCED`), and continues when it is restarted.
         client: further settings of kafka-python's clients.
 
