@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eoskafka import offsets, transactions
-from eoskafka.errors import TransactionError, UnreachableError
+from eoskafka import offsets
 from harness import Application, Flow, until
 from kafka import TopicPartition
 
@@ -255,46 +254,6 @@ def test_a_batch_that_a_deposed_leader_of_the_decisions_does_not_know_is_not_wri
         assert "[EOSKAFKA_DECISIONS_UNREADABLE]" in error, error
         heal(split)
         flow.start(application, **in_batches).wait_done()
-        flow.assert_exactly_once()
-
-
-def test_a_writer_is_not_aborted_because_a_deposed_leader_does_not_know_its_decision(
-    split: SplitCluster, flow: Flow, tmp_path: Path, keep_logs: list[Path]
-) -> None:
-    decisions = "__eoskafka_decisions"
-    prefix = f"eoskafka-{flow.name}"
-    epochs: dict[str, Any] = {"transform": "repartitioned"}
-    flow.produce(PER_BATCH)
-    for name in ("first", "next"):
-        (tmp_path / name).mkdir()
-    with Application(tmp_path / "first", "local[2]") as application:
-        keep_logs += application.logs()
-        flow.start(application, **epochs).wait_done()
-        coordinator = split.coordinator()
-        deposed = another(coordinator)
-        split.lead(deposed, decisions)
-        split.lead(coordinator, flow.input, flow.output, TRANSACTIONS)
-        split.cut(deposed)
-        split.wait_deposed(deposed, decisions)
-        send_elsewhere(flow, split, deposed)
-        flow.produce(PER_BATCH)
-        flow.reach(application, "after-decision", "kill", **epochs)
-    writer = transactions.transactions(split.servers(deposed), prefix)[0].id
-    take_metadata_from(split, deposed, "operator")
-    with pytest.raises((TransactionError, UnreachableError)) as error:
-        transactions.abort(
-            split.servers(), writer, prefix, fence=True, client={"client_id": "operator"}
-        )
-    assert "its epoch is decided" not in str(error.value)
-    for proxy in split.proxies.values():
-        proxy.mend()
-    with pytest.raises(TransactionError, match="its epoch is decided"):
-        transactions.abort(split.servers(deposed), writer, prefix, fence=True)
-    heal(split)
-    send_elsewhere(flow, split)
-    with Application(tmp_path / "next", "local[2]") as application:
-        keep_logs += application.logs()
-        flow.start(application, **epochs).wait_done()
         flow.assert_exactly_once()
 
 
