@@ -140,6 +140,47 @@ def test_rows_of_a_former_batch_on_another_thread_are_refused(streams: Streams) 
     assert streams.values(output) == []
 
 
+@pytest.mark.parametrize("of", ["its batch", "other rows"])
+@pytest.mark.parametrize("source", ["eoskafka", "rate"])
+def test_a_write_that_begins_after_its_query_has_ended_is_refused(
+    streams: Streams, source: str, of: str
+) -> None:
+    topic, output = streams.topic(records=ROWS), streams.topic()
+    checkpoint = streams.checkpoint()
+    rows = {
+        "eoskafka": lambda: kv(streams.source(topic)),
+        "rate": lambda: streams.spark.readStream.format("rate")
+        .load()
+        .selectExpr("cast(value as string) key", "cast(value as string) value"),
+    }[source]()
+    others = streams.spark.range(ROWS).selectExpr("cast(id as string) value")
+    has_ended = threading.Event()
+    late: list[threading.Thread] = []
+    errors: list[str] = []
+
+    def write(batch: DataFrame, _: int) -> None:
+        def save_late() -> None:
+            has_ended.wait(60)
+            try:
+                save(streams, batch if of == "its batch" else others, output)
+            except Exception as error:
+                errors.append(str(error))
+
+        late.append(threading.Thread(target=inheritable_thread_target(save_late)))
+        late[-1].start()
+        raise RuntimeError("the function has failed")
+
+    query = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    error = streams.failure(query)
+    has_ended.set()
+    for thread in late:
+        thread.join()
+    assert "the function has failed" in error
+    assert len(errors) == 1
+    assert "[EOSKAFKA_WRITE_OFF_THREAD]" in errors[0]
+    assert streams.values(output) == []
+
+
 def test_a_batch_job_beside_a_query_is_a_job_of_its_own(streams: Streams) -> None:
     topic, output, side = streams.topic(records=ROWS), streams.topic(), streams.topic()
     rows = streams.spark.range(ROWS).selectExpr("cast(id as string) value")

@@ -2,6 +2,7 @@ package io.eoskafka;
 
 import io.eoskafka.decision.EpochSessions;
 import io.eoskafka.source.RestingConsumers;
+import io.eoskafka.spark.FunctionQueries;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.spark.SparkCheck;
 import io.eoskafka.task.FenceLeases;
@@ -43,6 +44,7 @@ public final class EosKafkaPlugin implements SparkPlugin {
       public Map<String, String> init(SparkContext spark, PluginContext context) {
         FenceLeases.install();
         context.conf().set(VERSION, SparkCheck.version());
+        spark.addSparkListener(FunctionQueries.listener());
         if (IS_HOOKED.compareAndSet(false, true)) {
           ShutdownHookManager.get()
               .addShutdownHook(

@@ -167,8 +167,7 @@ final class SlotConsumer {
   /** The cursor of the first range that is not drained. There is one, and all before have begun. */
   private PartitionCursor first() {
     while (true) {
-      PartitionCursor cursor =
-          cursors.get(request.ranges().get(drainedFirst).topicPartition());
+      PartitionCursor cursor = cursors.get(request.ranges().get(drainedFirst).topicPartition());
       if (cursor.isReading()) {
         return cursor;
       }

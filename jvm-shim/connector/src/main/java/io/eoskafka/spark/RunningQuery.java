@@ -79,14 +79,17 @@ public final class RunningQuery {
     String queryId = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
     // Without the class of the values, which has another name before Spark 4.1.
     Map<UUID, ?> queries = shared.activeStreamingQueries();
-    return Optional.ofNullable(queryId)
-        .<Object>map(id -> queries.get(UUID.fromString(id)))
-        .map(query -> new RunningQuery(MovedClass.STREAM_EXECUTION.view(query), session))
-        .orElseThrow(
-            () ->
-                EosKafkaException.of(
-                    "EOSKAFKA_SCOPE_BROKEN",
-                    Map.of("detail", "no streaming query runs on this thread")));
+    StreamRun query =
+        Optional.ofNullable(queryId)
+            .<Object>map(id -> queries.get(UUID.fromString(id)))
+            .<StreamRun>map(MovedClass.STREAM_EXECUTION::view)
+            .orElseThrow(
+                () ->
+                    EosKafkaException.of(
+                        "EOSKAFKA_SCOPE_BROKEN",
+                        Map.of("detail", "no streaming query runs on this thread")));
+    FunctionQueries.note(query, session);
+    return new RunningQuery(query, session);
   }
 
   /**
@@ -97,14 +100,15 @@ public final class RunningQuery {
    * has created it.
    *
    * @throws EosKafkaException {@code EOSKAFKA_WRITE_OFF_THREAD} if the rows are not those of the
-   *     running batch, but their session is the query's own, or this thread was created by the
-   *     query's; {@code EOSKAFKA_WRITE_THROUGH_CONNECT} if a client of Spark Connect asks in the
-   *     session of a query with a function, and the rows are not those of the running batch
+   *     running batch, but their session is that of a query with a function, or this thread was
+   *     created by such a query's; the query may have ended. {@code EOSKAFKA_WRITE_THROUGH_CONNECT}
+   *     if a client of Spark Connect asks in the session of a query with a function, and the rows
+   *     are not those of the running batch
    */
   public static Optional<RunningQuery> ofWrite(Dataset<Row> rows) {
     SparkSession session = rows.sparkSession();
-    shared = (SharedState) NamedMethod.SHARED_STATE.of(session);
-    List<StreamRun> queries = active();
+    List<StreamRun> queries = active(session);
+    queries.forEach(query -> FunctionQueries.note(query, StreamRun.sessionOf(query)));
     for (StreamRun query : queries) {
       if (query.queryExecutionThread() == Thread.currentThread()) {
         return Optional.of(new RunningQuery(query, session));
@@ -120,11 +124,11 @@ public final class RunningQuery {
       }
     }
     String inherited = session.sparkContext().getLocalProperty(QUERY_ID_KEY);
-    for (StreamRun query : queries) {
-      if (StreamRun.sessionOf(query) == session || query.id().toString().equals(inherited)) {
-        throw notOfBatch("EOSKAFKA_WRITE_OFF_THREAD", query);
-      }
-    }
+    FunctionQueries.checkpointOf(session, inherited)
+        .ifPresent(
+            checkpoint -> {
+              throw notOfBatch("EOSKAFKA_WRITE_OFF_THREAD", checkpoint);
+            });
     if (ConnectServer.isCaller()) {
       requireNotOfFunction(session, queries);
     }
@@ -139,12 +143,12 @@ public final class RunningQuery {
         .findFirst()
         .ifPresent(
             query -> {
-              throw notOfBatch("EOSKAFKA_WRITE_THROUGH_CONNECT", query);
+              throw notOfBatch("EOSKAFKA_WRITE_THROUGH_CONNECT", query.resolvedCheckpointRoot());
             });
   }
 
-  private static EosKafkaException notOfBatch(String condition, StreamRun query) {
-    return EosKafkaException.of(condition, Map.of("checkpoint", query.resolvedCheckpointRoot()));
+  private static EosKafkaException notOfBatch(String condition, String checkpoint) {
+    return EosKafkaException.of(condition, Map.of("checkpoint", checkpoint));
   }
 
   /** How many tasks run at a time, as far as executors are there by now. */
@@ -382,6 +386,12 @@ public final class RunningQuery {
     if (isEnding) {
       throw EosKafkaException.of("EOSKAFKA_DRIVER_ENDS", Map.of());
     }
+  }
+
+  /** Those that run now in the JVM of a session. */
+  static List<StreamRun> active(SparkSession session) {
+    shared = (SharedState) NamedMethod.SHARED_STATE.of(session);
+    return active();
   }
 
   private static List<StreamRun> active() {
