@@ -68,7 +68,11 @@ public final class EpochBatch {
    * @return how many transactions were committed
    */
   public int commit(List<WriterReport> reports, List<? extends EpochSource> sources) {
-    Uninterrupted.run(() -> decideAndCommit(reports, sources));
+    try {
+      Uninterrupted.run(() -> decideAndCommit(reports, sources));
+    } finally {
+      session.stopDeciding();
+    }
     FaultPoint.BEFORE_LOG.reach();
     return WriterOutput.transactions(reports.stream().map(WriterReport::output).toList()).size();
   }

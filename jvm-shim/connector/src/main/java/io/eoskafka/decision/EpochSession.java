@@ -45,6 +45,9 @@ public final class EpochSession {
   private boolean unsettled;
   private boolean closed;
 
+  /** Whether a thread decides an epoch, or commits what it has decided: its clients stay open. */
+  private volatile boolean deciding;
+
   /** A decision of a former run, if Spark has not logged its epoch or some of it is lost. */
   private Decision former;
 
@@ -130,7 +133,8 @@ public final class EpochSession {
 
   /**
    * Ends what late attempts have opened since the last epoch, unless something is decided, or may
-   * be, and not known to be committed: that is the next start's.
+   * be, and not known to be committed: that is the next start's, or the work of the thread that is
+   * deciding, which may be another one than the query's.
    */
   public void close() {
     if (forbidDecisions()) {
@@ -140,7 +144,9 @@ public final class EpochSession {
         LOG.warn("Transactions of lost attempts stay open until the next start", e);
       }
     }
-    disconnect();
+    if (!deciding) {
+      disconnect();
+    }
   }
 
   /**
@@ -304,6 +310,15 @@ public final class EpochSession {
       throw runEnded(epoch, owner.name());
     }
     unsettled = true;
+    deciding = true;
+  }
+
+  /** The thread that decides an epoch is done with it, or has not come to decide. */
+  synchronized void stopDeciding() {
+    if (deciding && closed) {
+      disconnect();
+    }
+    deciding = false;
   }
 
   /** The decision has failed. */

@@ -384,6 +384,40 @@ class EpochSessionTest {
         .hasMessageContaining("[EOSKAFKA_RUN_ENDED]");
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"send decision", "commit", "commit writer"})
+  void whatAThreadIsDecidingWhenItsSessionIsClosedIsCommitted(String call) {
+    EpochSession session = start(false);
+    EpochBatch batch = session.begin(0, OPTIONS);
+    List<WriterReport> reports = run(batch);
+    broker.before(call, session::close);
+    batch.commit(reports, List.of());
+    assertThat(broker.committed()).hasSize(WRITERS);
+    assertThat(broker.open()).isEmpty();
+    assertThat(broker.callsAfterClose()).isEmpty();
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aSessionWhoseDecisionFailsIsClosedAfterIt(boolean takesEffect) {
+    EpochSession session = start(false);
+    EpochBatch batch = session.begin(0, OPTIONS);
+    List<WriterReport> reports = run(batch);
+    broker.before(
+        "commit",
+        () -> {
+          session.close();
+          broker.crashAt(1, takesEffect);
+        });
+    assertThatThrownBy(() -> batch.commit(reports, List.of()))
+        .hasMessageContaining("[EOSKAFKA_DECISION_UNKNOWN]");
+    assertThat(broker.closedSessions()).isEqualTo(1);
+    broker.restart();
+    start(false).close();
+    assertThat(broker.committed()).hasSize(takesEffect ? WRITERS : 0);
+    assertThat(broker.open()).isEmpty();
+  }
+
   @Test
   void aWriterThatHasNotReportedGetsNoLaterOneWithItsId() {
     EpochSession session = start();

@@ -61,6 +61,14 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
 
   private int clientsWhileClosing;
 
+  /** What happens before the next call of this name. */
+  private final Map<String, Runnable> meanwhile = new HashMap<>();
+
+  /** How many calls there were before the last session was closed. */
+  private int callsBeforeClose;
+
+  private int closedSessions;
+
   /** From now on the driver crashes at this call, which the broker carries out or not. */
   void crashAt(int call, boolean takesEffect) {
     callsLeft = call;
@@ -73,7 +81,16 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
     calls.clear();
   }
 
+  /** Something happens once, before the driver's next call of this name takes effect. */
+  void before(String call, Runnable happens) {
+    meanwhile.put(call, happens);
+  }
+
   private void call(String what, Runnable effect) {
+    Runnable happens = meanwhile.remove(what);
+    if (happens != null) {
+      happens.run();
+    }
     if (--callsLeft > 0) {
       calls.add(what);
       effect.run();
@@ -315,7 +332,20 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
   }
 
   @Override
-  public void close() {}
+  public void close() {
+    callsBeforeClose = calls.size();
+    closedSessions++;
+  }
+
+  /** How many sessions have closed their client. */
+  int closedSessions() {
+    return closedSessions;
+  }
+
+  /** What the driver has asked for after a session had closed its client. */
+  List<String> callsAfterClose() {
+    return calls.subList(callsBeforeClose, calls.size());
+  }
 
   /** The id of an owner's decisions. */
   static String decisionId(String prefix, String ownerId) {
