@@ -15,7 +15,7 @@ import pytest
 from eoskafka.audit import read_committed
 from eoskafka.cluster import LocalCluster
 from foreach import ROWS, run, run_rows, save
-from harness import Application, Flow, StartApplication, forget, forget_last_batch
+from harness import Application, Flow, StartApplication, forget, forget_last_batch, until
 from harness.functions import OTHER, Function
 from harness.transforms import Frames
 from kafka import KafkaProducer
@@ -71,6 +71,19 @@ def test_a_decided_write_whose_error_the_function_catches_takes_effect_whole(
     flow.assert_exactly_once()
     written = batches(0, 1, 2) if form == "two_writes_one_caught" else Counter()
     assert keys(flow, other) == written
+
+
+def test_a_write_that_is_decided_when_its_query_ends_takes_effect_whole(
+    application: Application, flow: Flow
+) -> None:
+    flow.produce(BATCH)
+    application.faults.arm("after-decision", "slow")
+    error = flow.start(application, form="leaves_its_write").wait_end().error
+    assert "the function has failed" in str(error)
+    # No start settles it: the thread goes on.
+    until(lambda: keys(flow, flow.output) == batches(0), "the whole batch", 20, application.tail)
+    flow.start(application, form="foreach_batch").wait_done()
+    flow.assert_exactly_once()
 
 
 @pytest.mark.parametrize(

@@ -149,9 +149,11 @@ def test_a_write_that_begins_after_its_query_has_ended_is_refused(
     checkpoint = streams.checkpoint()
     rows = {
         "eoskafka": lambda: kv(streams.source(topic)),
-        "rate": lambda: streams.spark.readStream.format("rate")
-        .load()
-        .selectExpr("cast(value as string) key", "cast(value as string) value"),
+        "rate": lambda: (
+            streams.spark.readStream.format("rate")
+            .load()
+            .selectExpr("cast(value as string) key", "cast(value as string) value")
+        ),
     }[source]()
     others = streams.spark.range(ROWS).selectExpr("cast(id as string) value")
     has_ended = threading.Event()

@@ -6,11 +6,15 @@ first deployment, the later ones what somebody may have made of it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
+
+from harness.waiting import until
 
 Sink = dict[str, str]
 Function = Callable[[DataFrame, int], None]
@@ -124,6 +128,19 @@ def falls_back(sink: Sink) -> Function:
     return write
 
 
+def leaves_its_write(sink: Sink) -> Function:
+    """Writes each batch on another thread, and fails when that write is decided."""
+
+    def write(batch: DataFrame, _: int) -> None:
+        jvm: Any = batch.sparkSession._jvm
+        folder = Path(jvm.System.getProperty("io.eoskafka.faults"))
+        threading.Thread(target=save, args=(batch, sink)).start()
+        until(lambda: any(folder.glob("after-decision.taken-by-*")), "the write's decision", 60)
+        raise RuntimeError("the function has failed")
+
+    return write
+
+
 def _on_pool(sink: Sink, pool: str) -> Function:
     def write(batch: DataFrame, _: int) -> None:
         jvm: Any = batch.sparkSession._jvm
@@ -155,6 +172,7 @@ FUNCTIONS: dict[str, Callable[[Sink], Function]] = {
         twenty_writes,
         only_right,
         falls_back,
+        leaves_its_write,
         on_a_fixed_pool,
         on_scalas_pool,
     )
