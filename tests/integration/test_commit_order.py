@@ -12,7 +12,13 @@ from harness.javac import class_path
 from streams import Streams
 
 
-@pytest.mark.parametrize("before", [0, 1], ids=["the first record", "a later record"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(0, id="the first record"),
+        pytest.param(1, id="a later record", marks=pytest.mark.slow),
+    ],
+)
 def test_a_record_that_the_sender_has_not_seen_is_part_of_the_commit(
     streams: Streams, tmp_path: Path, before: int
 ) -> None:

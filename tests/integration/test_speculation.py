@@ -57,7 +57,9 @@ def speculating_application(
         yield lent
 
 
-@pytest.mark.parametrize("point", ["after-offsets", "after-commit"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("after-offsets", marks=pytest.mark.slow), "after-commit"]
+)
 def test_an_attempt_paused_and_overtaken_by_another_changes_nothing_when_it_goes_on(
     speculating_application: Application, flow: Flow, point: Point
 ) -> None:
