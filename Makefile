@@ -48,6 +48,7 @@ test: build ## JVM unit tests, unit and integration tests, a short campaign of f
 	@# What both processes would make at once.
 	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
 	$(BIN)/python -c "from eoskafka.bench.peers import peer_jars; peer_jars()"
+	PYTHONPATH=tests/integration $(BIN)/python -c "from harness.schemas import avro_jar; avro_jar()"
 	$(BIN)/pytest -n 2 --dist loadfile --durations=40 tests/unit tests/integration tests/faults \
 		-m "not slow"
 

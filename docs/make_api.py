@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import eoskafka
-from eoskafka import errors
+from eoskafka import errors, schemas
 
 TARGET = Path(__file__).with_name("api.md")
 
@@ -35,6 +35,7 @@ _CHAPTERS = {
     ],
     "Sources and sinks": ["eoskafka.Source", "eoskafka.Sink"],
     "Dead letters": ["eoskafka.with_dead_letters", "eoskafka.guard"],
+    "Schemas": [f"eoskafka.schemas.{name}" for name in schemas.__all__],
     "Metrics": ["eoskafka.metrics.export", "eoskafka.metrics.live"],
 }
 

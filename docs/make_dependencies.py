@@ -46,6 +46,7 @@ _EXTRAS = {
     "verify": "Extra `verify`: `eoskafka verify` and `eoskafka doctor`",
     "bench": "Extra `bench`: `eoskafka bench`",
     "metrics": "Extra `metrics`: the exporter for Prometheus",
+    "schemas": "Extra `schemas`: a schema registry",
     "delta": "Extra `delta`: Delta Lake",
     "test": "Extra `test`: the tests",
     "docs": "Extra `docs`: the web site of these pages",
@@ -54,7 +55,8 @@ _EXTRAS = {
 
 _WHY = {
     "build": "builds the sdist and the wheel in an environment of their own",
-    "confluent-kafka": "the reader of the audit, which shares no code with the connector",
+    "confluent-kafka": "asks a schema registry, and is the reader of the audit, which shares no code with the "
+    "connector",
     "cryptography": "certificates and signed tokens for the tests of log-ins",
     "cyclonedx-bom": "lists the Python environment that a release was tried in",
     "cyclonedx-python-lib": "validates the jar's list of components against CycloneDX's schema",

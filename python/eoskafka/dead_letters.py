@@ -21,6 +21,8 @@ PREFIX = "eoskafka.dead-letter."
 REASON_LIMIT = 1_000
 # In the metadata of the column `topic`; io.eoskafka.sink.OutputColumns has the same.
 MARK = "eoskafka.dead-letters"
+# In the metadata of a column or a field with errors that make a dead letter of every such row.
+UNDECODABLE = "eoskafka.undecodable"
 
 # Of a record, as both clients of Python have them; librdkafka's says None where there is none.
 Headers: TypeAlias = "Iterable[tuple[str, bytes | None]] | None"
@@ -111,7 +113,8 @@ def with_dead_letters(
 
     Args:
         rows: rows of a source of Kafka, with further columns.
-        error: the column that says why a row is wrong. A row is right if this is null.
+        error: the column that says why a row is wrong. A row is right if this is null, and if
+            each result of `eoskafka.schemas.try_decode` among the columns of `rows` has no error.
         topic: the topic of rows that are right: its name, or a column. A row for which such a
             column is null, no possible name of a topic, or the dead letters' topic, is wrong.
         dead_letter_topic: the name of the topic of the others, on the sink's cluster.
@@ -152,12 +155,14 @@ def with_dead_letters(
         "right_headers": sql.lit(None).cast(_HEADERS) if headers is None else _column(headers),
         "right_partition": sql.lit(None).cast("int") if partition is None else _column(partition),
     }
+    undecodable = {f"undecodable_{i}": each for i, each in enumerate(_undecodable(rows))}
     both = rows.select(
-        *(sql.col(name) for name in source), *(each.alias(name) for name, each in chosen.items())
+        *(sql.col(name) for name in source),
+        *(each.alias(name) for name, each in (chosen | undecodable).items()),
     )
     _require_types(both)
 
-    causes = [sql.substring("right_error", 1, REASON_LIMIT)]
+    causes = [sql.substring(each, 1, REASON_LIMIT) for each in ("right_error", *undecodable)]
     if not isinstance(topic, str):
         named = sql.col("right_topic").rlike(rf"^{_TOPIC_NAME}\z") & ~sql.col("right_topic").isin(
             ".", ".."
@@ -213,6 +218,21 @@ def _column(given: Column | str) -> Column:
 
 def _types(rows: DataFrame) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+
+
+def _undecodable(rows: DataFrame) -> list[Column]:
+    """The errors of values that could not be decoded, whatever the caller's `error` looks at."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructType
+
+    found = []
+    for field in rows.schema.fields:
+        inner = field.dataType.fields if isinstance(field.dataType, StructType) else []
+        column = sql.col(f"`{field.name.replace('`', '``')}`")
+        if UNDECODABLE in field.metadata:
+            found.append(column)
+        found += [column[each.name] for each in inner if UNDECODABLE in each.metadata]
+    return found
 
 
 def _require_types(both: DataFrame) -> None:

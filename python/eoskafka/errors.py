@@ -9,8 +9,8 @@
     ├── CheckpointError           a checkpoint, or a query's decisions, are lost or too old
     ├── DataLossError             records are gone that were not read yet
     ├── TransactionError          a transaction did not end as it should; the next start settles it
-    ├── UnreachableError          a cluster does not answer in time
-    ├── AuthorizationError        this user lacks a right on the cluster, or cannot log in
+    ├── UnreachableError          a cluster or a schema registry does not answer in time
+    ├── AuthorizationError        this user lacks a right, or cannot log in
     ├── InternalError             a fault of eoskafka
     ├── JarError                  the connector's jar is missing, stale, or cannot be built
     └── ClusterError              the local Kafka cluster cannot do what was asked
@@ -94,11 +94,14 @@ class TransactionError(EosKafkaError):
 
 
 class UnreachableError(EosKafkaError):
-    """A Kafka cluster does not answer in time, or does not answer this user's request."""
+    """A Kafka cluster does not answer in time or refuses to, or a schema registry does not."""
 
 
 class AuthorizationError(EosKafkaError):
-    """This user lacks a right on the cluster, which the message names, or cannot log in."""
+    """This user lacks a right, which the message names, or cannot log in.
+
+    The right is one on the cluster or in a schema registry.
+    """
 
 
 class InternalError(EosKafkaError):

@@ -31,6 +31,7 @@ from eoskafka.delta import (
     package,
 )
 from eoskafka.errors import ConfigurationError
+from eoskafka.schemas import jar as avro_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +70,11 @@ def jar_path(thin: bool = False) -> Path:
 
 
 def configure(
-    builder: SparkSession.Builder, *, delta: bool = False, real_time: bool = False
+    builder: SparkSession.Builder,
+    *,
+    delta: bool = False,
+    real_time: bool = False,
+    avro: bool = False,
 ) -> SparkSession.Builder:
     """Add the connector to a session that is about to be built, and return the same builder.
 
@@ -89,17 +94,21 @@ def configure(
         real_time: allow `trigger(realTime=...)` with this connector, which is not on Spark's own
             list of sources and sinks for real-time mode, and switch off the asynchronous progress
             tracking that Spark 4.3 has there by default.
+        avro: add what `eoskafka.schemas` needs: the jar of Spark's Avro functions by
+            `spark.jars.packages` (from Maven Central) unless `spark.jars` or the JVM has it, and
+            limits of Avro's library to the Java options of driver and executors.
 
     Raises:
         JarError: as `jar_path`.
         ConfigurationError: a session, a JVM or a server of Spark Connect runs already and lacks the
-            connector; delta-spark is not installed or has no jar for this Spark; the session has
-            another catalog; this Spark has no real-time mode; Delta is to be added through Connect.
+            connector; delta-spark is not installed; Delta or Spark's Avro functions have no jar for
+            this Spark, or are to be added through Connect; a session runs already and lacks what
+            `avro` adds; the session has another catalog; this Spark has no real-time mode.
     """
     failures.install()
     options: dict[str, str] = getattr(builder, "_options", {})
     if _connect.server_url(options) is not None:
-        _configure_client(builder, delta, real_time)
+        _configure_client(builder, delta, real_time, avro)
         return builder
     jar = _listed_jar()
     wanted = {JARS: jar, "spark.plugins": PLUGIN_CLASS}
@@ -110,6 +119,8 @@ def configure(
         _allow_real_time(builder)
     if running is not None:
         _refuse_if_missing(wanted, running)
+        if avro:
+            avro_jar.require()
         return builder
     if _jvm_runs():
         defaults = _defaults_of_running_jvm(jar)
@@ -134,6 +145,8 @@ def configure(
     settings = {key: _append(present(key), value) for key, value in wanted.items()}
     if delta:
         settings |= _of_delta(present)
+    if avro:
+        settings |= _of_avro(settings, present)
     redacted = present(REDACTION)
     if REDACTED not in redacted:
         settings[REDACTION] = f"{redacted}|{REDACTED}" if redacted else REDACTED
@@ -164,7 +177,9 @@ def check(spark: SparkSession) -> None:
     _refuse_if_missing({JARS: _listed_jar(), "spark.plugins": PLUGIN_CLASS}, running)
 
 
-def _configure_client(builder: SparkSession.Builder, delta: bool, real_time: bool) -> None:
+def _configure_client(
+    builder: SparkSession.Builder, delta: bool, real_time: bool, avro: bool
+) -> None:
     """What a client of Spark Connect can set itself; the rest is asked of its server."""
     import pyspark.sql.connect.session  # noqa: F401
 
@@ -175,6 +190,11 @@ def _configure_client(builder: SparkSession.Builder, delta: bool, real_time: boo
             f"settings of the server. Start the server with --packages {package()} "
             f"--conf {EXTENSIONS}={EXTENSION_CLASS} --conf {CATALOG}={CATALOG_CLASS}, and leave "
             "delta=True out"
+        )
+    if avro:
+        raise ConfigurationError(
+            "eoskafka.schemas does not run with Spark Connect, so there is nothing that avro=True "
+            "could add. Use a classic session"
         )
     if real_time:
         builder.config(REAL_TIME_CHECK, "false")
@@ -218,12 +238,31 @@ def _of_delta(present: Callable[[str], str]) -> dict[str, str]:
         return found
     if not _jvm_runs():
         return {**found, PACKAGES: _append(present(PACKAGES), package())}
-    if not _is_loadable(EXTENSION_CLASS):
+    _refuse_if_not_loadable(EXTENSION_CLASS, "Delta's jar", package)
+    return found
+
+
+def _of_avro(settings: dict[str, str], present: Callable[[str], str]) -> dict[str, str]:
+    """Spark's Avro functions where they have to be fetched, and the limits of Avro's library."""
+    executors, driver = avro_jar.EXECUTOR_OPTIONS, avro_jar.DRIVER_OPTIONS
+    found = {executors: avro_jar.with_limits(present(executors))}
+    if not _jvm_runs():
+        found[driver] = avro_jar.with_limits(present(driver))
+    if any(avro_jar.has_jar(present(key)) for key in (JARS, PACKAGES)):
+        return found
+    if _jvm_runs():
+        _refuse_if_not_loadable(avro_jar.CLASS, "Spark's Avro functions", avro_jar.package)
+        return found
+    packages = settings.get(PACKAGES, present(PACKAGES))
+    return {**found, PACKAGES: _append(packages, avro_jar.package())}
+
+
+def _refuse_if_not_loadable(class_name: str, what: str, coordinates: Callable[[], str]) -> None:
+    if not _is_loadable(class_name):
         raise ConfigurationError(
             "Spark's JVM was started before eoskafka.configure was called and does not have "
-            f"Delta's jar. With spark-submit, add --packages {package()}"
+            f"{what}. With spark-submit, add --packages {coordinates()}"
         )
-    return found
 
 
 def _refuse_hidden(settings: dict[str, str]) -> None:
@@ -231,7 +270,7 @@ def _refuse_hidden(settings: dict[str, str]) -> None:
     given = _launcher.argument_settings()
     hidden = {}
     for key in settings.keys() & given.keys():
-        separator = "|" if key == REDACTION else ","
+        separator = "|" if key == REDACTION else " " if key.endswith("JavaOptions") else ","
         ours, theirs = (value.split(separator) for value in (settings[key], given[key]))
         if key == CATALOG:
             theirs = theirs if theirs == ours else []

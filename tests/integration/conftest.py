@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
+from eoskafka.schemas import Registry
 from harness import Application, Flow, StartApplication
 from harness.log_ins import ALLOWED_URLS, LogIns
+from harness.registry import RegistryServer
 from harness.standalone import Standalone
 from harness.versions import needs_built_in
 from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 from sessions import settings, start_session
 from shared_groups import IMPATIENT
+from shop import TOTAL, V1, Shop
 from streams import Streams
 
 # Asks for rights; what has no rules is open.
@@ -145,6 +148,15 @@ def streams(
     keep_logs.append(spark_folder / "spark.log")
     with closing(Streams(shared_spark, cluster.bootstrap_servers, tmp_path)) as streams:
         yield streams
+
+
+@pytest.fixture
+def shop(streams: Streams) -> Iterator[Shop]:
+    """A registry with the schemas of orders and totals."""
+    with RegistryServer(first_id=300).running() as server:
+        server.add("orders", V1)
+        server.add("totals", TOTAL)
+        yield Shop(streams, server, Registry(server.url))
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import eoskafka
 from eoskafka.bench.peers import peer_jars
+from eoskafka.schemas.jar import with_limits
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
 from eoskafka.sparks import ASYNC_PROGRESS
 from harness.log_ins import PLAIN_PASSWORD, VARIABLE
+from harness.schemas import avro_jar
 from harness.versions import HAS_BUILT_IN
 from pyspark.sql import SparkSession
 
@@ -52,13 +54,17 @@ def start_session(folder: Path, cores: int = 2) -> SparkSession:
         .config("spark.executor.heartbeat.maxFailures", "1000000")
         .config(
             "spark.driver.extraJavaOptions",
-            f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1 "
-            # This level's default is full after a few hundred queries; then nothing is compiled.
-            "-XX:ReservedCodeCacheSize=240m "
-            f"-Dorg.apache.kafka.{PROPERTY}=given",
+            with_limits(
+                f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1 "
+                # This level's default is full after a few hundred queries; then nothing is
+                # compiled.
+                "-XX:ReservedCodeCacheSize=240m "
+                f"-Dorg.apache.kafka.{PROPERTY}=given"
+            ),
         )
     )
-    peers = ",".join(map(str, peer_jars())) if HAS_BUILT_IN else ""
+    # Spark's own connector and Avro functions: Maven Central has both or none for a Spark version.
+    peers = ",".join(map(str, [*peer_jars(), avro_jar()])) if HAS_BUILT_IN else ""
     jar = os.environ.get("EOSKAFKA_JAR")
     if jar:
         builder = builder.config("spark.jars", f"{peers},{jar}".strip(","))

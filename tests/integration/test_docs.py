@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# They need a server of Spark Connect, an object store, and a pipeline: test_connect.py,
-# test_object_store.py and test_pipelines.py have these.
-ELSEWHERE = ("connect.md", "object-stores.md", "pipelines.md")
+# They need a server of Spark Connect, an object store, a pipeline, and a schema registry:
+# test_connect.py, test_object_store.py, test_pipelines.py and test_schemas_streams.py have these.
+ELSEWHERE = ("connect.md", "object-stores.md", "pipelines.md", "schemas.md")
 TOPICS = ("payments", "payments-clean", "payments-dead", "orders", "lines", "counts")
 
 

@@ -30,6 +30,7 @@ from eoskafka import (
     metrics,
     offsets,
     replay,
+    schemas,
     transactions,
     upgrade,
 )
@@ -185,6 +186,8 @@ def _python() -> Iterator[tuple[str, str]]:
             yield f"eoskafka.{name}", _signature(getattr(eoskafka, name))
     for name in sorted(errors.__all__):
         yield f"eoskafka.errors.{name}", _signature(getattr(errors, name))
+    for name in sorted(schemas.__all__):
+        yield f"eoskafka.schemas.{name}", _signature(getattr(schemas, name))
     for name in ("export", "live"):
         yield f"eoskafka.metrics.{name}", _signature(getattr(metrics, name))
 

@@ -12,6 +12,8 @@ import eoskafka
 import pytest
 from eoskafka import ConfigurationError, _connect, _launcher, session
 from eoskafka.delta import package
+from eoskafka.schemas import package as avro_package
+from eoskafka.schemas.jar import with_limits
 from eoskafka.session import REAL_TIME_CHECK
 from eoskafka.sparks import ASYNC_PROGRESS
 from pyspark import SparkContext
@@ -173,6 +175,35 @@ def test_delta_does_not_take_another_catalogs_place() -> None:
     builder = SparkSession.builder.config("spark.sql.catalog.spark_catalog", "org.Other")
     with pytest.raises(ConfigurationError, match=r"spark_catalog is org\.Other, and Delta needs"):
         eoskafka.configure(builder, delta=True)
+
+
+def test_sparks_avro_functions_and_limits_are_added_beside_what_is_there() -> None:
+    builder = SparkSession.builder.config("spark.jars.packages", "org:a:1")
+    builder.config("spark.executor.extraJavaOptions", "-Da=b")
+    options = eoskafka.configure(builder, avro=True, delta=True)._options
+    assert options["spark.jars.packages"].split(",") == ["org:a:1", package(), avro_package()]
+    assert options["spark.driver.extraJavaOptions"] == with_limits("")
+    assert options["spark.executor.extraJavaOptions"] == with_limits("-Da=b")
+    assert eoskafka.configure(builder, avro=True, delta=True)._options == options
+    there = SparkSession.Builder().config("spark.jars", "/jars/spark-avro_2.13-4.2.0.jar")
+    options = eoskafka.configure(there, avro=True)._options
+    assert "spark.jars.packages" not in options
+    assert options["spark.driver.extraJavaOptions"] == with_limits("")
+
+
+def test_limits_that_spark_submits_arguments_would_hide_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = "--conf spark.executor.extraJavaOptions=-Da=b pyspark-shell"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+    with pytest.raises(ConfigurationError, match=r"extraJavaOptions to -Da=b -Dorg\.apache\.avro"):
+        eoskafka.configure(SparkSession.Builder(), avro=True)
+
+
+def test_schemas_do_not_run_with_spark_connect() -> None:
+    builder = SparkSession.Builder().config("spark.remote", "sc://host:15002")
+    with pytest.raises(ConfigurationError, match="does not run with Spark Connect"):
+        eoskafka.configure(builder, avro=True)
 
 
 def test_a_builder_of_spark_connect_is_left_as_it_is() -> None:

@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 JAVA = sorted((ROOT / "jvm-shim" / "connector" / "src" / "main" / "java").rglob("*.java"))
 SPEC = ROOT / "python" / "eoskafka" / "spec"
 
+# The only place in Python whose errors come from Spark: they are expressions of a plan.
+RAISES_IN_PLANS = ROOT / "python" / "eoskafka" / "schemas" / "columns.py"
+
 CONDITION = re.compile(r'"(EOSKAFKA_[A-Z_]+)"')
 PLACEHOLDER = re.compile(r"<([a-zA-Z]+)>")
 RAISED = re.compile(r'EosKafkaException\.of\(\s*"(EOSKAFKA_[A-Z_]+)"\s*,\s*Map\.of\(')
@@ -80,8 +83,12 @@ def split_arguments(text: str, start: int) -> list[str]:
     raise AssertionError("no end of the call")
 
 
-def test_every_condition_in_java_is_in_the_table_and_the_other_way_round() -> None:
-    used = {name for file in JAVA for name in CONDITION.findall(file.read_text(encoding="utf-8"))}
+def test_every_condition_in_the_sources_is_in_the_table_and_the_other_way_round() -> None:
+    used = {
+        name
+        for file in (*JAVA, RAISES_IN_PLANS)
+        for name in CONDITION.findall(file.read_text(encoding="utf-8"))
+    }
     assert used == set(conditions())
 
 

@@ -16,6 +16,8 @@
 | `connect.py`     | a server of Spark Connect, and `connect_client.py`, a program that uses it |
 | `pipelines.py`   | the sample project in notebooks/pipeline, and its updates                 |
 | `delta.py`       | Delta's jars                                                              |
+| `registry.py`    | `RegistryServer`: a schema registry in memory                             |
+| `schemas.py`     | Spark's Avro jar, and values in the wire format                           |
 | `strangers.py`   | consumers of other applications, in `clients/`                           |
 | `log_ins.py`     | `LogIns`: a broker with a listener for each kind of log-in                |
 | `rights.py`      | `GuardedCluster`: a broker whose users have only what conf/ grants them   |

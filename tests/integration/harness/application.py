@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from eoskafka.demo import processes
 from eoskafka.demo.processes import Process
+from eoskafka.schemas.jar import with_limits
 
 from harness import tally
 from harness.faults import Faults
@@ -108,7 +109,7 @@ class Application:
         self.executor_log = folder / "executors.log"
         logging = folder / "log4j2.properties"
         logging.write_text(_EXECUTOR_LOGGING.format(file=self.executor_log), encoding="utf-8")
-        java = f"{_JVM} -Dio.eoskafka.faults={self.faults.folder}"
+        java = with_limits(f"{_JVM} -Dio.eoskafka.faults={self.faults.folder}")
         self._settings = {
             **_SETTINGS,
             "spark.driver.extraJavaOptions": java,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from eoskafka import guard, with_dead_letters
+from eoskafka import guard, schemas, with_dead_letters
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, concat, expr, lit, rand, when
 from pyspark.sql.functions import max as max_
@@ -20,6 +20,8 @@ _ROWS = "key binary, value binary"
 TABLE = "spark.eoskafka.test.table"
 # The setting that names the topics of `dead_letters`: of rows that are right, and of the others.
 TOPICS = "spark.eoskafka.test.topics"
+# The setting that has the registry's URL and the pin of `orders`.
+REGISTRY = "spark.eoskafka.test.registry"
 
 
 def exclaim(rows: DataFrame) -> DataFrame:
@@ -162,6 +164,19 @@ def _with_dead_letters(rows: DataFrame, error: Column | str, value: Column | str
     return with_dead_letters(rows, error=error, value=value, topic=output, dead_letter_topic=dead)
 
 
+def orders(rows: DataFrame) -> DataFrame:
+    """Each order's total in Avro, by a registry; what is no order is a dead letter."""
+    conf = rows.sparkSession.conf
+    url, pin = str(conf.get(REGISTRY)).split(",")
+    registry = schemas.Registry(url)
+    read = rows.withColumn("order", schemas.try_decode("value", registry, "orders", pin=pin))
+    total = expr("struct(order.value.id as id, order.value.price * order.value.count as total)")
+    value = when(col("order.value").isNotNull(), total)
+    return _with_dead_letters(
+        read, "order.error", schemas.encode(value, registry, "totals", version=1)
+    )
+
+
 TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
     function.__name__: function
     for function in (
@@ -184,5 +199,6 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         slow_slot,
         dead_letters,
         dead_letters_in_python,
+        orders,
     )
 }

@@ -36,6 +36,9 @@ HAS_NAMED_SOURCES = SPARK >= (4, 2)
 needs_built_in = pytest.mark.skipif(
     not HAS_BUILT_IN, reason="Maven Central has no built-in connector for Spark 4.3"
 )
+needs_avro = pytest.mark.skipif(
+    not HAS_BUILT_IN, reason="Maven Central has no spark-avro for Spark 4.3"
+)
 needs_real_time = pytest.mark.skipif(
     not HAS_REAL_TIME, reason="Spark 3.5 and 4.0 have no real-time mode"
 )
