@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from eoskafka import offsets
 from eoskafka.audit import read_committed
 from eoskafka.cluster import LocalCluster
-from harness import Application, Flow, Point, StartApplication
+from harness import Application, Flow, Point, StartApplication, until
 from kafka.admin import KafkaAdminClient, NewTopic
 from streams import Streams, kv
 
@@ -150,3 +152,31 @@ def test_what_was_decided_is_committed_though_the_source_cannot_be_reached(
     assert len(flow.outputs()) == IN_BATCHES["maxOffsetsPerTrigger"]
     flow.start(second, **IN_BATCHES).wait_done()
     flow.assert_exactly_once()
+
+
+@SLOW
+def test_an_offset_that_is_moved_back_behind_a_decided_epoch_stops_the_query(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    """The group does not know of the epoch yet, so its offset can still be moved."""
+    flow.produce(RECORDS)
+    begin = {flow.input: {"0": 100, "1": 100}}
+    how = {
+        **IN_BATCHES,
+        "startingOffsets": json.dumps(begin),
+        "kafka.session.timeout.ms": 6_000,  # a killed driver is a member for so long
+    }
+    first = start_application("local[2]")
+    flow.reach(first, "after-decision", "kill", **how)
+    first.kill()
+    assert flow.committed() == {0: 100, 1: 100}
+    until(lambda: not flow.members(), "the end of the driver's membership", 60)
+    offsets.reset(flow.servers, flow.group, "earliest")
+    error = flow.start(application, **how).wait_end().error
+    assert "[EOSKAFKA_GROUP_BEHIND_DECISION]" in str(error), error
+    assert flow.committed() == {0: 0, 1: 0}
+    until(lambda: not flow.members(), "the end of the next driver's membership", 60)
+    offsets.reset(flow.servers, flow.group, json.dumps(begin))
+    flow.start(application, **how).wait_done()
+    wanted = [f"{(r.value or b'').decode()}!" for r in flow.inputs() if r.offset >= 100]
+    assert sorted((r.value or b"").decode() for r in flow.outputs()) == sorted(wanted)

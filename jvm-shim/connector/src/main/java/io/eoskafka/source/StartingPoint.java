@@ -184,7 +184,12 @@ record StartingPoint(
       requireNotBehind(identity, partition, committed.offset(), sparkStart);
     }
     return switch (stamp.scope()) {
-      case TASK -> Source.GROUP;
+      case TASK -> {
+        if (decidedStart != null && !isOfFormerTopic) {
+          requireNotBehindDecision(partition, committed.offset(), decidedStart);
+        }
+        yield Source.GROUP;
+      }
       case SOURCE_ONLY -> {
         if (sparkStart == null && !sparkHasBatches) {
           // The group follows Spark's log, which is gone: the query begins anew.
@@ -208,6 +213,29 @@ record StartingPoint(
         yield Source.GROUP;
       }
     };
+  }
+
+  /**
+   * A decided epoch that Spark runs again writes nothing, so what it reads before its own start
+   * would be lost. The group has such an offset, with a stamp of task scope, if a decision on
+   * another cluster has not got to it yet: until then somebody may move it. It may be further than
+   * the epoch's start if records were gone or the user gives offsets; that skips nothing.
+   */
+  private void requireNotBehindDecision(
+      TopicPartition partition, long committed, long decidedStart) {
+    if (committed < decidedStart) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_GROUP_BEHIND_DECISION",
+          Map.of(
+              "group",
+              identity.group(),
+              "partition",
+              partition,
+              "offset",
+              committed,
+              "start",
+              decidedStart));
+    }
   }
 
   /** The group has no offset, and Spark has logged no batch. */

@@ -12,6 +12,7 @@ import io.eoskafka.source.StartingPoint.Source;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -174,6 +175,44 @@ class StartingPointTest {
       assertThat(
               rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, false, false, true))
           .isEqualTo(Source.DECISION);
+    }
+  }
+
+  /** The group is at 7. The epoch was decided on another cluster, and the group was not told. */
+  @ParameterizedTest(name = "decided from {0}, of a former topic={1}: {2}")
+  @CsvSource({
+    "7, false, GROUP",
+    // Records were gone, or a user has said that this much is in the output.
+    "5, false, GROUP",
+    // What the epoch reads before its own start is written by nobody.
+    "9, false, EOSKAFKA_GROUP_BEHIND_DECISION",
+    // The epoch reads nothing of a topic that was created again.
+    "9, true, GROUP",
+  })
+  void aDecidedEpochThatRunsAgainReadsNothingBeforeItsStart(
+      long decidedStart, boolean isOfFormerTopic, String expected) {
+    StartingPoint rule = new StartingPoint(OURS, "sinks", true, true, true, false);
+    ThrowingCallable found =
+        () ->
+            assertThat(
+                    rule.of(
+                        PARTITION,
+                        committed(Stamp.Scope.TASK, OURS.id(), "sinks"),
+                        null,
+                        decidedStart,
+                        decidedStart,
+                        isOfFormerTopic,
+                        false,
+                        true,
+                        true))
+                .hasToString(expected);
+    if (expected.equals("GROUP")) {
+      assertThatCode(found).doesNotThrowAnyException();
+    } else {
+      assertThatThrownBy(found)
+          .hasMessageContaining("[" + expected + "]")
+          .hasMessageContaining("t-0")
+          .hasMessageContaining("from 7 to 9");
     }
   }
 
