@@ -75,17 +75,22 @@ final class OutOfRangePositions {
               return;
             }
           }
+          boolean isTruncated = lost instanceof LogTruncationException;
+          if (position >= cursor.end() && logStart > position && !isTruncated) {
+            // The request was sent before the partition was paused. All that the batch reads of it
+            // was fetched, and the batch that reads on asks again.
+            return;
+          }
           request.dataLoss().skipWhileReading(partition, position, cursor.end(), logStart, lost);
           losses++;
           long logEnd =
               request.isOpen()
                   ? consumer.endOffsets(Set.of(partition)).get(partition)
                   : cursor.end();
-          boolean isTruncated = lost instanceof LogTruncationException;
           long next =
               DataLossPolicy.afterLoss(position, cursor.end(), logStart, logEnd, isTruncated);
           // Without its leader epoch: what is there now is read.
-          cursor.restartAt(next);
+          cursor.skipTo(next);
           consumer.seek(partition, next);
           moved.accept(cursor);
         });

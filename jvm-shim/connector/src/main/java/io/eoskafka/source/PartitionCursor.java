@@ -138,9 +138,22 @@ final class PartitionCursor {
     position = offset;
   }
 
-  /** Reading continues at an offset that the consumer seeks. */
+  /** Reading starts at an offset that the consumer seeks. */
   void restartAt(long offset) {
     moveTo(offset);
+    leaderEpoch = Optional.empty();
+  }
+
+  /**
+   * Records at the position are gone, and the consumer seeks where fetching continues. What was
+   * fetched before is handed out all the same, unless it would be fetched again.
+   */
+  void skipTo(long next) {
+    if (next < position) {
+      restartAt(next);
+      return;
+    }
+    position = next;
     leaderEpoch = Optional.empty();
   }
 

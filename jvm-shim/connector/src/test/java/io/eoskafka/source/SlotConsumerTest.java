@@ -14,6 +14,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.MockConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.junit.jupiter.api.AfterEach;
@@ -178,6 +179,65 @@ class SlotConsumerTest {
     arrive(ONE, 6);
     assertThatThrownBy(() -> strict.next(null, CommitSchedule.NEVER))
         .hasMessageContaining("[EOSKAFKA_DATA_LOSS_WHILE_READING]");
+  }
+
+  /**
+   * The first two records of the second of two ranges in order are fetched, and a request for what
+   * follows finds that the log has lost it; then the first range's record comes.
+   *
+   * @param end of both ranges
+   */
+  private void beginInOrderWithALossAheadOfTheSecondRange(boolean failOnDataLoss, long end) {
+    Map<TopicPartition, Long> starts = new LinkedHashMap<>();
+    starts.put(ONE, end - 1);
+    starts.put(OTHER, 0L);
+    kafka.updateBeginningOffsets(Map.of(ONE, 0L, OTHER, 0L));
+    consumer.begin(request(failOnDataLoss, starts, end, true));
+    arrive(OTHER, 0, 1);
+    kafka.schedulePollTask(
+        () -> {
+          assertThat(kafka.paused()).contains(OTHER);
+          kafka.updateBeginningOffsets(Map.of(OTHER, 4L));
+          kafka.setPollException(new OffsetOutOfRangeException(Map.of(OTHER, 2L)));
+        });
+    arrive(ONE, end - 1);
+  }
+
+  @Test
+  void whatWasFetchedOfALaterRangeIsHandedOutAlthoughWhatFollowsIsGone() {
+    beginInOrderWithALossAheadOfTheSecondRange(false, 6);
+    arrive(OTHER, 4, 5);
+    assertThat(drain(consumer)).containsExactly("0@5", "1@0", "1@1", "1@4", "1@5");
+    assertThat(reached(consumer, OTHER)).isEqualTo(6);
+    assertThat(consumer.losses()).isEqualTo(1);
+  }
+
+  @Test
+  void theLossBeginsWhereNothingWasFetched() {
+    beginInOrderWithALossAheadOfTheSecondRange(true, 6);
+    assertThatThrownBy(() -> drain(consumer))
+        .hasMessageContaining("[EOSKAFKA_DATA_LOSS_WHILE_READING]")
+        .hasMessageContaining("t-1 up to offset 6, but records from offset 2 on were deleted");
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aLossBeyondABatchIsOfTheNextOne(boolean failOnDataLoss) {
+    beginInOrderWithALossAheadOfTheSecondRange(failOnDataLoss, 1);
+    assertThat(drain(consumer)).containsExactly("0@0", "1@0");
+    assertThat(consumer.losses()).isZero();
+    consumer.release(true);
+
+    SlotConsumer next = SlotConsumer.open(request(failOnDataLoss, Map.of(OTHER, 1L), 5));
+    assertThat(next).isSameAs(consumer);
+    arrive(OTHER, 4);
+    if (failOnDataLoss) {
+      assertThatThrownBy(() -> drain(next))
+          .hasMessageContaining("[EOSKAFKA_DATA_LOSS_WHILE_READING]");
+    } else {
+      assertThat(drain(next)).containsExactly("1@1", "1@4");
+      assertThat(next.losses()).isEqualTo(1);
+    }
   }
 
   /** One partition is read to its end and fetched ahead; then its log turns out to be cut. */
