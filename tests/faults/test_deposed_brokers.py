@@ -8,6 +8,7 @@ needs no other broker. It cannot commit anything.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,23 @@ def test_a_position_that_a_deposed_leader_does_not_know_is_not_skipped(
         query.wait_done()
         assert split.fetched(split.coordinator(), flow.group, partition) == RECORDS
         assert sorted(int((r.key or b"k")[1:]) for r in flow.outputs()) == [*range(begin, RECORDS)]
+
+
+def test_a_batch_query_reads_what_a_deposed_leader_does_not_know(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    """Nobody would read later what it leaves out."""
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        deposed = depose_leader(split, flow)
+        flow.produce(PER_BATCH)
+        take_metadata_from(split, deposed, "eoskafka-batch")
+        split.proxies[deposed].refuse("[0-9a-f]{8}-", Api.METADATA)  # consumers of tasks
+        send_elsewhere(flow, split)
+        source = {"kafka.bootstrap.servers": flow.servers, "subscribe": flow.input}
+        until_end = application.read(**source)
+        until_now = application.read(**source, endingTimestamp=str(time.time_ns() // 1_000_000))
+        heal(split)
+        assert sorted(until_end) == sorted(f"v{number}" for number in range(RECORDS))
+        assert sorted(until_now) == sorted(until_end)

@@ -168,6 +168,11 @@ class Application:
         """
         self._ask({"do": "write", "rows": rows, "start": start, "format": form, "options": options})
 
+    def read(self, **source: str) -> list[str]:
+        """The values that a batch query reads with these options."""
+        values: list[str] = self._ask({"do": "read", "source": source})["values"]
+        return values
+
     def explain(self, **source: str) -> list[str]:
         """Plans over a source with these options, in every form in which Spark prints one."""
         plans: list[str] = self._ask({"do": "explain", "source": source})["plans"]

@@ -56,6 +56,9 @@ def main() -> None:
             _write(spark, command)
             answer({"written": command["rows"]})
             continue
+        if command["do"] == "read":
+            answer({"values": _read(spark, command)})
+            continue
         if command["do"] == "explain":
             answer({"plans": _plans(spark, command)})
             continue
@@ -141,6 +144,11 @@ def _write(spark: SparkSession, command: dict[str, Any]) -> None:
     numbers = spark.range(command["start"], command["start"] + command["rows"], 1, 4)
     rows = numbers.selectExpr("concat('k', id) key", "cast(id as string) value")
     rows.write.format(command["format"]).mode("append").options(**command["options"]).save()
+
+
+def _read(spark: SparkSession, command: dict[str, Any]) -> list[str]:
+    rows = spark.read.format("eoskafka").options(**command["source"]).load()
+    return [row.value for row in rows.selectExpr("cast(value as string) value").collect()]
 
 
 def _plans(spark: SparkSession, command: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ import io.eoskafka.task.SlotRange;
 import io.eoskafka.task.SlotWork;
 import io.eoskafka.wire.Admins;
 import io.eoskafka.wire.BrokerVersions;
+import io.eoskafka.wire.NewestLeaders;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -41,7 +42,13 @@ final class EosKafkaBatch implements Batch {
   public InputPartition[] planInputPartitions() {
     try (Admin admin = Admins.create(options.client(), "eoskafka-batch")) {
       BrokerVersions.require(admin, options.client());
-      Topics topics = new Topics(admin, options, Set.of(SinkOptions.DEFAULT_DECISION_TOPIC));
+      Topics topics =
+          new Topics(
+              admin,
+              options,
+              Set.of(SinkOptions.DEFAULT_DECISION_TOPIC),
+              (times, isolation) ->
+                  NewestLeaders.offsets(admin, options.client(), times, isolation));
       Map<TopicPartition, String> ids = topics.discover();
       if (ids.isEmpty()) {
         throw EosKafkaException.of(

@@ -28,6 +28,7 @@ import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.requests.ListOffsetsRequest;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -41,18 +42,38 @@ final class Topics {
   private final Admin admin;
   private final SourceOptions options;
   private final Set<String> hidden;
+  private final Leaders leaders;
   private final Pattern pattern;
   private final Set<TopicPartition> assigned = new HashSet<>();
   private final Set<String> named = new TreeSet<>();
 
+  /** The leaders that were elected last. */
+  interface Leaders {
+    /** See {@link NewestLeaders#offsets}. */
+    Map<TopicPartition, Long> offsets(Map<TopicPartition, Long> times, IsolationLevel isolation);
+  }
+
   /**
+   * Of a streaming query. If a former leader says where the log ends, the next batch reads the
+   * rest.
+   *
    * @param hidden topics that a pattern does not find: as with Kafka's own ones, what a query
    *     writes there for itself would be its input
    */
   Topics(Admin admin, SourceOptions options, Set<String> hidden) {
+    this(admin, options, hidden, null);
+  }
+
+  /**
+   * Of a batch query: nobody reads later what it leaves out.
+   *
+   * @param leaders asked how far the source may read, and for times
+   */
+  Topics(Admin admin, SourceOptions options, Set<String> hidden, Leaders leaders) {
     this.admin = admin;
     this.options = options;
     this.hidden = hidden;
+    this.leaders = leaders;
     switch (options.strategy()) {
       case SUBSCRIBE ->
           Arrays.stream(options.strategyValue().split(","))
@@ -201,7 +222,24 @@ final class Topics {
 
   /** How far the source may read: the last stable offset, or the high watermark. */
   Map<TopicPartition, Long> readable(Collection<TopicPartition> partitions) {
-    return list(partitions, OffsetSpec.latest(), isolation());
+    if (leaders == null) {
+      return list(partitions, OffsetSpec.latest(), isolation());
+    }
+    Map<TopicPartition, Long> latest = new HashMap<>();
+    partitions.forEach(partition -> latest.put(partition, ListOffsetsRequest.LATEST_TIMESTAMP));
+    return ofLeaders(latest);
+  }
+
+  private Map<TopicPartition, Long> ofLeaders(Map<TopicPartition, Long> times) {
+    Map<TopicPartition, Long> found = leaders.offsets(times, isolation());
+    times.keySet().stream()
+        .filter(partition -> !found.containsKey(partition))
+        .findFirst()
+        .ifPresent(
+            partition -> {
+              throw noSuch(partition);
+            });
+    return found;
   }
 
   /** As {@link #readable}, without an entry for what has been deleted since it was found. */
@@ -216,7 +254,8 @@ final class Topics {
   Map<TopicPartition, Long> atOrAfter(Map<TopicPartition, Long> timestamps) {
     Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
     timestamps.forEach((p, timestamp) -> wanted.put(p, OffsetSpec.forTimestamp(timestamp)));
-    Map<TopicPartition, Long> found = list(wanted, isolation(), true);
+    Map<TopicPartition, Long> found =
+        leaders == null ? list(wanted, isolation(), true) : ofLeaders(timestamps);
     found.values().removeIf(offset -> offset < 0);
     return found;
   }

@@ -46,15 +46,37 @@ public final class NewestLeaders {
   /** A leader as a broker knows it. */
   private record Leader(Node node, int epoch) {}
 
+  private NewestLeaders() {}
+
   /**
    * The high watermarks. A partition that no broker knows is absent.
    *
    * @param admin of the same cluster
-   * @throws TimeoutException if a partition has no leader that answers within {@code
-   *     kafka.default.api.timeout.ms}
+   * @throws TimeoutException as {@link #offsets}
    */
   public static Map<TopicPartition, Long> highWatermarks(
       Admin admin, ClientSettings settings, Collection<TopicPartition> partitions) {
+    Map<TopicPartition, Long> latest = new HashMap<>();
+    partitions.forEach(partition -> latest.put(partition, ListOffsetsRequest.LATEST_TIMESTAMP));
+    return offsets(admin, settings, latest, IsolationLevel.READ_UNCOMMITTED);
+  }
+
+  /**
+   * The first offset at or after a time, or -1 if there is none; or the end of the log. A partition
+   * that no broker knows is absent.
+   *
+   * @param admin of the same cluster
+   * @param times of each partition, in milliseconds since 1970, or {@link
+   *     ListOffsetsRequest#LATEST_TIMESTAMP} for the end
+   * @throws TimeoutException if a partition has no leader that answers within {@code
+   *     kafka.default.api.timeout.ms}
+   */
+  public static Map<TopicPartition, Long> offsets(
+      Admin admin,
+      ClientSettings settings,
+      Map<TopicPartition, Long> times,
+      IsolationLevel isolation) {
+    Set<TopicPartition> partitions = times.keySet();
     long deadline = System.nanoTime() + settings.apiTimeout().toNanos();
     Set<String> topics = new TreeSet<>();
     partitions.forEach(partition -> topics.add(partition.topic()));
@@ -62,14 +84,14 @@ public final class NewestLeaders {
       Optional<Map<Node, MetadataResponse>> answers = ConnectedBrokers.of(admin, settings, topics);
       Map<TopicPartition, Leader> leaders =
           answers.map(known -> leaders(known.values(), partitions)).orElse(Map.of());
-      Map<TopicPartition, Long> ends = ends(settings, leaders);
-      if (answers.isPresent() && ends.keySet().containsAll(leaders.keySet())) {
-        LOG.info("The leaders that were elected last say: {}", ends);
-        return ends;
+      Map<TopicPartition, Long> found = ask(settings, leaders, times, isolation);
+      if (answers.isPresent() && found.keySet().containsAll(leaders.keySet())) {
+        LOG.info("The leaders that were elected last say: {}", found);
+        return found;
       }
       if (System.nanoTime() > deadline) {
         Set<TopicPartition> left = new HashSet<>(partitions);
-        left.removeAll(ends.keySet());
+        left.removeAll(found.keySet());
         throw new TimeoutException(
             answers.isEmpty()
                 ? "not every broker that the cluster lists answers; the log names it"
@@ -105,8 +127,11 @@ public final class NewestLeaders {
         found.topicPartition, leader, (one, other) -> one.epoch() < other.epoch() ? other : one);
   }
 
-  private static Map<TopicPartition, Long> ends(
-      ClientSettings settings, Map<TopicPartition, Leader> leaders) {
+  private static Map<TopicPartition, Long> ask(
+      ClientSettings settings,
+      Map<TopicPartition, Leader> leaders,
+      Map<TopicPartition, Long> times,
+      IsolationLevel isolation) {
     Map<Node, Map<String, ListOffsetsTopic>> questions = new HashMap<>();
     leaders.forEach(
         (partition, leader) -> {
@@ -121,43 +146,47 @@ public final class NewestLeaders {
                     new ListOffsetsPartition()
                         .setPartitionIndex(partition.partition())
                         .setCurrentLeaderEpoch(leader.epoch())
-                        .setTimestamp(ListOffsetsRequest.LATEST_TIMESTAMP));
+                        .setTimestamp(times.get(partition)));
           }
         });
-    Map<TopicPartition, Long> ends = new HashMap<>();
+    Map<TopicPartition, Long> found = new HashMap<>();
     if (questions.isEmpty()) {
-      return ends;
+      return found;
     }
+    boolean isByTime =
+        times.values().stream().anyMatch(time -> time != ListOffsetsRequest.LATEST_TIMESTAMP);
     try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-newest-leaders")) {
       requests.setNodes(questions.keySet());
-      questions.forEach((node, topics) -> ask(requests, node, topics.values(), ends));
+      questions.forEach(
+          (node, topics) ->
+              ask(
+                  requests,
+                  node,
+                  ListOffsetsRequest.Builder.forConsumer(isByTime, isolation)
+                      .setTargetTimes(List.copyOf(topics.values())),
+                  found));
     }
-    return ends;
+    return found;
   }
 
   private static void ask(
       BrokerRequests requests,
       Node node,
-      Collection<ListOffsetsTopic> topics,
-      Map<TopicPartition, Long> ends) {
+      ListOffsetsRequest.Builder question,
+      Map<TopicPartition, Long> found) {
     try {
-      AbstractResponse answer =
-          requests.ask(
-              node,
-              ListOffsetsRequest.Builder.forConsumer(false, IsolationLevel.READ_UNCOMMITTED)
-                  .setTargetTimes(List.copyOf(topics)),
-              CONNECT_MS);
+      AbstractResponse answer = requests.ask(node, question, CONNECT_MS);
       ((ListOffsetsResponse) answer)
           .topics()
           .forEach(
               topic ->
                   topic.partitions().stream()
-                      .filter(found -> found.errorCode() == Errors.NONE.code())
+                      .filter(each -> each.errorCode() == Errors.NONE.code())
                       .forEach(
-                          found ->
-                              ends.put(
-                                  new TopicPartition(topic.name(), found.partitionIndex()),
-                                  found.offset())));
+                          each ->
+                              found.put(
+                                  new TopicPartition(topic.name(), each.partitionIndex()),
+                                  each.offset())));
     } catch (IOException e) {
       LOG.info("Broker {} does not say how far its logs reach: {}", node, e.toString());
     }

@@ -2,9 +2,11 @@ package io.eoskafka.source;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.entry;
 
 import io.eoskafka.config.SourceOptions;
 import java.lang.reflect.Proxy;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -12,6 +14,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
+import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.LeaderNotAvailableException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
@@ -29,29 +32,64 @@ class TopicsTest {
 
   /** The ends that are found in a cluster which fails so many times before it answers. */
   private Map<TopicPartition, Long> ends(int failures, RuntimeException failure, String attempts) {
-    SourceOptions options =
-        SourceOptions.parse(
-            new CaseInsensitiveStringMap(
-                Map.of(
-                    "kafka.bootstrap.servers",
-                    "broker:9092",
-                    "subscribe",
-                    "t",
-                    "fetchOffset.numRetries",
-                    attempts,
-                    "fetchOffset.retryIntervalMs",
-                    Integer.toString(INTERVAL_MS))));
-    Admin admin =
-        (Admin)
-            Proxy.newProxyInstance(
-                Admin.class.getClassLoader(),
-                new Class<?>[] {Admin.class},
-                (proxy, method, arguments) -> {
-                  assertThat(method.getName()).isEqualTo("listOffsets");
-                  asked++;
-                  return asked <= failures ? failed(failure) : found(7);
-                });
-    return new Topics(admin, options, Set.of()).readable(PARTITION);
+    return new Topics(admin(failures, failure), options(attempts), Set.of()).readable(PARTITION);
+  }
+
+  private static SourceOptions options(String attempts) {
+    return SourceOptions.parse(
+        new CaseInsensitiveStringMap(
+            Map.of(
+                "kafka.bootstrap.servers",
+                "broker:9092",
+                "subscribe",
+                "t",
+                "fetchOffset.numRetries",
+                attempts,
+                "fetchOffset.retryIntervalMs",
+                Integer.toString(INTERVAL_MS))));
+  }
+
+  private Admin admin(int failures, RuntimeException failure) {
+    return (Admin)
+        Proxy.newProxyInstance(
+            Admin.class.getClassLoader(),
+            new Class<?>[] {Admin.class},
+            (proxy, method, arguments) -> {
+              assertThat(method.getName()).isEqualTo("listOffsets");
+              asked++;
+              return asked <= failures ? failed(failure) : found(7);
+            });
+  }
+
+  /** The topics of a batch query, in a cluster whose former leader ends at 7. */
+  private Topics ofBatch(Map<TopicPartition, Long> newest) {
+    return new Topics(
+        admin(0, PASSES),
+        options("1"),
+        Set.of(),
+        (times, isolation) -> {
+          assertThat(isolation).isEqualTo(IsolationLevel.READ_COMMITTED);
+          Map<TopicPartition, Long> found = new HashMap<>(newest);
+          times.forEach((p, time) -> found.computeIfPresent(p, (k, end) -> time < end ? end : -1));
+          return found;
+        });
+  }
+
+  @Test
+  void whereABatchEndsIsSaidByTheLeadersThatWereElectedLast() {
+    TopicPartition partition = PARTITION.iterator().next();
+    Topics topics = ofBatch(Map.of(partition, 9L));
+    assertThat(topics.readable(PARTITION)).containsOnly(entry(partition, 9L));
+    assertThat(topics.atOrAfter(Map.of(partition, 8L))).containsOnly(entry(partition, 9L));
+    assertThat(topics.atOrAfter(Map.of(partition, 9L))).isEmpty();
+    assertThat(asked).isZero();
+  }
+
+  @Test
+  void aPartitionThatTheyDoNotKnowIsMissed() {
+    Topics topics = ofBatch(Map.of());
+    assertThatThrownBy(() -> topics.readable(PARTITION))
+        .hasMessageContaining("[EOSKAFKA_NO_SUCH_TOPIC]");
   }
 
   private static ListOffsetsResult failed(RuntimeException failure) {
