@@ -13,6 +13,8 @@ from eoskafka import _json
 from eoskafka.errors import TransactionError
 
 _VERSION = 1
+# Of a decision whose sources are in several parts.
+_SOURCES_IN_PARTS = 2
 _MAX_INT = 2**31 - 1
 _MAX_SHORT = 2**15 - 1
 _MAX_LONG = 2**63 - 1
@@ -140,6 +142,7 @@ def _decision(parts: list[Any], own: str, last_run: int, partitions: int) -> Dec
     epoch = _number(parts[0], "epoch", 0, _MAX_NUMBER)
     if "previous" in parts[0]:
         _number(parts[0], "previous", -1, _MAX_NUMBER)
+    version = _number(parts[0], "version", _VERSION, _SOURCES_IN_PARTS)
     outputs: list[Any] = []
     for number, node in enumerate(parts):
         if (
@@ -148,14 +151,15 @@ def _decision(parts: list[Any], own: str, last_run: int, partitions: int) -> Dec
             _number(node, "parts", 1, _MAX_INT),
             _number(node, "run", 1, _MAX_NUMBER),
             _number(node, "epoch", 0, _MAX_NUMBER),
-        ) != (_VERSION, number, len(parts), run, epoch):
+        ) != (version, number, len(parts), run, epoch):
             raise ValueError(f"part {number} of {len(parts)} does not belong to the others")
         outputs += _of_type(node, "outputs", list)
+        if number == 0 or (version == _SOURCES_IN_PARTS and "sources" in node):
+            for source in _of_type(node, "sources", dict).values():
+                _check_source(source)
     plan = _of_type(parts[0], "plan", dict)
     _text(plan, "before")
     _text(plan, "of")
-    for source in _of_type(parts[0], "sources", dict).values():
-        _check_source(source)
     writers = [_number(output, "writer", 0, _MAX_INT) for output in outputs]
     if len(writers) > len(set(writers)):
         raise ValueError("a writer is in it twice")

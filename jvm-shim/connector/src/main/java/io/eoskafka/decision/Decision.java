@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -43,8 +44,23 @@ public record Decision(
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** A record must stay far below the broker's limit of 1 MB: a writer's entry takes 150 bytes. */
+  /**
+   * A record must stay below the broker's limit of 1 MB, with as many outputs and as many offsets
+   * as a part takes. A writer's entry takes 150 bytes.
+   */
   private static final int OUTPUTS_PER_PART = 2_000;
+
+  /** As {@link #OUTPUTS_PER_PART}, in bytes. */
+  private static final int OFFSETS_BYTES_PER_PART = 400_000;
+
+  /** The most that two offsets of a partition take, its start and its end, but for its topic. */
+  private static final int OFFSETS_BYTES = 80;
+
+  /**
+   * The version of a decision whose sources are in several parts. A connector that only knows those
+   * of the first part refuses it.
+   */
+  private static final int SOURCES_IN_PARTS = 2;
 
   /**
    * Hashes of Spark's offset files, of the epoch and of the one before: ends and starts. The end
@@ -74,7 +90,22 @@ public record Decision(
       int slots,
       SourceOptions.Split split,
       Map<TopicPartition, Long> starts,
-      Map<TopicPartition, Long> ends) {}
+      Map<TopicPartition, Long> ends) {
+
+    private Input empty() {
+      return new Input(slots, split, new HashMap<>(), new HashMap<>());
+    }
+
+    private void add(TopicPartition partition, Input from) {
+      starts.computeIfAbsent(partition, from.starts::get);
+      ends.computeIfAbsent(partition, from.ends::get);
+    }
+
+    private void add(Input other) {
+      starts.putAll(other.starts);
+      ends.putAll(other.ends);
+    }
+  }
 
   /** What its writers have written into. */
   List<TransactionRef> transactions() {
@@ -107,38 +138,69 @@ public record Decision(
         .collect(Collectors.toSet());
   }
 
-  /** Its records' values; one unless there are very many writers. */
+  /** Its records' values; one unless there are very many writers or topic-partitions. */
   List<String> encode() {
-    int parts = Math.max(1, (outputs.size() + OUTPUTS_PER_PART - 1) / OUTPUTS_PER_PART);
+    List<Map<String, Input>> sourcesOf = sourcesOfParts();
+    int partsOfOutputs = (outputs.size() + OUTPUTS_PER_PART - 1) / OUTPUTS_PER_PART;
+    int parts = Math.max(sourcesOf.size(), partsOfOutputs);
+    int version = sourcesOf.size() > 1 ? SOURCES_IN_PARTS : DecisionTopic.VERSION;
     List<String> values = new ArrayList<>();
     for (int part = 0; part < parts; part++) {
       ObjectNode node = JSON.createObjectNode();
-      node.put("version", DecisionTopic.VERSION);
+      node.put("version", version);
       node.put("run", run).put("epoch", epoch).put("part", part).put("parts", parts);
       if (part == 0) {
         node.put("previous", previous);
         node.putObject("plan").put("before", plan.before).put("of", plan.of);
+      }
+      if (part < sourcesOf.size()) {
         ObjectNode all = node.putObject("sources");
-        sources.forEach(
-            (identity, input) -> {
-              ObjectNode source = all.putObject(identity).put("slots", input.slots);
-              if (!input.split.isNone()) {
-                source
-                    .putObject("split")
-                    .put("minPartitions", input.split.minPartitions())
-                    .put("maxRecords", input.split.maxRecords());
-              }
-              encode(input.starts, source.putObject("starts"));
-              encode(input.ends, source.putObject("ends"));
-            });
+        sourcesOf.get(part).forEach((identity, input) -> encode(input, all.putObject(identity)));
       }
       ArrayNode list = node.putArray("outputs");
-      outputs
-          .subList(part * OUTPUTS_PER_PART, Math.min(outputs.size(), (part + 1) * OUTPUTS_PER_PART))
+      outputs.stream()
+          .skip((long) part * OUTPUTS_PER_PART)
+          .limit(OUTPUTS_PER_PART)
           .forEach(output -> encode(output, list.addObject()));
       values.add(node.toString());
     }
     return values;
+  }
+
+  /** The sources as the parts have them, each with a share of its topic-partitions. */
+  private List<Map<String, Input>> sourcesOfParts() {
+    List<Map<String, Input>> parts = new ArrayList<>();
+    Map<String, Input> part = new TreeMap<>();
+    parts.add(part);
+    int bytes = 0;
+    for (Map.Entry<String, Input> source : sources.entrySet()) {
+      Input input = source.getValue();
+      part.put(source.getKey(), input.empty());
+      Set<TopicPartition> partitions = new HashSet<>(input.starts.keySet());
+      partitions.addAll(input.ends.keySet());
+      for (TopicPartition partition : partitions) {
+        // The topic's name may be there for this partition alone, and twice.
+        bytes += OFFSETS_BYTES + 2 * partition.topic().length();
+        if (bytes > OFFSETS_BYTES_PER_PART) {
+          part = new TreeMap<>();
+          parts.add(part);
+          bytes = 0;
+        }
+        part.computeIfAbsent(source.getKey(), identity -> input.empty()).add(partition, input);
+      }
+    }
+    return parts;
+  }
+
+  private static void encode(Input input, ObjectNode into) {
+    into.put("slots", input.slots);
+    if (!input.split.isNone()) {
+      into.putObject("split")
+          .put("minPartitions", input.split.minPartitions())
+          .put("maxRecords", input.split.maxRecords());
+    }
+    encode(input.starts, into.putObject("starts"));
+    encode(input.ends, into.putObject("ends"));
   }
 
   private static void encode(Map<TopicPartition, Long> offsets, ObjectNode into) {
@@ -170,24 +232,31 @@ public record Decision(
       return Optional.empty();
     }
     JsonNode first = Entry.parse(values.get(0));
+    long version = Entry.number(first, "version", DecisionTopic.VERSION, SOURCES_IN_PARTS);
     List<WriterOutput> outputs = new ArrayList<>();
+    Map<String, Input> sources = new TreeMap<>();
     for (int part = 0; part < values.size(); part++) {
       JsonNode node = Entry.parse(values.get(part));
       Entry.require(
-          Entry.number(node, "version", 0, Integer.MAX_VALUE) == DecisionTopic.VERSION
+          Entry.number(node, "version", 0, Integer.MAX_VALUE) == version
               && Entry.number(node, "part", 0, values.size()) == part
               && Entry.number(node, "parts", 1, Integer.MAX_VALUE) == values.size()
               && node.path("run").equals(first.path("run"))
               && node.path("epoch").equals(first.path("epoch")),
           "part " + part + " of " + values.size() + " does not belong to the others");
       Entry.list(node, "outputs").forEach(output -> outputs.add(decode(output)));
+      if (part == 0 || version == SOURCES_IN_PARTS && node.has("sources")) {
+        Entry.object(node, "sources")
+            .properties()
+            .forEach(
+                source -> {
+                  Input input = input(source.getValue());
+                  sources.computeIfAbsent(source.getKey(), id -> input.empty()).add(input);
+                });
+      }
     }
     long writers = outputs.stream().map(WriterOutput::writer).distinct().count();
     Entry.require(writers == outputs.size(), "a writer is in it twice");
-    Map<String, Input> sources = new TreeMap<>();
-    Entry.object(first, "sources")
-        .properties()
-        .forEach(source -> sources.put(source.getKey(), input(source.getValue())));
     JsonNode plan = Entry.object(first, "plan");
     return Optional.of(
         new Decision(
