@@ -49,7 +49,7 @@ def start_session(folder: Path, cores: int = 2) -> SparkSession:
         # Spark 4.3 has it on in real-time mode; no other version knows the setting.
         .config(ASYNC_PROGRESS, "false")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        # A test that deletes shuffle files loses Spark's only block manager. In local mode it cannot
+        # A test that deletes shuffle files loses Spark's only block manager. In local mode none can
         # be registered again, and by default the JVM ends ten minutes later.
         .config("spark.executor.heartbeat.maxFailures", "1000000")
         .config(
