@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eoskafka import offsets
 from harness import Application, Flow, until
-from kafka import TopicPartition
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.structs import OffsetAndMetadata
 
 from faults.proxy import Api
 from faults.split import BROKERS, GROUPS, TRANSACTIONS, SplitCluster, is_possible
@@ -39,7 +42,22 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SplitCluster]:
     with SplitCluster(tmp_path_factory.mktemp("split")) as cluster:
+        make_kafkas_own_topics(cluster.servers())
         yield cluster
+
+
+def make_kafkas_own_topics(servers: str) -> None:
+    """The first transaction with offsets makes the topics whose leaders the tests choose."""
+    name = "first"
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        admin.create_topics([NewTopic(name, 1, len(BROKERS))])
+        admin.wait_for_topics([name])
+    with closing(KafkaProducer(bootstrap_servers=servers, transactional_id=name)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        offsets_of = {TopicPartition(name, 0): OffsetAndMetadata(0, "", -1)}
+        producer.send_offsets_to_transaction(offsets_of, name)
+        producer.commit_transaction()
 
 
 @pytest.fixture(scope="module")
