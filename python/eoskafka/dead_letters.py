@@ -23,6 +23,7 @@ REASON_LIMIT = 1_000
 MARK = "eoskafka.dead-letters"
 # In the metadata of a column or a field with errors that make a dead letter of every such row.
 UNDECODABLE = "eoskafka.undecodable"
+_ERROR = "eoskafka_error"
 
 # Of a record, as both clients of Python have them; librdkafka's says None where there is none.
 Headers: TypeAlias = "Iterable[tuple[str, bytes | None]] | None"
@@ -118,7 +119,8 @@ def with_dead_letters(
         topic: the topic of rows that are right: its name, or a column. A row for which such a
             column is null, no possible name of a topic, or the dead letters' topic, is wrong.
         dead_letter_topic: the name of the topic of the others, on the sink's cluster.
-        value: the value of a record that is right; string or binary.
+        value: the value of a record that is right; string or binary. Of a row with an error,
+            neither it nor `key` and `headers` are computed, unless with a Python function.
         key: its key; string or binary.
         headers: its headers; by default it has none.
         partition: its partition; by default its key decides.
@@ -147,16 +149,26 @@ def with_dead_letters(
                 + (f"one of type {found[name]}" if name in found else "no such column")
                 + ": give results names of their own, and select columns later"
             )
+    undecodable = {f"undecodable_{i}": each for i, each in enumerate(_undecodable(rows))}
+    # It is computed once: an error may be another one when it is computed again.
+    with_error = rows.withColumn(_ERROR, _column(error))
+    has_no_error = sql.col(_ERROR).isNull()
+    for each in undecodable.values():
+        has_no_error = has_no_error & each.isNull()
+
+    def made(of: Column | str) -> Column:
+        """What may raise an error of Spark's if it is made of a row that has an error already."""
+        return sql.when(has_no_error, _column(of))
+
     chosen = {
-        "right_error": _column(error),
+        "right_error": sql.col(_ERROR),
         "right_topic": sql.lit(topic) if isinstance(topic, str) else topic,
-        "right_key": _column(key),
-        "right_value": _column(value),
-        "right_headers": sql.lit(None).cast(_HEADERS) if headers is None else _column(headers),
+        "right_key": made(key),
+        "right_value": made(value),
+        "right_headers": sql.lit(None).cast(_HEADERS) if headers is None else made(headers),
         "right_partition": sql.lit(None).cast("int") if partition is None else _column(partition),
     }
-    undecodable = {f"undecodable_{i}": each for i, each in enumerate(_undecodable(rows))}
-    both = rows.select(
+    both = with_error.select(
         *(sql.col(name) for name in source),
         *(each.alias(name) for name, each in (chosen | undecodable).items()),
     )

@@ -268,19 +268,24 @@ def _refuse_if_not_loadable(class_name: str, what: str, coordinates: Callable[[]
 def _refuse_hidden(settings: dict[str, str]) -> None:
     """What is set here must not be hidden by what spark-submit is told besides."""
     given = _launcher.argument_settings()
-    hidden = {}
+    how = {}
     for key in settings.keys() & given.keys():
-        separator = "|" if key == REDACTION else " " if key.endswith("JavaOptions") else ","
+        if key.endswith("JavaOptions"):
+            # The other options are not shown: one of them may be a password.
+            if missing := avro_jar.missing_limits(given[key]):
+                how[key] = f"add {' '.join(missing)} to {key}"
+            continue
+        separator = "|" if key == REDACTION else ","
         ours, theirs = (value.split(separator) for value in (settings[key], given[key]))
         if key == CATALOG:
             theirs = theirs if theirs == ours else []
         if lacking := [entry for entry in ours if entry not in theirs]:
-            hidden[key] = separator.join([*theirs, *lacking])
-    if hidden:
-        how = "; ".join(f"{key} to {value}" for key, value in sorted(hidden.items()))
+            how[key] = f"set {key} to {separator.join([*theirs, *lacking])}"
+    if how:
         raise ConfigurationError(
-            f"PYSPARK_SUBMIT_ARGS sets {', '.join(sorted(hidden))}, which comes before what is set "
-            f"here. Set in it {how}; or set them on the builder instead"
+            f"PYSPARK_SUBMIT_ARGS sets {', '.join(sorted(how))}, which comes before what is set "
+            f"here. In it, {'; '.join(how[key] for key in sorted(how))}; or set them on the "
+            "builder instead"
         )
 
 

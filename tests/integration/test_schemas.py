@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 from sessions import settings
-from shop import V1, V2, Shop
+from shop import TOTAL, V1, V2, Shop
 
 pytestmark = needs_avro
 slow = pytest.mark.slow
@@ -167,7 +167,7 @@ def test_every_supported_type_is_read_and_written_as_confluent_does(shop: Shop, 
 
 NO_ID = "it does not begin with the byte 0 and the four bytes of a schema id"
 GOOD = framed(300, V1, {"id": 7, "note": "abc"})
-NOT_KNOWN = "none of the 1 known ones of orders"
+NOT_KNOWN = "none of the known ones of orders"
 UNREAD = "its bytes are not exactly one value of the schema with the id 300"
 WRONG = {
     b"": NO_ID,
@@ -230,10 +230,35 @@ def test_by_default_such_a_value_is_a_failure_whatever_is_used_of_it(
         shop.values(value).select(PARTS[part](order)).collect()
     if "is none of" in WRONG[value]:
         assert error.value.condition == "EOSKAFKA_UNKNOWN_SCHEMA_ID"
-        assert "Restart the query" in str(error.value)
+        assert "none of the 1 ids of the subject orders" in str(error.value)
+        assert "Run the program again" in str(error.value)
     else:
         assert error.value.condition == "EOSKAFKA_UNDECODABLE_VALUE"
         assert WRONG[value] in str(error.value)
+
+
+def test_the_error_of_a_row_does_not_depend_on_what_else_is_registered(shop: Shop) -> None:
+    def errors() -> list[str]:
+        read = try_decode("value", shop.registry, "orders", version=1, unknown_ids="error")
+        return [row.d.error for row in shop.values(*WRONG).select(read.alias("d")).collect()]
+
+    before = errors()
+    shop.server.add("orders", V2)
+    assert errors() == before
+
+
+def test_a_new_id_in_a_topic_of_several_subjects_reaches_a_decode_that_fails(shop: Shop) -> None:
+    total = 301
+    values = [GOOD, framed(total, TOTAL, {"id": 8, "total": 1.0}), None]
+    orders = decode("value", shop.registry, "orders", version=1)
+    totals = decode("value", shop.registry, "totals", version=1, ids=[total])
+    made = sql.when(id_of("value").isin([total]), totals["id"]).otherwise(orders["id"]).alias("id")
+    assert [row.id for row in shop.values(*values).select(made).collect()] == [7, 8, None]
+    third = shop.server.add("totals", {**TOTAL, "doc": "Newer."})
+    rows = shop.values(*values, framed(third, TOTAL, {"id": 9, "total": 1.0}))
+    with pytest.raises(RecordError, match="Do not filter by ids") as error:
+        rows.select(made).collect()
+    assert error.value.condition == "EOSKAFKA_UNKNOWN_SCHEMA_ID"
 
 
 @pytest.mark.parametrize(
@@ -261,6 +286,42 @@ def test_an_undecodable_value_is_a_dead_letter_whatever_the_query_uses(shop: Sho
             rows, error=sql.lit(None), value="topic", topic="good", dead_letter_topic="dead"
         )
         assert [row.topic for row in letters.select("topic").collect()] == ["good", "dead"]
+
+
+def test_a_dead_letter_is_not_encoded_from_the_nulls_of_its_value(shop: Shop) -> None:
+    source = "binary(null) key, 't' topic, 0 partition, 0L offset, timestamp(0) timestamp"
+    records = shop.values(GOOD, GOOD[:-1]).selectExpr("value", *source.split(", "))
+    read = records.withColumn("read", try_decode("value", shop.registry, "orders", version=1))
+    total = sql.struct(sql.col("read.value.id").alias("id"), sql.lit(1.0).alias("total"))
+    letters = with_dead_letters(
+        read,
+        error="read.error",
+        value=encode(total, shop.registry, "totals", version=1),
+        topic="good",
+        dead_letter_topic="dead",
+        # Then Spark makes the value before it knows whether the row is right.
+        max_bytes=1_000,
+    )
+    found = [(row.topic, bytes(row.value)) for row in letters.select("topic", "value").collect()]
+    assert found == [
+        ("good", framed(301, TOTAL, {"id": 7, "total": 1.0})),
+        ("dead", GOOD[:-1]),
+    ]
+
+
+def test_an_error_that_would_be_another_one_is_computed_once(shop: Shop) -> None:
+    source = "binary(null) key, 't' topic, 0 partition, 0L offset, timestamp(0) timestamp"
+    records = shop.values(*[GOOD] * 200).selectExpr("value", *source.split(", "))
+    letters = with_dead_letters(
+        records,
+        error=sql.when(sql.rand() < 0.5, "by chance"),
+        value="value",
+        topic="good",
+        dead_letter_topic="dead",
+    )
+    found = letters.select("topic", "value").collect()
+    assert {row.topic for row in found} == {"good", "dead"}
+    assert all(row.value is not None for row in found)
 
 
 # As Avro reads them, each value of the first schema is one of the second, and another one.
@@ -397,6 +458,41 @@ def test_what_is_resolved_is_what_avros_specification_says(shop: Shop) -> None:
         "d_e": "C",
         "d_list": [1.0, 2.5],
     }
+
+
+MANY = {"type": "array", "items": "long"}
+
+
+@pytest.mark.parametrize(
+    ("gone", "payload", "ident"),
+    [
+        ("string", "04 61 62 0e", 7),
+        # A length below 0.
+        ("string", "01 0e", None),
+        (MANY, "02 0a 00 0e", 7),
+        # A block of one number, whose size is one byte.
+        (MANY, "01 02 0a 00 0e", 7),
+        # Its size says that it ends before it begins, or in the id.
+        (MANY, "01 03 0e", None),
+        (MANY, "01 03 0a 00 0e", 7),
+        (MANY, "01 06 0a 00 0e", 7),
+        ({"type": "map", "values": "long"}, "01 03 0e", None),
+        ({"type": "map", "values": "long"}, "01 03 02 61 0a 00 0e", 7),
+        # Python writes years up to 9999, and Spark knows more of them.
+        (logical("int", "date"), "ff ff ff ff 0f 0e", 7),
+        (PRICE, "18 7f ff ff ff ff ff ff ff ff ff ff ff 0e", 7),
+    ],
+)
+def test_a_field_that_only_the_writer_has_is_read_and_not_skipped(
+    shop: Shop, gone: Any, payload: str, ident: int | None
+) -> None:
+    number = shop.server.add("shorter", record(gone=gone, id="long"))
+    shop.server.add("shorter", record(id="long"))
+    value = struct.pack(">bI", 0, number) + bytes.fromhex(payload)
+    read = try_decode("value", shop.registry, "shorter", version=2)
+    (row,) = shop.values(value).select(read.alias("d")).collect()
+    assert (row.d.value and row.d.value.id) == ident
+    assert (row.d.error is None) == (ident is not None)
 
 
 @pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=slow)])
@@ -539,6 +635,20 @@ def test_days_of_the_julian_calendar_are_not_written(shop: Shop) -> None:
         pytest.raises(ConfigurationError, match="Set it to CORRECTED"),
     ):
         encode("value", shop.registry, "orders", version=1)
+
+
+def test_the_calendar_is_that_of_the_active_session(shop: Shop) -> None:
+    spark = shop.streams.spark
+    other = spark.newSession()
+    other.conf.set(REBASE, "LEGACY")
+    try:
+        # It is the active one from then on.
+        other.createDataFrame([(1,)], "a int")
+        with pytest.raises(ConfigurationError, match="Set it to CORRECTED"):
+            encode("value", shop.registry, "orders", version=1)
+    finally:
+        spark.createDataFrame([(1,)], "a int")
+    encode("value", shop.registry, "orders", version=1)
 
 
 def test_a_schema_can_be_found_or_registered_for_encoding(shop: Shop) -> None:

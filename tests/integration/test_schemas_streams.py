@@ -145,6 +145,24 @@ def test_a_pin_names_the_schema_with_its_hash(shop: Shop, tmp_path: Path) -> Non
     assert found == wanted
 
 
+def test_a_first_start_that_is_refused_leaves_no_pin(shop: Shop, tmp_path: Path) -> None:
+    pin = tmp_path / "pin"
+    shop.server.add("orders", {**V1, "fields": [{"name": "a", "type": ["int", "string"]}]})
+    shop.server.add("orders", {**V1, "fields": [{"name": "a", "type": "int"}]})
+    for what, how, said in (
+        (decode, {"version": 1, "ids": [7]}, "does not have"),
+        (decode, {"version": 1, "ids": [300, 302]}, "leave them out"),
+        (try_decode, {"version": 2}, "is not supported"),
+        (encode, {"version": 2}, "is not supported"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            what("value", shop.registry, "orders", pin=str(pin), **how)
+        assert not pin.exists()
+    decode("value", shop.registry, "orders", pin=str(pin), version=3, ids=[303])
+    encode("value", shop.registry, "orders", pin=str(pin))
+    assert pin.exists()
+
+
 def test_a_start_with_another_schema_than_the_pinned_one_is_refused(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -267,12 +285,14 @@ def test_what_the_page_shows_runs(shop: Shop, tmp_path: Path) -> None:
     third = server.add("orders-value", {**V2, "doc": "2"})
     total = server.add("totals-value", TOTAL)
     server.add("clean-value", V2)
+    refund = server.add("refunds-value", V2)
     topic, output = streams.topic(), streams.topic()
     for block in blocks:
         code = block.replace("broker:9092", streams.servers)
         code = code.replace("https://registry:8081", server.url).replace(
             "/checkpoints", str(tmp_path)
         )
+        code = code.replace("[104, 107]", f"[{refund}]")
         code = code.replace('"orders")', f'"{topic}").option("startingOffsets", "earliest")')
         code = code.replace('"topic", "totals"', f'"topic", "{output}"')
         exec(compile(code, str(page), "exec"), names)

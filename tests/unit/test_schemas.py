@@ -15,7 +15,7 @@ from eoskafka.schemas import Registry, encode
 from eoskafka.schemas.columns import _prefix
 from eoskafka.schemas.jar import LIMITS, has_jar, package_for, with_limits, without_limits
 from eoskafka.schemas.registry import Requests, requests_of
-from eoskafka.schemas.resolution import around, difference, widened, without_defaults
+from eoskafka.schemas.resolution import around, difference, skips, widened, without_defaults
 from eoskafka.schemas.types import UnsupportedError, hash_of, parse, spark_type, text_of
 from harness.registry import Answer, RegistryServer
 
@@ -218,6 +218,29 @@ def test_a_schema_with_rules_is_refused(server: RegistryServer, asked: Requests,
         asked.version("ruled", 1).supported()
 
 
+def test_rules_and_references_of_the_registry_are_seen_if_a_text_is_looked_up(
+    server: RegistryServer, asked: Requests
+) -> None:
+    server.add("ruled", ORDER, ruleSet=RULES)
+    to = [{"name": "B", "subject": "ruled", "version": 1}]
+    server.add("referring", ORDER, references=to)
+    text = json.dumps(ORDER)
+    for subject, said in (("ruled", "has rules"), ("referring", "refers to other schemas")):
+        for ask in (asked.find, asked.register):
+            with pytest.raises(ConfigurationError, match=said):
+                ask(subject, text).supported()
+
+
+def test_an_error_after_a_schema_was_registered_says_that_it_was(
+    server: RegistryServer, asked: Requests
+) -> None:
+    server.faults += [Answer(200), Answer(404)]
+    with pytest.raises(ConfigurationError, match="the schema was registered just before") as error:
+        asked.register("orders", json.dumps(ORDER))
+    assert "register it first" not in str(error.value)
+    assert server.count("orders") == 1
+
+
 @pytest.mark.parametrize("form", ["PROTOBUF", "JSON"])
 def test_a_schema_of_another_format_is_refused(
     server: RegistryServer, asked: Requests, form: str
@@ -391,6 +414,38 @@ def test_a_difference_that_would_change_values_is_named(
     else:
         assert found is not None
         assert re.search(said, found), found
+
+
+def two(name: str, *names: str) -> dict[str, Any]:
+    """A record with these fields."""
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": "int"} for n in names]}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "are_skipped"),
+    [
+        (two("I", "a", "b"), two("I", "b", "a", "c"), False),
+        (two("I", "a", "b"), two("I", "b"), True),
+        (two("I", "a", "b"), ["null", two("I", "b")], True),
+        (["null", two("I", "a", "b")], [two("I", "b"), "null"], True),
+        (
+            {"type": "array", "items": two("I", "a", "b")},
+            {"type": "array", "items": two("I", "a")},
+            True,
+        ),
+        (
+            {"type": "map", "values": two("I", "a", "b")},
+            {"type": "map", "values": two("I", "a")},
+            True,
+        ),
+        ({"type": "map", "values": "int"}, ["null", {"type": "map", "values": "long"}], False),
+    ],
+)
+def test_what_only_the_writer_has_is_found_at_each_depth(
+    writer: Any, reader: Any, are_skipped: bool
+) -> None:
+    both = [parse(json.dumps(record(each))) for each in (writer, reader)]
+    assert skips(*both) is are_skipped
 
 
 INNER = record("int", "I", default=3)

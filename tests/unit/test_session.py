@@ -194,10 +194,18 @@ def test_sparks_avro_functions_and_limits_are_added_beside_what_is_there() -> No
 def test_limits_that_spark_submits_arguments_would_hide_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    arguments = "--conf spark.executor.extraJavaOptions=-Da=b pyspark-shell"
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
-    with pytest.raises(ConfigurationError, match=r"extraJavaOptions to -Da=b -Dorg\.apache\.avro"):
+    key = "spark.executor.extraJavaOptions"
+    given = "-Dpassword=pass-1 -Dorg.apache.avro.limits.string.maxLength=99999999"
+    arguments = "--conf '{}={}' pyspark-shell"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments.format(key, given))
+    with pytest.raises(ConfigurationError) as error:
         eoskafka.configure(SparkSession.Builder(), avro=True)
+    missing = with_limits(given).removeprefix(given).strip()
+    assert f"add {missing} to {key};" in str(error.value)
+    assert "string.maxLength" not in missing
+    assert "pass-1" not in str(error.value)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments.format(key, with_limits(given)))
+    eoskafka.configure(SparkSession.Builder(), avro=True)
 
 
 def test_schemas_do_not_run_with_spark_connect() -> None:

@@ -10,7 +10,7 @@ from eoskafka import _spec
 from eoskafka.dead_letters import UNDECODABLE
 from eoskafka.errors import ConfigurationError
 from eoskafka.schemas import jar
-from eoskafka.schemas.pin import pinned
+from eoskafka.schemas import pin as pins
 from eoskafka.schemas.registry import (
     Registered,
     Registry,
@@ -26,8 +26,10 @@ from eoskafka.schemas.resolution import (
     around,
     difference,
     in_range,
+    skips,
     widened,
     without_defaults,
+    without_logical,
 )
 from eoskafka.schemas.types import Type, spark_type, text_of
 
@@ -91,10 +93,11 @@ def decode(
     The result always has the type of one schema, the reader's: the version of the subject that
     `version` and `pin` choose. Each value is decoded with the schema of its own id, the writer's,
     and resolved to the reader's. The ids are those that the subject has when the column is made,
-    also of deleted versions. A value that cannot be decoded fails the query, before its task
+    also of softly deleted versions. A value that cannot be decoded fails the query, before its task
     commits, with a RecordError:
 
-    - EOSKAFKA_UNKNOWN_SCHEMA_ID: its id is another one. A restart asks for the ids again.
+    - EOSKAFKA_UNKNOWN_SCHEMA_ID: its id is another one. A program that makes the column again asks
+      for the ids again.
     - EOSKAFKA_UNRESOLVABLE_SCHEMA: the schema of its id is not supported, or cannot be resolved to
       the reader's.
     - EOSKAFKA_UNDECODABLE_VALUE: it has no id, or its bytes are not a value of the schema of its
@@ -107,10 +110,10 @@ def decode(
         registry: asked on the driver, now.
         subject: in the registry, such as `orders-value`.
         version: of the reader's schema: an integer from 1, or `latest` for the newest one now.
-        pin: a path beside the checkpoint. The first start writes there which schema it has used:
-            subject, version, id and hash. Each later start takes this version, and is refused if
-            the program asks for another one or the registry has another schema there. Without
-            `version`, the first start takes the latest one.
+        pin: a path beside the checkpoint. The first column that is made with it writes there which
+            schema it has: subject, version, id and hash. Each later one takes this version, and is
+            refused if the program asks for another one or the registry has another schema there.
+            Without `version`, the first one takes the latest version.
         ids: the schema ids of the subject that are decoded, instead of all.
 
     Raises:
@@ -149,8 +152,8 @@ def try_decode(
 
     Args:
         unknown_ids: what a value does whose schema id is not known. With `fail` the query fails, as
-            with `decode`, because a restart would decode the value, also if the query uses only one
-            of the two fields. With `error` it is an error too.
+            with `decode`, because the program would decode the value when it runs again, also if
+            the query uses only one of the two fields. With `error` it is an error too.
 
     The other arguments, and what is raised, are those of `decode`.
     """
@@ -208,7 +211,7 @@ def encode(
     from pyspark.sql import functions as sql
     from pyspark.sql.avro.functions import to_avro
 
-    chosen = _chosen_to_write(registry, subject, version, pin, schema, register)
+    chosen, is_pinned = _chosen_to_write(registry, subject, version, pin, schema, register)
     kind = chosen.supported()
     given = _column(column)
     wanted = spark_type(kind)
@@ -219,11 +222,14 @@ def encode(
         "subject": sql.lit(subject),
     }
     encoded = sql.concat(sql.lit(_prefix(chosen.id)), to_avro(given, text_of(kind)))
-    return (
+    made = (
         sql.when(given.isNull(), sql.lit(None))
         .when(sql.typeof(given) != wanted, sql.raise_error(_message(_OTHER_TYPE, values)))
         .otherwise(encoded)
     )
+    if pin is not None and not is_pinned:
+        pins.write(chosen, pin)
+    return made
 
 
 def _chosen_to_write(
@@ -233,7 +239,7 @@ def _chosen_to_write(
     pin: str | None,
     schema: str | None,
     register: bool,
-) -> Registered:
+) -> tuple[Registered, bool]:
     if (schema is None) == (version is None and pin is None):
         raise ConfigurationError(
             "give `version`, `pin` or both, or else `schema`: which schema are the values to have?"
@@ -249,14 +255,17 @@ def _chosen_to_write(
     with requests_of(registry) as asked:
         if schema is None:
             return _chosen(asked, subject, version, pin)
-        return asked.register(subject, schema) if register else asked.find(subject, schema)
+        found = asked.register(subject, schema) if register else asked.find(subject, schema)
+        return found, False
 
 
 def id_of(column: Column | str) -> Column:
     """The schema id before a value, as bigint; null if there is none.
 
-    With it you can send the records of several subjects in one topic different ways. It asks no
-    registry.
+    If a topic has records of several subjects, it says which `decode` has to read a record:
+    `when(id_of(v).isin(ids_of_b), decode_b).otherwise(decode_a)`. So every other id comes to a
+    `decode`, which fails on an id that it does not know. Do not filter by ids: a filter drops the
+    records of a new id, and tombstones. It asks no registry.
     """
     from pyspark.sql import functions as sql
 
@@ -267,7 +276,7 @@ def id_of(column: Column | str) -> Column:
 def _session() -> SparkSession:
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.getOrCreate()
+    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if not hasattr(spark, "_jvm"):
         raise ConfigurationError(
             "eoskafka.schemas does not run with Spark Connect: a client cannot see whether the "
@@ -288,17 +297,18 @@ def _judged(
 ) -> _Judged:
     _session()
     with requests_of(registry) as asked:
-        reader = _chosen(asked, subject, version, pin).supported()
+        chosen, is_pinned = _chosen(asked, subject, version, pin)
+        reader = chosen.supported()
         writers = _writers(asked, subject, ids)
     refused: dict[int, str] = {}
-    readable: dict[str, list[int]] = {}
+    readable: dict[Type, list[int]] = {}
     for each in writers:
         if each.type is None:
             refused[each.id] = f"is not supported: {each.refusal}"
         elif (found := difference(each.type, reader)) is not None:
             refused[each.id] = f"differs: {found}"
         else:
-            readable.setdefault(around(without_defaults(each.type)), []).append(each.id)
+            readable.setdefault(without_defaults(each.type), []).append(each.id)
     if ids is not None and refused:
         reasons = "; ".join(f"{ident}: {reason}" for ident, reason in refused.items())
         raise ConfigurationError(
@@ -314,6 +324,8 @@ def _judged(
     is_read, value = _read(data, readable, reader)
     known = [each.id for each in writers]
     verdicts = _verdicts(data, subject, known, refused, is_read)
+    if pin is not None and not is_pinned:
+        pins.write(chosen, pin)
     return _Judged(data.isNull(), verdicts, value)
 
 
@@ -324,7 +336,11 @@ def _verdicts(
     refused: Mapping[int, str],
     is_read: Column,
 ) -> tuple[_Verdict, ...]:
-    """What may be wrong with a value; each one holds if those before it do not."""
+    """What may be wrong with a value; each one holds if those before it do not.
+
+    No reason depends on what else is registered: a batch that runs again has to make the same dead
+    letters.
+    """
     from pyspark.sql import functions as sql
 
     def text(*parts: Column | str) -> Column:
@@ -341,7 +357,7 @@ def _verdicts(
         _Verdict(
             ~_has_prefix(data, known),
             _UNKNOWN,
-            text("its schema id ", ident, f" is none of the {len(known)} known ones of {subject}"),
+            text("its schema id ", ident, f" is none of the known ones of {subject}"),
             {"id": ident, "subject": sql.lit(subject), "known": sql.lit(str(len(known)))},
         ),
         *(
@@ -376,22 +392,25 @@ def _writers(asked: Requests, subject: str, ids: Sequence[int] | None) -> list[R
     return [each for each in found if each.id in ids]
 
 
-def _chosen(asked: Requests, subject: str, version: Version | None, pin: str | None) -> Registered:
+def _chosen(
+    asked: Requests, subject: str, version: Version | None, pin: str | None
+) -> tuple[Registered, bool]:
+    """The schema, and whether the pin names it already."""
     if version is not None:
         require_version(subject, version)
-    if pin is not None:
-        return pinned(asked, subject, version, pin)
-    if version is None:
+    if pin is not None and (found := pins.look_up(asked, subject, version, pin)) is not None:
+        return found, True
+    if version is None and pin is None:
         raise ConfigurationError(
             "give `version`, `pin` or both: a restart must find the same schema again, or it "
             "would decode or encode the records of a failed batch in another way. "
             "version='latest' takes the newest one at each start"
         )
-    return asked.version(subject, version)
+    return asked.version(subject, version or "latest"), False
 
 
 def _read(
-    data: Column, readable: Mapping[str, Sequence[int]], reader: Type
+    data: Column, readable: Mapping[Type, Sequence[int]], reader: Type
 ) -> tuple[Column, Column]:
     """Whether a value could be read, and the value; a branch for each writer's schema."""
     from pyspark.sql import functions as sql
@@ -403,14 +422,30 @@ def _read(
     )
     options = _OPTIONS | {"avroSchema": around(widened(reader))}
     chain: Any = sql
-    for schema, idents in readable.items():
-        chain = chain.when(_has_prefix(data, idents), from_avro(payload, schema, options))
+    for writer, idents in readable.items():
+        whole = _whole(payload, writer) if skips(writer, reader) else payload
+        read = from_avro(whole, around(writer), options)
+        chain = chain.when(_has_prefix(data, idents), read)
     value = chain[VALUE]
     is_read = sql.coalesce(chain[END] == sql.lit(bytearray(MARK)), sql.lit(False))
     if (is_right := in_range(reader, value)) is not None:
         is_read = is_read & is_right
         value = value.cast(spark_type(reader, quote="`"))
     return is_read, value
+
+
+def _whole(payload: Column, writer: Type) -> Column:
+    """The payload as Spark writes it, if it is exactly one value of the writer's type; else null.
+
+    Avro does not read a field that only the writer has, but skips it: some lengths that are no
+    lengths, such as that of a block of an array, would then be taken, or make Avro loop for ever.
+    """
+    from pyspark.sql import functions as sql
+    from pyspark.sql.avro.functions import from_avro, to_avro
+
+    schema = around(without_logical(writer))
+    read = from_avro(payload, schema, _OPTIONS)
+    return sql.when(read[END] == sql.lit(bytearray(MARK)), to_avro(read, schema))
 
 
 def _message(condition: str, values: Mapping[str, Column]) -> Column:

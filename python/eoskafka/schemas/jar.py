@@ -55,8 +55,12 @@ def has_jar(listed: str) -> bool:
 
 def with_limits(options: str) -> str:
     """The options of a JVM with the limits that they lack."""
-    missing = [f"-D{name}={most}" for name, most in LIMITS.items() if not _has(options, name)]
-    return " ".join([options, *missing]).strip()
+    return " ".join([options, *missing_limits(options)]).strip()
+
+
+def missing_limits(options: str) -> list[str]:
+    """What `with_limits` adds."""
+    return [f"-D{name}={most}" for name, most in LIMITS.items() if not _has(options, name)]
 
 
 def _has(options: str, name: str) -> bool:

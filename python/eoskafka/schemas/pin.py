@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eoskafka.errors import ConfigurationError
 from eoskafka.schemas.registry import Registered, Requests, Version
 from eoskafka.schemas.types import hash_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # Of the line that the file has. Another number means that another eoskafka has to read it.
 _FORMAT = 1
 
 
-def pinned(asked: Requests, subject: str, version: Version | None, path: str) -> Registered:
-    """The schema that `path` names; if it names none yet, `version` from now on.
+def look_up(asked: Requests, subject: str, version: Version | None, path: str) -> Registered | None:
+    """The schema that `path` names; None if it names none yet.
 
     `path` is a folder with a text file of one line, which Spark reads and writes: so it may be
     wherever a checkpoint may be.
@@ -26,25 +23,8 @@ def pinned(asked: Requests, subject: str, version: Version | None, path: str) ->
         ConfigurationError: `path` is no such folder or has two schemas, or it names another
             subject, version, id or schema than the program and the registry now do.
     """
-    from pyspark.sql import SparkSession
-    from pyspark.sql import functions as sql
-
-    spark = SparkSession.builder.getOrCreate()
-    if not (lines := _lines(spark, path)):
-        line = json.dumps(
-            _content(asked.version(subject, "latest" if version is None else version))
-        )
-        row = spark.range(1, numPartitions=1).select(sql.lit(line).alias("value"))
-        # Not `overwrite`: of two drivers that start at once, the other one may have read its line.
-        row.write.mode("append").text(path)
-        lines = _lines(spark, path)
-    if len(lines) != 1:
-        raise ConfigurationError(
-            f"{path} has {len(lines)} schemas, because several drivers have started for the first "
-            "time at once. Nothing was read or written. Find out which of its files has the "
-            "schema that the query began with, and delete the others"
-        )
-    content = _parsed(path, lines[0])
+    if (content := _read(path)) is None:
+        return None
     if content["subject"] != subject:
         raise ConfigurationError(
             f"{path} has a schema of the subject {content['subject']}, and not of {subject}. "
@@ -67,11 +47,33 @@ def pinned(asked: Requests, subject: str, version: Version | None, path: str) ->
     return found
 
 
+def write(schema: Registered, path: str) -> None:
+    """Let `path` name this schema from now on.
+
+    Raises:
+        ConfigurationError: another driver has written there at the same time.
+    """
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as sql
+
+    content = _content(schema)
+    if _read(path) is None:
+        line = sql.lit(json.dumps(content)).alias("value")
+        row = SparkSession.builder.getOrCreate().range(1, numPartitions=1).select(line)
+        # Not `overwrite`: of two drivers that start at once, the other one may have read its line.
+        row.write.mode("append").text(path)
+    if _read(path) != content:
+        raise ConfigurationError(
+            f"another driver that has started at the same time has written another schema to "
+            f"{path}. Nothing was read or written. Let only one of them run, and start it again"
+        )
+
+
 def _way_out(path: str) -> str:
     return (
         "Nothing was read or written. To continue with the former schema, ask for that version. To "
-        "use another one, let the program with the former one finish the batch that it had begun, "
-        f"stop it, delete {path}, and start the query"
+        f"use another one, delete {path} and start the query. If a batch has begun with the former "
+        "schema, let the program with that one finish the batch before, and stop it"
     )
 
 
@@ -103,14 +105,22 @@ def _parsed(path: str, line: str) -> dict[str, Any]:
     return found
 
 
-def _lines(spark: SparkSession, path: str) -> list[str]:
-    """The different lines of the folder; none if it is not there."""
+def _read(path: str) -> dict[str, Any] | None:
+    """What the folder says; None if it is not there or empty."""
     from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession
 
     try:
-        rows = spark.read.text(path).collect()
+        rows = SparkSession.builder.getOrCreate().read.text(path).collect()
     except AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error):
-            return []
+            return None
         raise
-    return sorted({row[0] for row in rows})
+    lines = sorted({row[0] for row in rows})
+    if len(lines) > 1:
+        raise ConfigurationError(
+            f"{path} has {len(lines)} schemas, because several drivers have started for the first "
+            "time at once. Nothing was read or written. Find out which of its files has the "
+            "schema that the query began with, and delete the others"
+        )
+    return _parsed(path, lines[0]) if lines else None

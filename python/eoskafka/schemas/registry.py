@@ -22,6 +22,8 @@ _T = TypeVar("_T")
 # What Confluent's client gets from other arguments than `settings`.
 _OWN_SETTINGS = ("url", "timeout")
 _USER_INFO = "basic.auth.user.info"
+# If the registry does not have what it is asked for.
+_ADVICE = "register it first, or correct the name or the number"
 _SECRET = re.compile(r"secret|password|token|proxy|user\.info|assertion")
 
 
@@ -163,19 +165,24 @@ class Requests:
         found = (self.version(subject, each) for each in versions)
         return list({each.id: each for each in found}.values())
 
-    def find(self, subject: str, text: str) -> Registered:
+    def find(self, subject: str, text: str, advice: str = _ADVICE) -> Registered:
         """The version of a subject that has this Avro schema.
+
+        Args:
+            advice: what the error says if no version has it.
 
         Raises:
             ConfigurationError: no version has it.
         """
-        return _registered(
-            subject,
-            self._ask(
-                f"this schema in the subject {subject}",
-                lambda: self._client.lookup_schema(subject, _schema(text)),
-            ),
+        found = self._ask(
+            f"this schema in the subject {subject}",
+            lambda: self._client.lookup_schema(subject, _schema(text)),
+            advice,
         )
+        # The client returns, and keeps, the text that it was given: the version of the registry may
+        # have rules and references besides.
+        self._client.clear_caches()
+        return self.version(subject, found.version)
 
     def register(self, subject: str, text: str) -> Registered:
         """Make a schema the newest version of a subject, unless a version has it already."""
@@ -184,17 +191,22 @@ class Requests:
             lambda: self._client.register_schema(subject, _schema(text)),
         )
         self._client.clear_caches()
-        # The registry may have added rules of its own to it.
-        return self.find(subject, text)
+        return self.find(
+            subject,
+            text,
+            "but the schema was registered just before, and the registry has it in another form: "
+            "look there for its version, and give this as `version`",
+        )
 
-    def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
+    def _ask(self, what: str, ask: Callable[[], _T], advice: str = _ADVICE) -> _T:
         from confluent_kafka.schema_registry import SchemaRegistryError
 
         try:
             return ask()
         except SchemaRegistryError as error:
             said = f"{error.error_message} (HTTP {error.http_status_code}, {error.error_code})"
-            raise self._error(what, error.http_status_code, self._without_secrets(said)) from None
+            said = self._without_secrets(said)
+            raise self._error(what, error.http_status_code, said, advice) from None
         except Exception as error:
             raise UnreachableError(
                 f"the schema registry at {self._shown} gave no answer about {what}: "
@@ -202,7 +214,7 @@ class Requests:
                 "or written; try again when it answers"
             ) from None
 
-    def _error(self, what: str, status: int, said: str) -> EosKafkaError:
+    def _error(self, what: str, status: int, said: str, advice: str) -> EosKafkaError:
         where = f"the schema registry at {self._shown}"
         if status in (401, 403):
             return AuthorizationError(
@@ -211,8 +223,7 @@ class Requests:
             )
         if status == 404:
             return ConfigurationError(
-                f"{where} does not have {what}: {said}. Nothing was read or written; register it "
-                "first, or correct the name or the number"
+                f"{where} does not have {what}: {said}. Nothing was read or written; {advice}"
             )
         if 400 <= status < 500 and status not in (408, 429):
             return ConfigurationError(

@@ -47,6 +47,24 @@ def without_defaults(of: Type) -> Type:
     return replace(of, fields=tuple(fields))
 
 
+def without_logical(of: Type) -> Type:
+    """The type without logical types: Spark then reads and writes the same bytes."""
+    if of.item is not None:
+        return replace(of, item=without_logical(of.item))
+    fields = (replace(each, type=without_logical(each.type)) for each in of.fields)
+    return replace(of, fields=tuple(fields), logical=None)
+
+
+def skips(writer: Type, reader: Type) -> bool:
+    """Whether the writer's type has a field that is not read as the reader's type."""
+    if reader.kind == NULLABLE:
+        return skips(writer.inner() if writer.kind == NULLABLE else writer, reader.inner())
+    if reader.item is not None:
+        return skips(writer.inner(), reader.inner())
+    ours = {each.name: each.type for each in reader.fields}
+    return any(each.name not in ours or skips(each.type, ours[each.name]) for each in writer.fields)
+
+
 def around(of: Type) -> str:
     """The text of a schema for a value of `of` with `MARK` behind it."""
     fields = [

@@ -21,7 +21,7 @@ class Answer(NamedTuple):
     """What a request gets in place of what it has asked for.
 
     Attributes:
-        status: of HTTP; 0 closes the connection.
+        status: of HTTP; 0 closes the connection, and 200 is what was asked for.
         after_s: how long it takes, in seconds.
     """
 
@@ -180,13 +180,13 @@ def _handler(server: RegistryServer) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             server.requests.append(f"{self.command} {self.path}")
-            if server.faults:
-                fault = server.faults.pop(0)
-                time.sleep(fault.after_s)
-                if fault.status == 0:
-                    self.close_connection = True
-                else:
-                    self._send(fault.status, {"error_code": 50001, "message": "on purpose"})
+            fault = server.faults.pop(0) if server.faults else Answer(200)
+            time.sleep(fault.after_s)
+            if fault.status == 0:
+                self.close_connection = True
+                return
+            if fault.status != 200:
+                self._send(fault.status, {"error_code": 50001, "message": "on purpose"})
                 return
             try:
                 found = server.answer(
