@@ -72,8 +72,9 @@ def write(schema: Registered, path: str) -> None:
 def _way_out(path: str) -> str:
     return (
         "Nothing was read or written. To continue with the former schema, ask for that version. To "
-        f"use another one, delete {path} and start the query. If a batch has begun with the former "
-        "schema, let the program with that one finish the batch before, and stop it"
+        "use another one: the pin was written when the column was made, so if no batch has begun "
+        f"since, delete {path} and start the query. Otherwise let the program with the former "
+        f"schema finish the batch that it had begun, stop it, and only then delete {path}"
     )
 
 
