@@ -55,6 +55,7 @@ NEWEST = ("spark/SparkVersion.class", b"\x00\x034.3", b"\x00\x033.9")
             NEWEST,
             ("[EOSKAFKA_UNTESTED_SPARK]", "set spark.eoskafka.allowUntestedSpark=true"),
             id="a newer Spark",
+            marks=pytest.mark.slow,
         ),
     ],
 )

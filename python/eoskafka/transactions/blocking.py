@@ -9,10 +9,17 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
-from kafka.errors import TopicAuthorizationFailedError
+from kafka.errors import (
+    LeaderNotAvailableError,
+    NotLeaderForPartitionError,
+    OffsetNotAvailableError,
+    TopicAuthorizationFailedError,
+)
 
 from eoskafka.errors import AuthorizationError, TransactionError
 from eoskafka.groups import (
+    COORDINATOR_COMES,
+    COORDINATOR_S,
     Connection,
     described_topics,
     lacks,
@@ -24,6 +31,8 @@ from eoskafka.transactions.model import Blocked, Transaction
 
 _LOOKS = 2
 _LOOK_AGAIN_S = 1.0
+_ASK_AGAIN_S = 0.2
+_LEADER_COMES = (LeaderNotAvailableError, NotLeaderForPartitionError, OffsetNotAvailableError)
 
 
 def describe(
@@ -88,13 +97,13 @@ def _blocked_among(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition]
 ) -> tuple[Blocked, ...]:
     """Look twice at what seems to hang: a transaction may end between two requests."""
-    found = {(each.topic, each.partition): each for each in _look_once(admin, partitions)}
+    found = {(each.topic, each.partition): each for each in _look(admin, partitions)}
     suspects = {place: each for place, each in found.items() if not each.transactional_id}
     for _ in range(_LOOKS):
         if not suspects:
             break
         time.sleep(_LOOK_AGAIN_S)
-        again = _look_once(admin, [TopicPartition(*place) for place in suspects])
+        again = _look(admin, [TopicPartition(*place) for place in suspects])
         now = {(each.topic, each.partition): each for each in again}
         for place, before in list(suspects.items()):
             each = now.get(place)
@@ -124,6 +133,18 @@ def _producers(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) 
             "readers wait. The command has changed nothing. Grant Read on each topic that the "
             "command looks at, and repeat it"
         ) from error
+
+
+def _look(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> tuple[Blocked, ...]:
+    """Look, and again while somebody who was just elected cannot answer yet."""
+    deadline = time.monotonic() + COORDINATOR_S
+    while True:
+        try:
+            return _look_once(admin, partitions)
+        except (*COORDINATOR_COMES, *_LEADER_COMES):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_ASK_AGAIN_S)
 
 
 def _look_once(
