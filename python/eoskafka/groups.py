@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
@@ -40,6 +40,7 @@ from kafka.structs import OffsetAndMetadata
 
 from eoskafka.errors import AuthorizationError, ConfigurationError, UnreachableError
 
+_T = TypeVar("_T")
 _OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 OFFSETS_TOPIC = "__consumer_offsets"
 _TRANSACTIONS_TOPIC = "__transaction_state"
@@ -275,18 +276,33 @@ async def _fetch(
     return found.topics
 
 
-def _ask(cluster: Connection, question: Callable[[KafkaAdminClient], Any]) -> Any:
-    """A coordinator's answer, waited for where there is none yet."""
+def until_elected(
+    ask: Callable[[], _T], coming: tuple[type[KafkaError], ...] = COORDINATOR_COMES
+) -> _T:
+    """An answer, asked for again while a broker that was just elected cannot give it yet.
+
+    Args:
+        coming: the errors that say so.
+    """
     deadline = time.monotonic() + COORDINATOR_S
     while True:
         try:
-            # A new client each time: one keeps the coordinator that it has found.
-            with cluster.admin() as admin:
-                return question(admin)
-        except COORDINATOR_COMES:
+            return ask()
+        except coming:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
+
+
+def _ask(cluster: Connection, question: Callable[[KafkaAdminClient], Any]) -> Any:
+    """A coordinator's answer, waited for where there is none yet."""
+
+    def ask() -> Any:
+        # A new client each time: one keeps the coordinator that it has found.
+        with cluster.admin() as admin:
+            return question(admin)
+
+    return until_elected(ask)
 
 
 def members(cluster: Connection, group: str) -> tuple[str, ...]:

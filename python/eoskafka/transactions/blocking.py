@@ -19,19 +19,18 @@ from kafka.errors import (
 from eoskafka.errors import AuthorizationError, TransactionError
 from eoskafka.groups import (
     COORDINATOR_COMES,
-    COORDINATOR_S,
     Connection,
     described_topics,
     lacks,
     lists_everything,
     log_offsets,
+    until_elected,
 )
 from eoskafka.transactions.listing import described
 from eoskafka.transactions.model import Blocked, Transaction
 
 _LOOKS = 2
 _LOOK_AGAIN_S = 1.0
-_ASK_AGAIN_S = 0.2
 _LEADER_COMES = (LeaderNotAvailableError, NotLeaderForPartitionError, OffsetNotAvailableError)
 
 
@@ -137,14 +136,9 @@ def _producers(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) 
 
 def _look(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> tuple[Blocked, ...]:
     """Look, and again while somebody who was just elected cannot answer yet."""
-    deadline = time.monotonic() + COORDINATOR_S
-    while True:
-        try:
-            return _look_once(admin, partitions)
-        except (*COORDINATOR_COMES, *_LEADER_COMES):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_ASK_AGAIN_S)
+    return until_elected(
+        lambda: _look_once(admin, partitions), (*COORDINATOR_COMES, *_LEADER_COMES)
+    )
 
 
 def _look_once(
