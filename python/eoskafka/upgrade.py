@@ -18,17 +18,10 @@ from kafka.errors import KafkaError, TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
-from eoskafka.groups import (
-    Connection,
-    committed,
-    members,
-    nodes,
-    offset_json,
-    open_transactions,
-    pending,
-    sees_every_transaction,
-    topic_ids,
-)
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.groups import committed, members, pending
+from eoskafka.brokers.topics import nodes, offset_json, topic_ids
+from eoskafka.brokers.transactions import open_transactions, sees_every_transaction
 
 # Api key, its name, lowest version, Kafka release that has it, what is missing before: as
 # `io.eoskafka.wire.BrokerVersions` has it.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from eoskafka.brokers.groups import partition_of
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.broker import Broker
 from eoskafka.cluster.local import free_ports
-from eoskafka.groups import partition_of
 from kafka.admin import KafkaAdminClient
 
 from faults.proxy import Proxy

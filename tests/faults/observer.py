@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import closing
 
-from eoskafka.groups import stable
+from eoskafka.brokers.groups import stable
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError

@@ -23,10 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from eoskafka.brokers.topics import nodes
 from eoskafka.cluster.broker import kafka_command, run_kafka_tool
 from eoskafka.cluster.jars import kafka_jars
 from eoskafka.cluster.settings import broker_properties, write_log4j, write_properties
-from eoskafka.groups import nodes
 from harness.waiting import until
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from eoskafka.audit import UndecidedError, read_committed
+from eoskafka.brokers.connection import COORDINATOR_COMES
 from eoskafka.cli import app
-from eoskafka.groups import COORDINATOR_COMES
 from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove, NewTopic, OffsetSpec

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from eoskafka import transactions
+from eoskafka.brokers.groups import partition_of
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.broker import Broker
-from eoskafka.groups import partition_of
 from harness import Application, Flow, StartApplication, until
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient

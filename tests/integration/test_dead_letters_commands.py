@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from eoskafka import DataLossError, FencedError, OffsetsError, replay
 from eoskafka.audit import read_committed
-from eoskafka.groups import Connection, log_offsets
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.topics import log_offsets
 from eoskafka.replay.progress import committed_offsets
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
@@ -182,7 +183,7 @@ def test_a_replay_refuses_offsets_that_do_not_say_what_was_replayed(
 
 KILLED = """
 import os, signal, sys
-from eoskafka.groups import Connection
+from eoskafka.brokers.connection import Connection
 from eoskafka.replay import records, run
 records._PORTION = 7
 commits = int(sys.argv[5])

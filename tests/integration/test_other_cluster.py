@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from eoskafka.audit import read_committed
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.groups import committed
 from eoskafka.cluster import LocalCluster
-from eoskafka.groups import Connection, committed
 from eoskafka.offsets.commit import commit_offsets
 from harness import Application, Flow, Point, StartApplication, until
 from kafka.admin import KafkaAdminClient, NewTopic

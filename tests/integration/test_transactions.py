@@ -11,8 +11,8 @@ from typing import Any
 import eoskafka
 import pytest
 from eoskafka import transactions
+from eoskafka.brokers.topics import log_offsets
 from eoskafka.errors import TransactionError
-from eoskafka.groups import log_offsets
 from eoskafka.transactions import Kind, Transaction, decided
 from harness import Flow, Point, StartApplication, until
 from kafka import KafkaProducer, TopicPartition

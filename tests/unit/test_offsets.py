@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from eoskafka import offsets
+from eoskafka.brokers.connection import Connection
 from eoskafka.checkpoints import Checkpoint, Identity
 from eoskafka.errors import AuthorizationError, OffsetsError, UnreachableError
-from eoskafka.groups import Answer, Connection
-from eoskafka.offsets import Adoption, Situation, Standing, adoption, agreed_ids, commit, move
-from eoskafka.offsets.agreed_ids import require_agreed_ids
-from eoskafka.offsets.standing import Snapshot, _position
+from eoskafka.offsets import Adoption, Situation, Standing, adoption, commit, move, standing
+from eoskafka.offsets.standing import Snapshot, _position, require_agreed_ids
 from kafka import TopicPartition
 from kafka.errors import (
     ClusterAuthorizationFailedError,
@@ -349,99 +346,25 @@ def test_latest_does_not_move_a_query_back(
 
 # ---- brokers that name different ids of a topic
 
-PRESENT_ID, FORMER_ID = "P" * 21 + "A", "F" * 21 + "A"
-GROUP = group((5, stamp()))
-A, B, C = 1, 2, 3
-
-
-def topic(topic_id: str) -> list[dict[str, Any]]:
-    """The topic of `GROUP`, as a broker describes it."""
-    partitions = [{"partition_index": p.partition} for p in PARTITIONS]
-    number = uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
-    return [{"name": "t", "error_code": 0, "topic_id": number, "partitions": partitions}]
-
-
-def of_id(topic_id: str) -> Snapshot:
-    """`GROUP`, as a broker has described it that names this id."""
-    return replace(GROUP, topic_ids=dict.fromkeys(PARTITIONS, topic_id))
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[int, Answer | None]:
-    """What each broker answers; the command has the list of broker A."""
-    answers: dict[int, Answer | None] = {}
-
-    def nodes(_: object) -> list[dict[str, object]]:
-        known = answers[A]
-        assert known is not None
-        return [{"broker_id": each, "host": "b", "port": each} for each in known.brokers]
-
-    monkeypatch.setattr(agreed_ids, "_WAIT_S", 0)
-    monkeypatch.setattr(agreed_ids, "nodes", nodes)
-    monkeypatch.setattr(agreed_ids, "answer_of", lambda _, broker, *__: answers.get(broker))
-    monkeypatch.setattr(Connection, "admin", lambda _: nullcontext(None))
-    return answers
-
-
-def answer(topic_id: str, *brokers: int) -> Answer:
-    return Answer({each: f"b:{each}" for each in brokers}, topic(topic_id))
-
-
-def test_ids_are_believed_if_all_brokers_name_them(asked: dict[int, Answer | None]) -> None:
-    asked |= {broker: answer(PRESENT_ID, A, B) for broker in (A, B)}
-    require_agreed_ids(CLUSTER, of_id(PRESENT_ID))
-
-
-@pytest.mark.parametrize("listed", [(A, B, C), (B, C)])
-def test_the_id_that_a_broker_names_which_is_cut_off_is_refused(
-    asked: dict[int, Answer | None], listed: tuple[int, ...]
-) -> None:
-    """It is in the lists of the others for a few seconds."""
-    asked |= {A: answer(FORMER_ID, A, B, C), B: answer(PRESENT_ID, *listed)}
-    asked[C] = asked[B]
-    with pytest.raises(OffsetsError) as refused:
-        require_agreed_ids(CLUSTER, of_id(FORMER_ID))
-    said = str(refused.value)
-    assert f"names the topic id {PRESENT_ID} of t-0" in said
-    assert f"asked first names {FORMER_ID}" in said
-    assert "Nothing was changed" in said
-    if A not in listed:
-        # Another broker was asked first, and what the one says that is cut off does not matter.
-        require_agreed_ids(CLUSTER, of_id(PRESENT_ID))
-
-
-def test_a_broker_that_is_down_does_not_matter_once_the_others_do_not_list_it(
-    asked: dict[int, Answer | None],
-) -> None:
-    asked |= {A: answer(PRESENT_ID, A, B), B: answer(PRESENT_ID, A, B), C: None}
-    require_agreed_ids(CLUSTER, of_id(PRESENT_ID))
-
-
-def test_ids_are_not_believed_if_only_a_broker_answers_that_may_be_cut_off(
-    asked: dict[int, Answer | None],
-) -> None:
-    asked |= {A: answer(FORMER_ID, A, B, C), B: None, C: None}
-    with pytest.raises(OffsetsError, match="broker 2 at b:2 does not answer, and the others list"):
-        require_agreed_ids(CLUSTER, of_id(FORMER_ID))
-
-
-def test_a_topic_that_a_broker_does_not_know_counts_as_another_one(
-    asked: dict[int, Answer | None],
-) -> None:
-    asked |= {A: answer(PRESENT_ID, A, B), B: Answer({A: "b:1", B: "b:2"}, [])}
-    with pytest.raises(OffsetsError, match="broker 2 at b:2 names the topic id none of t-0"):
-        require_agreed_ids(CLUSTER, of_id(PRESENT_ID))
-
 
 def test_neither_reset_nor_adopt_goes_on_with_ids_that_are_not_believed(
-    query: Query, reset: Callable[..., Mapping[TopicPartition, int]], asked: dict[int, Any]
+    query: Query,
+    reset: Callable[..., Mapping[TopicPartition, int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked |= {A: answer(FORMER_ID, A, B), B: answer(PRESENT_ID, A, B)}
-    found = of_id(FORMER_ID)
+    asked: list[tuple[object, ...]] = []
+
+    def disagreement(*arguments: object) -> str:
+        asked.append(arguments)
+        return "broker 2 names another one"
+
+    monkeypatch.setattr(standing, "disagreement_on_ids", disagreement)
     query.patch.setattr(adoption, "require_agreed_ids", require_agreed_ids)
+    found = group((5, stamp()))
     assert "it is not known which ids the topics" in query.refused(found, group="g")
-    with pytest.raises(OffsetsError, match="it is not known which ids the topics of group 'g'"):
+    with pytest.raises(OffsetsError, match="of group 'g' have: broker 2 names another one, and"):
         reset(found, group(topic="other"), "earliest", agree=require_agreed_ids)
+    assert [(ids, topics) for _, ids, topics in asked] == [(found.topic_ids, {"t"})] * 2
 
 
 @pytest.mark.parametrize(

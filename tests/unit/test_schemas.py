@@ -12,7 +12,7 @@ import fastavro
 import pytest
 from eoskafka import AuthorizationError, ConfigurationError, UnreachableError
 from eoskafka.schemas import Registry, encode
-from eoskafka.schemas.columns import _prefix
+from eoskafka.schemas.frame import prefix_of
 from eoskafka.schemas.jar import LIMITS, has_jar, package_for, with_limits, without_limits
 from eoskafka.schemas.registry import Requests, requests_of
 from eoskafka.schemas.resolution import around, difference, skips, widened, without_defaults
@@ -573,8 +573,8 @@ def test_a_decimal_gets_room_for_what_its_bytes_can_be(kind: Any, wide: str) -> 
 
 
 def test_a_prefix_is_the_byte_0_and_the_id_in_four_bytes() -> None:
-    assert _prefix(1) == b"\0\0\0\0\1"
-    assert _prefix(2**31 - 1) == b"\0\x7f\xff\xff\xff"
+    assert prefix_of(1) == b"\0\0\0\0\1"
+    assert prefix_of(2**31 - 1) == b"\0\x7f\xff\xff\xff"
 
 
 @pytest.mark.parametrize(

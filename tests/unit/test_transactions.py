@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from eoskafka import transactions
+from eoskafka.brokers.connection import Connection
 from eoskafka.decisions import Decision
 from eoskafka.errors import AuthorizationError, TransactionError, UnreachableError
-from eoskafka.groups import Connection
 from eoskafka.transactions import Kind, Transaction, decided, ending
 from eoskafka.transactions.decided import takes_effect
 from kafka import TopicPartition

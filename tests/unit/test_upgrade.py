@@ -7,7 +7,7 @@ from typing import Any
 
 import eoskafka.upgrade
 import pytest
-from eoskafka.groups import Connection
+from eoskafka.brokers.connection import Connection
 from eoskafka.upgrade import Report, Verdict, check
 from kafka import TopicPartition
 

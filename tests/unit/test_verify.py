@@ -20,11 +20,11 @@ from eoskafka.audit.request import By, Request
 from eoskafka.audit.slices import Slice, Slices
 from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
+from eoskafka.brokers.connection import Connection
 from eoskafka.cli import app
 from eoskafka.cli.verify_report import lines_of
 from eoskafka.dead_letters import PREFIX
 from eoskafka.errors import ConfigurationError
-from eoskafka.groups import Connection
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from eoskafka.audit import UndecidedError, slices
 from eoskafka.audit.slices import Slice, Slices
+from eoskafka.brokers.connection import Connection
 from eoskafka.errors import ConfigurationError
-from eoskafka.groups import Connection
 from kafka import TopicPartition
 from kafka.admin import OffsetSpec
 
@@ -27,6 +27,7 @@ class Log:
     stable: int = 100
     reached: int | None = 100
     grows: int = 10
+    epoch: int = 3
 
     def offsets(
         self, _: object, partitions: Collection[TopicPartition], spec: object, *how: str
@@ -36,18 +37,32 @@ class Log:
         self.stable += self.grows
         return dict.fromkeys(partitions, self.stable)
 
+    def ends(
+        self, _: object, partitions: Collection[TopicPartition], isolation: str
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        self.epoch += 1
+        offsets = self.offsets(_, partitions, OffsetSpec.LATEST)
+        return offsets, dict.fromkeys(partitions, self.epoch)
+
     def committed(self, *_: object) -> dict[TopicPartition, SimpleNamespace]:
         return {} if self.reached is None else {PARTITION: SimpleNamespace(offset=self.reached)}
 
 
 def looked(
-    monkeypatch: pytest.MonkeyPatch, log: Log, group: str = "g", starts: int | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    log: Log,
+    group: str = "g",
+    starts: int | None = None,
+    answers: Mapping[str, Callable[..., str]] | None = None,
 ) -> Slices:
     """What is looked at in a topic whose output is itself."""
     monkeypatch.setattr(Connection, "admin", lambda _: nullcontext())
     monkeypatch.setattr(slices, "topic_ids", lambda *_: {PARTITION: "id"})
     monkeypatch.setattr(slices, "log_offsets", log.offsets)
+    monkeypatch.setattr(slices, "log_ends", log.ends)
     monkeypatch.setattr(slices, "committed", log.committed)
+    for name in ("disagreement_on_ids", "former_leader"):
+        monkeypatch.setattr(slices, name, (answers or {}).get(name, lambda *_: ""))
     monkeypatch.setattr(slices, "_refuse_compacted", lambda *_: None)
     given = {} if starts is None else {PARTITION: starts}
     return slices.look(
@@ -101,3 +116,21 @@ def test_what_is_gone_or_of_another_group_is_undecided(
 def test_a_start_outside_the_log_is_refused(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match=f"--input-from has {starts} for in-0, which ends"):
         looked(monkeypatch, Log(), starts=starts)
+
+
+@pytest.mark.parametrize("asked", ["disagreement_on_ids", "former_leader"])
+def test_what_a_broker_says_that_is_cut_off_is_undecided(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        given: list[tuple[object, ...]] = []
+
+        def problem(*arguments: object) -> str:
+            given.append(arguments)
+            return "a broker is cut off"
+
+        with pytest.raises(UndecidedError, match="which records the topics have: a broker is cut"):
+            looked(patch, Log(), answers={asked: problem})
+    # The lowest leader epoch of the two that have named the end of the output.
+    of_ids = (CLUSTER, {PARTITION: "id"}, {"in"})
+    assert given == [of_ids if asked == "disagreement_on_ids" else (CLUSTER, {PARTITION: 5})]

@@ -17,8 +17,8 @@ from eoskafka.audit.result import Example, Fault, Tally, Verdict
 from eoskafka.audit.slices import Slice, read
 from eoskafka.audit.spill import Spill
 from eoskafka.audit.tables import Table
+from eoskafka.brokers.connection import Connection
 from eoskafka.dead_letters import Origin
-from eoskafka.groups import Connection
 
 MUST, MAY, OUT = range(3)
 ENTRY = np.dtype(

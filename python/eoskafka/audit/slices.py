@@ -21,8 +21,11 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Of
 
 from eoskafka import properties
 from eoskafka.audit.reader import STALL_TIMEOUT_S, UndecidedError, describe_hidden
+from eoskafka.brokers.agreement import disagreement_on_ids, former_leader
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.groups import committed
+from eoskafka.brokers.topics import log_ends, log_offsets, topic_ids
 from eoskafka.errors import ConfigurationError
-from eoskafka.groups import Connection, committed, log_offsets, topic_ids
 
 _PORTION = 5_000
 _POLL_S = 0.5
@@ -91,19 +94,20 @@ def look(
         wait_s: how long open transactions may hide output, in seconds.
 
     Raises:
-        UndecidedError: something is gone, compacted or hidden, or the group has no offsets there.
+        UndecidedError: something is gone, compacted or hidden, the group has no offsets there, or
+            a broker has answered that is cut off.
         ConfigurationError: a start is none of the topic's.
         UnreachableError: the brokers do not answer.
     """
     with cluster.looking_at("the topics", topics="Read"), cluster.admin() as admin:
         # First of all how far it has got.
         before = _partitions(admin, inputs)
-        stable = log_offsets(admin, before, OffsetSpec.LATEST, "read_committed")
+        stable, epochs = log_ends(admin, before, "read_committed")
         reached = stable
         if group:
             reached = {p: o.offset for p, o in committed(cluster, group).items() if p in before}
         made = _partitions(admin, outputs)
-        ends = _readable(admin, made, wait_s)
+        ends, output_epochs = _readable(admin, made, wait_s)
         began = _starts(admin, made, output_starts, "--output-from")
         # Last of all what there was to read.
         given = _partitions(admin, inputs)
@@ -112,6 +116,9 @@ def look(
         first = log_offsets(admin, given, OffsetSpec.EARLIEST)
         for topic in {*inputs, *outputs}:
             _refuse_compacted(admin, topic)
+        _require_newest(
+            cluster, {**made, **given}, {*inputs, *outputs}, {**epochs, **output_epochs}
+        )
     must, later, earlier = [], [], []
     for p in given:
         until = reached.get(p)
@@ -158,17 +165,37 @@ def _partitions(admin: KafkaAdminClient, topics: Collection[str]) -> dict[TopicP
     return dict(sorted(found.items()))
 
 
+def _require_newest(
+    cluster: Connection,
+    ids: Mapping[TopicPartition, str],
+    topics: Collection[str],
+    epochs: Mapping[TopicPartition, int],
+) -> None:
+    """Refuse what a broker has said that is cut off: it does not know of the latest records."""
+    if problem := disagreement_on_ids(cluster, ids, topics) or former_leader(cluster, epochs):
+        raise UndecidedError(
+            f"it is not known which records the topics have: {problem}. Repeat the command in a "
+            "minute. If that does not help, repair or stop the broker that is cut off"
+        )
+
+
 def _readable(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition], wait_s: float
-) -> dict[TopicPartition, int]:
-    """The last stable offsets, once nothing that is there now is hidden by them."""
-    written = log_offsets(admin, partitions, OffsetSpec.LATEST)
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """The last stable offsets, once nothing that is there now is hidden by them.
+
+    Returns:
+        these, and the lowest leader epochs of the brokers that have answered.
+    """
+    written, first_epochs = log_ends(admin, partitions, "read_uncommitted")
     deadline = time.monotonic() + wait_s
     while True:
-        stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
+        stable, epochs = log_ends(admin, partitions, "read_committed")
         hidden = {p: (stable[p], written[p]) for p in partitions if stable[p] < written[p]}
         if not hidden:
-            return stable
+            return stable, {
+                p: min(epoch, first_epochs.get(p, epoch)) for p, epoch in epochs.items()
+            }
         if time.monotonic() > deadline:
             raise UndecidedError(describe_hidden(admin, hidden, wait_s))
         time.sleep(0.1)

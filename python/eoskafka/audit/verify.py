@@ -24,8 +24,8 @@ from eoskafka.audit.request import Progress, Request, columns
 from eoskafka.audit.result import Example, Verdict
 from eoskafka.audit.slices import Slice, look, read, require_same_topics
 from eoskafka.audit.tables import Table
+from eoskafka.brokers.connection import Connection
 from eoskafka.errors import ConfigurationError
-from eoskafka.groups import Connection
 
 _KEY_SHOWN = 100
 

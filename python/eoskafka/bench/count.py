@@ -20,7 +20,7 @@ from eoskafka.audit.reader import STALL_TIMEOUT_S, stable_ends
 from eoskafka.audit.slices import Slice
 from eoskafka.audit.slices import read as read_slices
 from eoskafka.bench.values import FEWEST_BYTES, numbers, values
-from eoskafka.groups import Connection
+from eoskafka.brokers.connection import Connection
 
 # Numbers of wrong records that are named.
 _NAMED = 3

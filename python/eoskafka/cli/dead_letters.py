@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from eoskafka import replay as letters
+from eoskafka.brokers.connection import Connection
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, reaching
 from eoskafka.cli.output import Format, OutputFormat, data, messages, print_json, print_table
-from eoskafka.groups import Connection
 
 _SERVERS = "--bootstrap-servers b:9092"
 

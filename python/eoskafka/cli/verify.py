@@ -13,6 +13,7 @@ from kafka import TopicPartition
 from eoskafka import _json
 from eoskafka.audit import UndecidedError, Verdict
 from eoskafka.audit.request import By, Progress, Request
+from eoskafka.brokers.connection import Connection
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, names
 from eoskafka.cli.output import Exit, Format, OutputFormat, data, messages, print_json
 from eoskafka.cli.verify_checkpoint import Known, read_checkpoint
@@ -41,7 +42,6 @@ from eoskafka.errors import (
     ConfigurationError,
     UnreachableError,
 )
-from eoskafka.groups import Connection
 
 _MIB = 1 << 20
 _BY = ("key", "value", "digest")

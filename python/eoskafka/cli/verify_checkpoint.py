@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from kafka import TopicPartition
 
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.topics import topic_ids
 from eoskafka.checkpoints import Checkpoint
 from eoskafka.errors import ConfigurationError
-from eoskafka.groups import Connection, topic_ids
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class Broker:
         from kafka.admin import KafkaAdminClient
         from kafka.errors import KafkaError
 
-        from eoskafka.groups import nodes
+        from eoskafka.brokers.topics import nodes
 
         kafka_log = logging.getLogger("kafka")
         level = kafka_log.level

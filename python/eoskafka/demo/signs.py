@@ -22,8 +22,8 @@ from typing import Protocol
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
+from eoskafka.brokers.topics import log_offsets
 from eoskafka.demo.launch import SparkJob
-from eoskafka.groups import log_offsets
 
 _ID_PREFIX = "eoskafka-"
 # A request on a local connection takes a few milliseconds.

@@ -17,8 +17,9 @@ from kafka.errors import (
 )
 
 from eoskafka import properties
+from eoskafka.brokers.connection import COORDINATOR_COMES, COORDINATOR_S, Connection
+from eoskafka.brokers.topics import nodes
 from eoskafka.doctor.model import Finding, Level
-from eoskafka.groups import COORDINATOR_COMES, COORDINATOR_S, Connection, nodes
 from eoskafka.upgrade import brokers
 
 # Of a task's transaction, unless `kafka.transaction.timeout.ms` says otherwise.

@@ -5,7 +5,6 @@
 | `model.py`             | what the functions return                                          |
 | `standing.py`          | where a group stands: `show` and `groups`                          |
 | `target.py`            | the offsets that a user asks for                                   |
-| `agreed_ids.py`        | whether the brokers agree on the ids of its topics                 |
 | `commit.py`            | the check that the query is stopped, and the commit of its offsets |
 | `move.py`              | `reset`: a query continues elsewhere                               |
 | `adoption.py`          | `adopt`: a query gets the offsets of its group                     |

@@ -9,9 +9,10 @@ from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.topics import offset_json
 from eoskafka.checkpoints import Checkpoint
 from eoskafka.errors import ConfigurationError
-from eoskafka.groups import Connection, offset_json
 from eoskafka.offsets.adoption_by_log import check_log
 from eoskafka.offsets.adoption_plan import plan_of
 from eoskafka.offsets.adoption_refusals import (
@@ -19,11 +20,10 @@ from eoskafka.offsets.adoption_refusals import (
     refuse_overwritten,
     refuse_unadoptable,
 )
-from eoskafka.offsets.agreed_ids import require_agreed_ids
 from eoskafka.offsets.candidate import Candidate
 from eoskafka.offsets.commit import commit_offsets, require_stopped
 from eoskafka.offsets.model import Adoption, Move, Situation
-from eoskafka.offsets.standing import Snapshot, snapshot
+from eoskafka.offsets.standing import Snapshot, require_agreed_ids, snapshot
 from eoskafka.offsets.target import Target, is_named, topics_named
 
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from kafka import TopicPartition
 
 from eoskafka import stamps
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.topics import names_of, offset_json, topic_ids
 from eoskafka.checkpoints import Batch
 from eoskafka.errors import OffsetsError
-from eoskafka.groups import Connection, offset_json, topic_ids
 from eoskafka.offsets.adoption_refusals import is_by_checkpoint
 from eoskafka.offsets.candidate import BEGIN_ANEW, Candidate
-from eoskafka.offsets.model import Adoption, Situation, Standing, names_of
+from eoskafka.offsets.model import Adoption, Situation, Standing
 from eoskafka.offsets.standing import LogOffsets
 
 

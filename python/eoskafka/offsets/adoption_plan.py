@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from kafka import TopicPartition
 
 from eoskafka import stamps
+from eoskafka.brokers.topics import names_of, offset_json
 from eoskafka.checkpoints import Batch
 from eoskafka.errors import OffsetsError
-from eoskafka.groups import offset_json
 from eoskafka.offsets.adoption_by_log import refuse_beyond_log
 from eoskafka.offsets.candidate import BEGIN_ANEW, Candidate
-from eoskafka.offsets.model import Position, names_of
+from eoskafka.offsets.model import Position
 from eoskafka.offsets.standing import Snapshot
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from kafka import TopicPartition
 
 from eoskafka import stamps
+from eoskafka.brokers.topics import names_of, offset_json
 from eoskafka.errors import OffsetsError
-from eoskafka.groups import offset_json
 from eoskafka.offsets.candidate import BEGIN_ANEW, Candidate
-from eoskafka.offsets.model import Position, names_of
+from eoskafka.offsets.model import Position
 from eoskafka.offsets.standing import Snapshot
 
 

@@ -9,9 +9,11 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import GroupAuthorizationFailedError, NoError
 from kafka.structs import OffsetAndMetadata
 
+from eoskafka.brokers.connection import REFUSALS, Connection, lacks
+from eoskafka.brokers.groups import stable
+from eoskafka.brokers.topics import names_of
 from eoskafka.errors import AuthorizationError, OffsetsError
-from eoskafka.groups import REFUSALS, Connection, lacks, stable
-from eoskafka.offsets.model import Standing, State, names_of
+from eoskafka.offsets.model import Standing, State
 
 # Of a commit; a broker takes about 1 MiB at a time.
 _OFFSETS_PER_REQUEST = 1_000

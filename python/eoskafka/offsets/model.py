@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from kafka import TopicPartition
 
 
 class State(str, enum.Enum):
@@ -125,9 +122,3 @@ class Adoption:
     is_new: bool = False
     without_offset: int = 0
     moves: tuple[Move, ...] = field(default=())
-
-
-def names_of(partitions: Sequence[TopicPartition]) -> str:
-    """The first ten of these partitions, for a message."""
-    shown = ", ".join(f"{each.topic}-{each.partition}" for each in partitions[:10])
-    return shown + (" ..." if len(partitions) > 10 else "")

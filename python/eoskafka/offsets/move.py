@@ -9,12 +9,13 @@ from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.groups import committed
+from eoskafka.brokers.topics import names_of
 from eoskafka.errors import ConfigurationError, OffsetsError
-from eoskafka.groups import Connection, committed
-from eoskafka.offsets.agreed_ids import require_agreed_ids
 from eoskafka.offsets.commit import commit_offsets, require_stopped
-from eoskafka.offsets.model import Move, Standing, names_of
-from eoskafka.offsets.standing import Snapshot, snapshot
+from eoskafka.offsets.model import Move, Standing
+from eoskafka.offsets.standing import Snapshot, require_agreed_ids, snapshot
 from eoskafka.offsets.target import Target, is_chosen, topics_named
 
 

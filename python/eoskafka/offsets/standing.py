@@ -12,15 +12,12 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
-from eoskafka.groups import (
-    Connection,
-    committed,
-    log_offsets,
-    members,
-    open_transactions,
-    pending,
-    topic_ids,
-)
+from eoskafka.brokers.agreement import disagreement_on_ids
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.groups import committed, members, pending
+from eoskafka.brokers.topics import log_offsets, topic_ids
+from eoskafka.brokers.transactions import open_transactions
+from eoskafka.errors import OffsetsError
 from eoskafka.offsets.model import Position, Standing, State
 
 
@@ -123,6 +120,22 @@ def snapshot(
         tuple(_position(p, offsets.get(p), p in is_open, ids.get(p, ""), log) for p in partitions),
     )
     return Snapshot(standing, offsets, ids)
+
+
+def require_agreed_ids(cluster: Connection, group: Snapshot) -> None:
+    """Refuse ids of topics that are not those which all connected brokers name.
+
+    Raises:
+        OffsetsError: a connected broker names others, or does not answer.
+    """
+    topics = {partition.topic for partition in (*group.positions, *group.topic_ids)}
+    if problem := disagreement_on_ids(cluster, group.topic_ids, topics):
+        raise OffsetsError(
+            f"it is not known which ids the topics of group '{group.standing.group}' have: "
+            f"{problem}, and with that id in its offsets the query could read the topic twice. "
+            "Nothing was changed. Repeat the command in a minute. If that does not help, repair or "
+            "stop the broker that is cut off"
+        )
 
 
 def _holders(cluster: Connection, group: str) -> tuple[str, ...]:

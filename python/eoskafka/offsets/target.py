@@ -10,8 +10,9 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec, OffsetTimestamp
 
 from eoskafka import _json
+from eoskafka.brokers.topics import names_of
 from eoskafka.errors import ConfigurationError, OffsetsError
-from eoskafka.offsets.model import Position, names_of
+from eoskafka.offsets.model import Position
 
 # In 1973: what is less is in seconds, or a date.
 _EARLIEST_MS = 100_000_000_000

@@ -9,8 +9,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.protocol.metadata import CoordinatorType
 from kafka.structs import OffsetAndMetadata
 
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.groups import offsets_at
 from eoskafka.errors import DataLossError, OffsetsError
-from eoskafka.groups import Connection, offsets_at
 from eoskafka.replay.records import Offsets, TopicIds, TopicLog
 
 # Before the id of the topic, in the metadata of the group's offsets.

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.topics import log_offsets, topic_ids
 from eoskafka.dead_letters import PREFIX, Origin
 from eoskafka.errors import ConfigurationError, UnreachableError
-from eoskafka.groups import Connection, log_offsets, topic_ids
 
 # At most so many are read at once, and replayed in one transaction.
 _PORTION = 500

@@ -24,8 +24,9 @@ from kafka.errors import (
     ProducerFencedError,
 )
 
-from eoskafka.errors import ConfigurationError, FencedError, RecordError
-from eoskafka.groups import Connection
+from eoskafka.brokers.agreement import disagreement_on_ids
+from eoskafka.brokers.connection import Connection
+from eoskafka.errors import ConfigurationError, FencedError, OffsetsError, RecordError
 from eoskafka.replay.progress import (
     Committed,
     Confirmation,
@@ -73,7 +74,8 @@ def replay(
         how many records were written.
 
     Raises:
-        OffsetsError: the group has no offset of a partition, or a wrong one.
+        OffsetsError: the group has no offset of a partition, or a wrong one; or the brokers do not
+            agree on the id of the topic.
         DataLossError: dead letters were deleted before they were replayed.
         RecordError: a record cannot be replayed, or its topic refuses it.
         ConfigurationError: there is no such topic, or `to` is this topic.
@@ -98,6 +100,7 @@ def replay(
             producer.init_transactions()
             # Not before: another replay may have gone beyond these ends until now.
             log = TopicLog.of(cluster, topic)
+            _require_agreed_ids(cluster, topic, log)
             with reader(cluster, group_id=group) as consumer:
                 committed = committed_offsets(consumer, log.ends)
                 starts = replay_starts(
@@ -124,6 +127,15 @@ def replay(
             # Of all partitions, so that the offsets of none expire before the others'.
             _commit(producer, {}, marked(log.ends, log.ids), group, confirmation)
     return written
+
+
+def _require_agreed_ids(cluster: Connection, topic: str, log: TopicLog) -> None:
+    if problem := disagreement_on_ids(cluster, log.ids, [topic]):
+        raise OffsetsError(
+            f"it is not known which id the topic {topic} has: {problem}, so its dead letters may "
+            "be those of a topic that was deleted. Nothing was replayed. Repeat the command in a "
+            "minute. If that does not help, repair or stop the broker that is cut off"
+        )
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from typing import Any
 
 from kafka import KafkaConsumer
 
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.topics import topic_ids
 from eoskafka.dead_letters import Origin
 from eoskafka.errors import ConfigurationError, RecordError
-from eoskafka.groups import Connection, topic_ids
 from eoskafka.replay.records import Offsets, TopicLog, place, read, source_headers
 
 # Dead letters in one message.

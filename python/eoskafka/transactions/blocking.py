@@ -16,16 +16,10 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from eoskafka.brokers.connection import COORDINATOR_COMES, Connection, lacks, until_elected
+from eoskafka.brokers.topics import described_topics, log_offsets
+from eoskafka.brokers.transactions import lists_everything
 from eoskafka.errors import AuthorizationError, TransactionError
-from eoskafka.groups import (
-    COORDINATOR_COMES,
-    Connection,
-    described_topics,
-    lacks,
-    lists_everything,
-    log_offsets,
-    until_elected,
-)
 from eoskafka.transactions.listing import described
 from eoskafka.transactions.model import Blocked, Transaction
 

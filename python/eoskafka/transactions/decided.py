@@ -22,9 +22,10 @@ from kafka.errors import (
     ProducerFencedError,
 )
 
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.topics import log_offsets
 from eoskafka.decisions import Decision, Entries
 from eoskafka.errors import TransactionError
-from eoskafka.groups import Connection, log_offsets
 from eoskafka.transactions.model import Transaction
 
 _READ_S = 60.0

@@ -9,8 +9,8 @@ from typing import Any
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import UnsupportedCodecError
 
+from eoskafka.brokers.connection import Connection
 from eoskafka.errors import TransactionError
-from eoskafka.groups import Connection
 from eoskafka.transactions.decided import fence as fence_query
 from eoskafka.transactions.decided import is_decided, named_ends
 from eoskafka.transactions.listing import described

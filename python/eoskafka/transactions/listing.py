@@ -9,7 +9,8 @@ from typing import Any
 from kafka.admin import KafkaAdminClient
 from kafka.errors import TransactionalIdNotFoundError
 
-from eoskafka.groups import Connection, open_ids
+from eoskafka.brokers.connection import Connection
+from eoskafka.brokers.transactions import open_ids
 from eoskafka.transactions.model import Kind, Transaction, kind_and_owner
 
 

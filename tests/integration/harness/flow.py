@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eoskafka.audit import Record, compare, read_committed
-from eoskafka.groups import COORDINATOR_COMES
+from eoskafka.brokers.connection import COORDINATOR_COMES
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 

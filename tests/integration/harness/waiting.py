@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
-from eoskafka.groups import open_ids
+from eoskafka.brokers.transactions import open_ids
 from kafka.admin import KafkaAdminClient
 
 T = TypeVar("T")
