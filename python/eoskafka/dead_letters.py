@@ -7,7 +7,7 @@ source's offsets. So a dead letter needs no transaction of its own: it is one mo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -130,25 +130,13 @@ def with_dead_letters(
         query: a name for the header `eoskafka.dead-letter.query`.
 
     Raises:
-        ConfigurationError: a column is missing or of another type, or a topic has no possible name.
+        ConfigurationError: a column is missing or of another type, or has the name that this
+            function gives to the error; or a topic has no possible name.
     """
     from pyspark.sql import functions as sql
 
-    if isinstance(topic, str) and topic == dead_letter_topic:
-        raise ConfigurationError(f"the dead letters' topic is the topic of the rows: {topic}")
-    for name in (dead_letter_topic, *([topic] if isinstance(topic, str) else [])):
-        if not re.fullmatch(_TOPIC_NAME, name) or name in (".", ".."):
-            raise ConfigurationError(f"no topic can have the name {name!r}")
-    found = _types(rows)
-    has_headers = "headers" in found
-    source = {**_SOURCE_COLUMNS, **({"headers": _HEADERS} if has_headers else {})}
-    for name, needed in source.items():
-        if found.get(name) != needed:
-            raise ConfigurationError(
-                f"a dead letter needs the source's column {name} ({needed}), and the rows have "
-                + (f"one of type {found[name]}" if name in found else "no such column")
-                + ": give results names of their own, and select columns later"
-            )
+    _require_topic_names(topic, dead_letter_topic)
+    source = _source_columns(rows)
     undecodable = {f"undecodable_{i}": each for i, each in enumerate(_undecodable(rows))}
     # It is computed once: an error may be another one when it is computed again.
     with_error = rows.withColumn(_ERROR, _column(error))
@@ -173,53 +161,96 @@ def with_dead_letters(
         *(each.alias(name) for name, each in (chosen | undecodable).items()),
     )
     _require_types(both)
-
     causes = [sql.substring(each, 1, REASON_LIMIT) for each in ("right_error", *undecodable)]
     if not isinstance(topic, str):
-        named = sql.col("right_topic").rlike(rf"^{_TOPIC_NAME}\z") & ~sql.col("right_topic").isin(
-            ".", ".."
-        )
-        causes += [
-            sql.when(sql.col("right_topic").isNull(), sql.lit("the topic is null")),
-            sql.when(~named, sql.lit("no topic can have the name of its topic")),
-            # It would be there without the headers of a dead letter.
-            sql.when(
-                sql.col("right_topic") == dead_letter_topic,
-                sql.lit("its topic is that of the dead letters"),
-            ),
-        ]
+        causes += _wrong_topics(dead_letter_topic)
     if max_bytes is not None:
-        size = _size(sql.col("right_key"), sql.col("right_value"), sql.col("right_headers"))
-        text = sql.concat(
-            sql.lit("the record would have "),
-            size.cast("string"),
-            sql.lit(f" of {max_bytes} bytes"),
-        )
-        causes.append(sql.when(size > max_bytes, text))
+        causes.append(_too_large(max_bytes))
     judged = both.withColumn("why", sql.coalesce(*causes))
 
     is_right = sql.col("why").isNull()
-    own = sql.array(*_own_headers(query))
-    letter_headers = own
-    if has_headers:
-        # Of a record that was a dead letter before: what it says is of another record's source.
-        kept = sql.filter("headers", lambda header: ~header["key"].startswith(PREFIX))
-        letter_headers = sql.concat(sql.coalesce(kept, sql.array().cast(_HEADERS)), own)
+
+    def either(right: Column, letter: Column) -> Column:
+        return sql.when(is_right, right).otherwise(letter)
+
     columns = [
-        sql.when(is_right, sql.col("right_key").cast("binary"))
-        .otherwise(sql.col("key"))
-        .alias("key"),
-        sql.when(is_right, sql.col("right_value").cast("binary"))
-        .otherwise(sql.col("value"))
-        .alias("value"),
-        sql.when(is_right, sql.col("right_headers")).otherwise(letter_headers).alias("headers"),
-        sql.when(is_right, sql.col("right_topic"))
-        .otherwise(sql.lit(dead_letter_topic))
-        .alias("topic", metadata={MARK: dead_letter_topic}),
+        either(sql.col("right_key").cast("binary"), sql.col("key")).alias("key"),
+        either(sql.col("right_value").cast("binary"), sql.col("value")).alias("value"),
+        either(sql.col("right_headers"), _letter_headers(source, query)).alias("headers"),
+        either(sql.col("right_topic"), sql.lit(dead_letter_topic)).alias(
+            "topic", metadata={MARK: dead_letter_topic}
+        ),
     ]
     if partition is not None:
         columns.append(sql.when(is_right, sql.col("right_partition")).alias("partition"))
     return judged.select(*columns)
+
+
+def _require_topic_names(topic: Column | str, dead_letter_topic: str) -> None:
+    if isinstance(topic, str) and topic == dead_letter_topic:
+        raise ConfigurationError(f"the dead letters' topic is the topic of the rows: {topic}")
+    for name in (dead_letter_topic, *([topic] if isinstance(topic, str) else [])):
+        if not re.fullmatch(_TOPIC_NAME, name) or name in (".", ".."):
+            raise ConfigurationError(f"no topic can have the name {name!r}")
+
+
+def _source_columns(rows: DataFrame) -> dict[str, str]:
+    """The columns of the source, with their types."""
+    found = _types(rows)
+    if taken := [name for name in found if name.lower() == _ERROR]:
+        raise ConfigurationError(
+            f"the rows have a column {taken[0]}, and with_dead_letters adds one of this name: "
+            "rename yours"
+        )
+    source = {**_SOURCE_COLUMNS, **({"headers": _HEADERS} if "headers" in found else {})}
+    for name, needed in source.items():
+        if found.get(name) != needed:
+            raise ConfigurationError(
+                f"a dead letter needs the source's column {name} ({needed}), and the rows have "
+                + (f"one of type {found[name]}" if name in found else "no such column")
+                + ": give results names of their own, and select columns later"
+            )
+    return source
+
+
+def _wrong_topics(dead_letter_topic: str) -> list[Column]:
+    """Why a row cannot be written to the topic that its column names."""
+    from pyspark.sql import functions as sql
+
+    topic = sql.col("right_topic")
+    is_possible = topic.rlike(rf"^{_TOPIC_NAME}\z") & ~topic.isin(".", "..")
+    return [
+        sql.when(topic.isNull(), sql.lit("the topic is null")),
+        sql.when(~is_possible, sql.lit("no topic can have the name of its topic")),
+        # It would be there without the headers of a dead letter.
+        sql.when(
+            topic == dead_letter_topic,
+            sql.lit("its topic is that of the dead letters"),
+        ),
+    ]
+
+
+def _too_large(max_bytes: int) -> Column:
+    from pyspark.sql import functions as sql
+
+    size = _size(sql.col("right_key"), sql.col("right_value"), sql.col("right_headers"))
+    text = sql.concat(
+        sql.lit("the record would have "),
+        size.cast("string"),
+        sql.lit(f" of {max_bytes} bytes"),
+    )
+    return sql.when(size > max_bytes, text)
+
+
+def _letter_headers(source: Mapping[str, str], query: str) -> Column:
+    from pyspark.sql import functions as sql
+
+    own = sql.array(*_own_headers(query))
+    if "headers" not in source:
+        return own
+    # Of a record that was a dead letter before: what it says is of another record's source.
+    kept = sql.filter("headers", lambda header: ~header["key"].startswith(PREFIX))
+    return sql.concat(sql.coalesce(kept, sql.array().cast(_HEADERS)), own)
 
 
 def _column(given: Column | str) -> Column:

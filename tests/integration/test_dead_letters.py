@@ -214,6 +214,7 @@ def config_of(topic: str, settings: dict[str, str]) -> Any:
         (lambda r: r.drop("offset"), {}, "the source's column offset (bigint)"),
         (lambda r: r.withColumn("value", sql.lit("a")), {}, "one of type string"),
         (lambda r: r.withColumn("headers", sql.lit("a")), {}, "the source's column headers"),
+        (lambda r: r.withColumn("EosKafka_Error", sql.lit("a")), {}, "have a column EosKafka_Err"),
         (None, {"error": "boolean"}, "error is of type boolean"),
         (None, {"value": "offset"}, "value is of type bigint"),
         (None, {"topic": "a b"}, "no topic can have the name 'a b'"),
