@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage unit test test-oldest coverage pinned pins release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration \
+.PHONY: help build demo compare linkage unit test test-oldest coverage pinned pins release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
 	start-time bench soak real-time-soak damaged-checkpoints check clean docs site surface
 
 PYTHON ?= python3
@@ -122,6 +122,9 @@ damaged-checkpoints: build ## starts after files of a checkpoint were damaged, b
 
 registration: build ## requests per transaction with and without registerTopics, and the report
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.registration
+
+costs: build ## what a batch costs the brokers, for `eoskafka size` (five minutes)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m costs
 
 start-time: build ## the start of a query whose checkpoint knows many writes, and the report
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.start_time

@@ -14,6 +14,7 @@ import make_api
 import make_benchmarks
 import make_cli
 import make_compatibility
+import make_costs
 import make_dependencies
 import make_errors
 import make_options
@@ -38,6 +39,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "summary": make_benchmarks.summary,
     "overview": make_benchmarks.overview,
     "details": make_benchmarks.details,
+    "costs": make_costs.table,
     "rights": make_rights.table,
 }
 _PART = "<!-- {name}: made by make docs -->"

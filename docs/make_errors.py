@@ -32,7 +32,7 @@ except eoskafka.UnreachableError:
 ```
 
 The error is still a `StreamingQueryException` for other handlers, and every class is an
-`eoskafka.EosKafkaError`. In any other program, call `eoskafka.failures.install()` first.
+`eoskafka.EosKafkaError`. A program that has done neither of these must first call `eoskafka.failures.install()`.
 `eoskafka.error_of(query.exception())` returns the error of a query that has ended.
 
 Words in italics stand for text that the message has in their place. *cause* is a whole sentence. *owner* is whoever

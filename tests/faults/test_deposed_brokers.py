@@ -16,6 +16,10 @@ from typing import Any
 
 import pytest
 from eoskafka import offsets
+from eoskafka.audit import UndecidedError
+from eoskafka.audit.request import By, Request
+from eoskafka.audit.verify import verify
+from eoskafka.brokers.connection import Connection
 from harness import Application, Flow, until
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -86,9 +90,14 @@ def healed(split: SplitCluster) -> Iterator[None]:
 
 def heal(split: SplitCluster) -> None:
     """Every client reaches every broker, and every broker the others."""
-    for node in BROKERS:
-        split.proxies[node].mend()
+    heal_clients(split)
     split.join(*BROKERS)
+
+
+def heal_clients(split: SplitCluster) -> None:
+    """Every client reaches every broker."""
+    for proxy in split.proxies.values():
+        proxy.mend()
 
 
 def another(*but: int) -> int:
@@ -162,8 +171,7 @@ def test_an_attempt_that_a_deposed_coordinator_has_answered_writes_nothing_twice
         until(lambda: len(application.executors()) == 2, "another executor", 60)
         before = application.ended_attempts()
         until(lambda: application.ended_attempts() > before, "the end of the retry", 60)
-        for proxy in split.proxies.values():
-            proxy.mend()
+        heal_clients(split)
         until(lambda: query.status().batches == 2, "the second batch", 60, application.tail)
         query.stop()
         heal(split)
@@ -197,8 +205,7 @@ def test_a_range_is_not_left_out_because_a_deposed_coordinator_calls_it_committe
             "an answer of the former coordinator",
             90,
         )
-        for proxy in split.proxies.values():
-            proxy.mend()
+        heal_clients(split)
         query.wait_done()
         assert split.fetched(split.coordinator(deposed), flow.group, partition) == PER_BATCH
         heal(split)
@@ -373,3 +380,43 @@ def test_a_batch_query_reads_what_a_deposed_leader_does_not_know(
         heal(split)
         assert sorted(until_end) == sorted(f"v{number}" for number in range(RECORDS))
         assert sorted(until_now) == sorted(until_end)
+
+
+class Silent:
+    """Is told how far `verify` is, and tells nobody."""
+
+    def begins(self, what: str, records: int) -> None: ...
+    def read(self, records: int) -> None: ...
+
+
+def test_verify_gives_no_verdict_on_what_a_deposed_leader_says(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    """A duplicate was written since, which that leader does not know of."""
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        flow.start(application).wait_done()
+    flow.assert_exactly_once()
+    deposed = another(split.coordinator())
+    split.lead(deposed, flow.input, flow.output)
+    split.cut(deposed)
+    split.wait_deposed(deposed, flow.output)
+    send_elsewhere(flow, split, deposed)
+    first = flow.outputs()[0]
+    with closing(KafkaProducer(bootstrap_servers=flow.servers)) as producer:
+        producer.send(flow.output, first.value, first.key).get(30)
+
+    request = Request([flow.output], By.VALUE, [flow.input])
+
+    def verdict_is_refused() -> bool:
+        """Any broker may have told this client who leads the output."""
+        try:
+            assert not verify(Connection(split.servers(), {}), request, Silent()).holds
+        except UndecidedError as refusal:
+            return "a former leader has named the end of" in str(refusal)
+        return False
+
+    until(verdict_is_refused, "an answer of the former leader", 120)
+    heal(split)
+    assert not verify(Connection(split.servers(), {}), request, Silent()).holds

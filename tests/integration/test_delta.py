@@ -149,3 +149,23 @@ def test_the_changes_of_a_table_come_out_once(
     written = sorted(int((record.value or b"").rstrip(b"!")) for record in flow.outputs())
     # As it was before and after the change, and as it was when it was removed.
     assert written == sorted([*range(ROWS), 5, 1005, 7])
+
+
+def test_a_function_writes_a_batch_once_to_kafka_and_to_a_table(
+    start: Callable[[], Application], flow: Flow, table: str
+) -> None:
+    """As docs/foreach-batch.md says it is done; the batch runs again after the kill."""
+    into_both: dict[str, Any] = {"form": "and_to_delta"}
+    flow.produce(ROWS)
+    application = start()
+    application.faults.arm("after-decision", "kill")
+    flow.start(application, **into_both)
+    application.faults.wait_taken("after-decision")
+    application.kill()
+    assert DeltaTable(table).to_pyarrow_table().num_rows == ROWS
+    application = start()
+    flow.start(application, **into_both).wait_done()
+    flow.produce(ROWS)
+    flow.start(application, **into_both).wait_done()
+    flow.assert_exactly_once()
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 2 * ROWS

@@ -11,6 +11,7 @@ from eoskafka import __version__, _jar, jar_path
 from eoskafka.cli import bench, cluster, dead_letters, demo, offsets, txn, upgrade
 from eoskafka.cli.doctor import doctor
 from eoskafka.cli.output import Exit, data, messages
+from eoskafka.cli.size import size
 from eoskafka.cli.verify import verify
 from eoskafka.errors import EosKafkaError
 
@@ -32,6 +33,9 @@ app.add_typer(txn.app, name="txn")
 app.add_typer(upgrade.app, name="upgrade")
 app.command(epilog="Example: eoskafka demo --seed 7 --keep")(demo.demo)
 app.command(epilog="Example: eoskafka doctor --bootstrap-servers b:9092 --input payments")(doctor)
+app.command(
+    epilog="Example: eoskafka size --input-partitions 64 --output-partitions 100 --tasks 8"
+)(size)
 app.command(
     epilog="Example: eoskafka verify --input payments --output payments-clean --group payments-job "
     "--by key --bootstrap-servers b:9092"

@@ -14,6 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
+from harness.transforms import TABLE
 from harness.waiting import until
 
 Sink = dict[str, str]
@@ -97,6 +98,18 @@ def two_writes_one_caught(sink: Sink) -> Function:
     return write
 
 
+def and_to_delta(sink: Sink) -> Function:
+    """Writes each batch to a Delta table, too, which ignores a batch that it has already."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        table = batch.sparkSession.conf.get(TABLE)
+        once = {"txnAppId": "payments", "txnVersion": str(number)}
+        batch.write.format("delta").mode("append").options(**once).save(table)
+        save(batch, sink)
+
+    return write
+
+
 WRITES = 20
 WRITERS = 200
 
@@ -169,6 +182,7 @@ FUNCTIONS: dict[str, Callable[[Sink], Function]] = {
         renamed,
         two_writes,
         two_writes_one_caught,
+        and_to_delta,
         twenty_writes,
         only_right,
         falls_back,

@@ -1,0 +1,1 @@
+"""What exactly-once costs the brokers."""
