@@ -14,6 +14,7 @@ from eoskafka import DataLossError, FencedError, OffsetsError, replay
 from eoskafka.audit import read_committed
 from eoskafka.brokers.connection import Connection
 from eoskafka.brokers.topics import log_offsets
+from eoskafka.replay import run as replay_run
 from eoskafka.replay.progress import committed_offsets
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
@@ -115,6 +116,21 @@ def test_a_replay_that_cannot_know_where_a_record_goes_is_refused(
     assert "there is no topic not-there" in err
     assert replayed(case, capsys, "--from-beginning", "--to", case.output)[0] == 0
     assert streams.values(case.output) == ["1"]
+
+
+def test_a_replay_of_a_topic_that_may_be_a_former_one_writes_nothing(
+    case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One broker alone has named its id, and others name another one."""
+    case.run(routed(case.rows(), case))
+    with monkeypatch.context() as patch:
+        patch.setattr(replay_run, "disagreement_on_ids", lambda *_: "broker 2 names another one")
+        code, _, err = replayed(case, capsys, "--from-beginning")
+    assert code == 1, err
+    assert f"which id the topic {case.dead} has: broker 2 names another one" in err
+    assert len([*read_committed(case.streams.servers, case.input)]) == RECORDS
+    assert replayed(case, capsys, "--from-beginning")[0] == 0
+    assert len([*read_committed(case.streams.servers, case.input)]) == RECORDS + len(BAD)
 
 
 def test_a_second_replay_fences_one_that_still_runs(

@@ -9,12 +9,14 @@ A patch in this folder is a diff against the repository's root. The lines above 
 
     # rule: what is taken out, by its number among the design's invariants
     # out:  what the connector does instead
-    # test: the node id of the test that must fail then
+    # test: the node id of the test that must fail then, or of a JUnit test the class and method,
+    #       with # between them
 
-For each one the tree is copied, the patch applied and the jar built there; the test then runs here,
-against that jar (EOSKAFKA_JAR). Before a test's first mutation it must pass against a jar that is
-built in the same way without a patch: a test that fails anyway catches nothing. Each result becomes
-a row of reports/mutations.md at once; the rows of other mutations stay.
+For each one the tree is copied and the patch applied. If the patch changes the connector, its jar
+is built there, and the test runs here against that jar (EOSKAFKA_JAR). If it changes the Python
+package alone, the test runs here with that package. A JUnit test runs in the copy. Before a test's
+first mutation it must pass in the same way without a patch: a test that fails anyway catches
+nothing. Each result becomes a row of reports/mutations.md at once; the other rows stay.
 
 Exit code 0: every mutation was caught. 1: a mutation survived, or could not be tried: the
 patch is stale or does not compile; the test fails without it, broke before it came to a verdict,
@@ -59,6 +61,14 @@ RAISED_AT = re.compile(r"^(?P<file>.+):\d+: \w+$")
 CUT_SHORT = re.compile(r"^E +Failed: (?P<what>Timeout \(>.*\) from pytest-timeout)", re.MULTILINE)
 
 
+# The same of a JUnit test. Assertions of JUnit, AssertJ and jqwik have such types.
+FAILED_ASSERTION = re.compile(
+    r"(?:\w+\.)*(?:\w*AssertionError|\w*AssertionFailedError|MultipleFailuresError)"
+)
+JUNIT = re.compile(r"(?P<type>io\.eoskafka\.[\w.]+)#(?P<method>\w+)")
+CHANGED = re.compile(r"^\+\+\+ b/(\S+)", re.MULTILINE)
+
+
 class Outcome(str, enum.Enum):
     """What became of a mutation."""
 
@@ -82,7 +92,8 @@ class State:
 
     Attributes:
         patch: digest of the patch.
-        sources: digest of what the connector's jar is made of, before the patch.
+        sources: digest of what the connector's jar is made of, or of the Python package if the
+            patch changes that alone; before the patch.
         commit: of the tree.
         is_clean: whether the tree was as committed; the report itself does not count.
     """
@@ -184,13 +195,24 @@ class Control:
         if why := self._broken[test]:
             raise BrokenError(f"the test fails without the mutation: {why}")
 
-    def _why_not(self, test: str) -> str | None:
-        tree = self.folder / "tree"
+    def jar(self) -> Path:
+        """The connector's, without any mutation."""
+        tree = self._tree()
         jar = jar_in(tree)
+        return jar if jar.is_file() else build(tree)
+
+    def _tree(self) -> Path:
+        tree = self.folder / "tree"
+        if not tree.is_dir():
+            copy_tree(tree)
+        return tree
+
+    def _why_not(self, test: str) -> str | None:
         try:
-            if not jar.is_file():
-                build(tree)
-            outcome, detail = run_test(test, jar, self.folder)
+            if JUNIT.fullmatch(test):
+                outcome, detail = run_junit_test(test, self._tree())
+            else:
+                outcome, detail = run_test(test, self.jar(), self.folder)
         except BrokenError as error:
             return str(error)
         return None if outcome is Outcome.SURVIVED else detail
@@ -205,28 +227,41 @@ def attempt(mutation: Mutation, control: Control) -> Result:
         try:
             control.require_passes(mutation.test)
             began = time.monotonic()
-            jar = build(folder / "tree", mutation.patch)
-            outcome, detail = run_test(mutation.test, jar, folder)
+            outcome, detail = tried(mutation, control, folder)
         except BrokenError as error:
             outcome, detail = Outcome.BROKEN, str(error)
     return Result(mutation, state, outcome, detail, time.monotonic() - began)
 
 
-def build(tree: Path, patch: Path | None = None) -> Path:
-    """The connector's jar, made in a copy of the tree with this patch or with none."""
+def tried(mutation: Mutation, control: Control, folder: Path) -> tuple[Outcome, str]:
+    """What the mutation's test says of it; BrokenError if it says nothing."""
+    tree = folder / "tree"
     copy_tree(tree)
-    if patch:
-        run(["git", "apply", "--whitespace=nowarn", str(patch)], tree, "the patch is stale")
-    mvn = shutil.which("mvn") or "mvn"
-    run(
-        [
-            *(mvn, "-q", "-B", "-f", "jvm-shim/pom.xml", "-pl", "connector", "package"),
-            *("-Dmaven.test.skip=true", f"-Drevision={VERSION}", "-Deoskafka.sources=mutated"),
-        ],
-        tree,
-        f"the {'mutated ' if patch else ''}connector cannot be built",
-    )
+    run(["git", "apply", "--whitespace=nowarn", str(mutation.patch)], tree, "the patch is stale")
+    if JUNIT.fullmatch(mutation.test):
+        return run_junit_test(mutation.test, tree)
+    if is_of_python(mutation.patch):
+        return run_test(mutation.test, control.jar(), folder, package=tree / "python")
+    return run_test(mutation.test, build(tree), folder)
+
+
+def is_of_python(patch: Path) -> bool:
+    """Whether a patch changes the Python package alone."""
+    changed = CHANGED.findall(patch.read_text(encoding="utf-8"))
+    return all(name.startswith("python/") and name.endswith(".py") for name in changed)
+
+
+def build(tree: Path) -> Path:
+    """The connector's jar, made in this copy of the tree."""
+    package = ("package", "-Dmaven.test.skip=true", "-Deoskafka.sources=mutated")
+    run(maven(*package), tree, "the connector cannot be built")
     return jar_in(tree)
+
+
+def maven(*arguments: str) -> list[str]:
+    """A command for the connector alone."""
+    of_connector = ("-q", "-B", "-f", "jvm-shim/pom.xml", "-pl", "connector")
+    return [shutil.which("mvn") or "mvn", *of_connector, f"-Drevision={VERSION}", *arguments]
 
 
 def jar_in(tree: Path) -> Path:
@@ -268,7 +303,48 @@ def run(command: list[str], folder: Path, what: str) -> None:
         raise BrokenError(f"{what}: {done.stdout[-2000:]}")
 
 
-def run_test(test: str, jar: Path, folder: Path, root: Path = ROOT) -> tuple[Outcome, str]:
+def run_junit_test(test: str, tree: Path) -> tuple[Outcome, str]:
+    """Run one JUnit test in this copy of the tree, and return what it says of its connector.
+
+    Raises:
+        BrokenError: it has said nothing, or the error is not of what it looked for.
+    """
+    named = JUNIT.fullmatch(test)
+    assert named is not None
+    reports = tree / "jvm-shim" / "connector" / "target" / "surefire-reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    why_none = ""
+    try:
+        run(maven("test", f"-Dtest={named['type']}#{named['method']}"), tree, "Maven has failed")
+    except BrokenError as error:
+        # As it also does if the test fails.
+        why_none = str(error)
+    found = [case for file in reports.glob("*.xml") for case in ET.parse(file).iter("testcase")]
+    # A test with parameters has several.
+    cases = [case for case in found if case.get("classname") == named["type"]]
+    if not cases:
+        raise BrokenError(f"there is no test {test}. {why_none}")
+    return judge_junit(cases)
+
+
+def judge_junit(cases: list[ET.Element]) -> tuple[Outcome, str]:
+    """What Maven's report on one test says; BrokenError as `run_junit_test` has it."""
+    for case in cases:
+        for kind in ("failure", "error"):
+            if (other := case.find(kind)) is None:
+                continue
+            message = f"{other.get('type')}: {(other.get('message') or '').strip()}"
+            if not FAILED_ASSERTION.fullmatch(other.get("type") or ""):
+                raise BrokenError(f"the test broke: {message[:1000]}")
+            return Outcome.CAUGHT, message.partition("\n")[0][:300]
+    if any(case.find("skipped") is not None for case in cases):
+        raise BrokenError("the test was skipped")
+    return Outcome.SURVIVED, "the test passes without the rule"
+
+
+def run_test(
+    test: str, jar: Path, folder: Path, root: Path = ROOT, package: Path | None = None
+) -> tuple[Outcome, str]:
     """Run one test, and return what it says of this jar.
 
     Args:
@@ -276,16 +352,23 @@ def run_test(test: str, jar: Path, folder: Path, root: Path = ROOT) -> tuple[Out
         jar: the connector that it runs against.
         folder: for pytest's report.
         root: of the repository that has the test.
+        package: where the Python package is that it runs against; None for the installed one.
 
     Raises:
         BrokenError: it has said nothing, or the error is not of what it looked for.
     """
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
+    environment = {
+        **os.environ,
+        "EOSKAFKA_JAR": str(jar),
+        "EOSKAFKA_ALLOW_OTHER_JAR": "true",
+        **({"PYTHONPATH": str(package)} if package else {}),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", f"--junitxml={report}", test],
         cwd=root,
-        env={**os.environ, "EOSKAFKA_JAR": str(jar), "EOSKAFKA_ALLOW_OTHER_JAR": "true"},
+        env=environment,
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -355,9 +438,7 @@ class Row:
         return f"| {' | '.join(cells)} |"
 
 
-TITLES = Row(
-    "mutation", "rule", "test", "verdict", "s", "date", "commit", "patch", "connector's sources"
-)
+TITLES = Row("mutation", "rule", "test", "verdict", "s", "date", "commit", "patch", "sources")
 
 
 def row_of(result: Result) -> Row:
@@ -380,10 +461,20 @@ def state_of(mutation: Mutation) -> State:
     """What a mutation would be tried with now."""
     return State(
         hashlib.sha256(mutation.patch.read_bytes()).hexdigest()[:DIGEST_CHARS],
-        sources_digest(ROOT)[:DIGEST_CHARS],
+        digest_of_sources(mutation.patch)[:DIGEST_CHARS],
         git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip(),
         not git("status", "--porcelain", "--", ".", f":!{REPORT.relative_to(ROOT)}"),
     )
+
+
+def digest_of_sources(patch: Path) -> str:
+    """Of what a patch changes a part of: the Python package, or what the jar is made of."""
+    if not is_of_python(patch):
+        return sources_digest(ROOT)
+    digest = hashlib.sha256()
+    for file in sorted((ROOT / "python" / "eoskafka").rglob("*.py")):
+        digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def is_caught(row: Row | None, state: State) -> bool:

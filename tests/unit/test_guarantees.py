@@ -18,6 +18,7 @@ ERRORS = ROOT / "python" / "eoskafka" / "spec" / "errors.json"
 TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 JVM_TEST = re.compile(r"`(\w+Test)`")
 CODE = re.compile(r"`([A-Z]\w+)\.([a-z]\w+)`")
+PATCH_JVM_TEST = re.compile(r"^# test: io\.eoskafka\.(?:\w+\.)*(\w+Test)#", re.MULTILINE)
 PATCH_TEST = re.compile(r"^# test: (?:.*/)?(test_\w+\.py)::(test_\w+)", re.MULTILINE)
 
 
@@ -52,13 +53,19 @@ def test_each_row_of_the_threat_model_names_its_test_or_says_that_there_is_none(
 
 
 def test_the_page_has_the_test_of_every_mutation() -> None:
-    patches = (ROOT / "tests" / "mutations").glob("*.patch")
+    patches = sorted((ROOT / "tests" / "mutations").glob("*.patch"))
     of_patches = {
         found
         for patch in patches
         for found in PATCH_TEST.findall(patch.read_text(encoding="utf-8"))
     }
     assert of_patches - {found for row in rows() for found in TEST.findall(row)} == set()
+    of_junit = {
+        name
+        for patch in patches
+        for name in PATCH_JVM_TEST.findall(patch.read_text(encoding="utf-8"))
+    }
+    assert of_junit - {name for row in rows() for name in JVM_TEST.findall(row)} == set()
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.split("|")[1].strip()[:50])

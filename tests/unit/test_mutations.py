@@ -175,6 +175,7 @@ def test_a_node_id_must_name_one_test(root: Path, tmp_path: Path) -> None:
 
 STATE = State("1a2b", "3c4d", "5e6f", True)
 PATCHES = sorted(run.FOLDER.glob("*.patch"))
+JVM_TESTS = run.ROOT / "jvm-shim" / "connector" / "src" / "test" / "java"
 
 
 def result(patch: Path, outcome: Outcome = Outcome.CAUGHT, state: State = STATE) -> Result:
@@ -223,9 +224,52 @@ def test_what_was_caught_with_this_patch_and_these_sources_is_skipped(
 
 def test_every_patch_names_one_test() -> None:
     nodes = {run.read(patch).test for patch in PATCHES}
+    of_junit = {node for node in nodes if run.JUNIT.fullmatch(node)}
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, *nodes], cwd=run.ROOT, check=False, capture_output=True, text=True
+        [*command, *(nodes - of_junit)], cwd=run.ROOT, check=False, capture_output=True, text=True
     )
     # One that names several, or none, is not among those that were found.
-    assert nodes - set(done.stdout.splitlines()) == set(), done.stdout[-2000:]
+    assert nodes - of_junit - set(done.stdout.splitlines()) == set(), done.stdout[-2000:]
+    for node in of_junit:
+        name, _, method = node.partition("#")
+        file = JVM_TESTS / f"{name.replace('.', '/')}.java"
+        assert f"void {method}(" in file.read_text(encoding="utf-8"), node
+
+
+# ---- tests of the JVM
+
+PASSES = '<testcase classname="io.eoskafka.T" name="passes"/>'
+FAILS = (
+    '<testcase classname="io.eoskafka.T" name="fails(int)[1]"><failure message="expected: 1"'
+    ' type="org.opentest4j.AssertionFailedError"/></testcase>'
+)
+BREAKS = (
+    '<testcase classname="io.eoskafka.T" name="breaks"><error message="no index 3"'
+    ' type="java.lang.IndexOutOfBoundsException"/></testcase>'
+)
+
+
+def test_a_junit_test_that_passes_has_not_caught_the_mutation() -> None:
+    assert run.judge_junit([ET.fromstring(PASSES)])[0] is Outcome.SURVIVED
+
+
+def test_a_failed_assertion_of_junit_has_caught_the_mutation() -> None:
+    outcome, detail = run.judge_junit([ET.fromstring(PASSES), ET.fromstring(FAILS)])
+    assert outcome is Outcome.CAUGHT
+    assert detail == "org.opentest4j.AssertionFailedError: expected: 1"
+
+
+def test_an_exception_in_a_junit_test_is_no_verdict() -> None:
+    with pytest.raises(BrokenError, match=r"the test broke: java\.lang\.Index.*no index 3"):
+        run.judge_junit([ET.fromstring(BREAKS)])
+
+
+def test_a_patch_of_the_python_package_is_known_by_what_it_changes(tmp_path: Path) -> None:
+    patch = tmp_path / "a.patch"
+    patch.write_text("--- a/python/eoskafka/x.py\n+++ b/python/eoskafka/x.py\n", encoding="utf-8")
+    assert run.is_of_python(patch)
+    patch.write_text("+++ b/python/eoskafka/spec/errors.json\n", encoding="utf-8")
+    assert not run.is_of_python(patch)
+    patch.write_text("+++ b/python/eoskafka/x.py\n+++ b/jvm-shim/X.java\n", encoding="utf-8")
+    assert not run.is_of_python(patch)

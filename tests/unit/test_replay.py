@@ -226,12 +226,3 @@ def test_places_to_skip() -> None:
     for wrong in ("5", "0:-1", "a:1", "0:1:2", ""):
         with pytest.raises(typer.BadParameter):
             _places([wrong])
-
-
-def test_dead_letters_of_a_topic_that_may_be_deleted_are_not_replayed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(run, "disagreement_on_ids", lambda *_: "broker 2 names another one")
-    log = TopicLog({P: "id"}, starts={P: 0}, ends={P: 9})
-    with pytest.raises(OffsetsError, match="id the topic dead has: broker 2 names another one, so"):
-        run._require_agreed_ids(Connection("", {}), "dead", log)
