@@ -49,6 +49,8 @@ test: build ## JVM unit tests, unit and integration tests, a short campaign of f
 	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
 	$(BIN)/python -c "from eoskafka.bench.peers import peer_jars; peer_jars()"
 	PYTHONPATH=tests/integration $(BIN)/python -c "from harness.schemas import avro_jar; avro_jar()"
+	PYTHONPATH=tests/integration $(BIN)/python -c "from harness import archive; \
+		archive.archive_options(), archive.broker_archive_options()"
 	@# The longest files first, or one process would wait for the other at the end.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 -m "not slow" \
 		tests/faults tests/integration tests/unit

@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from eoskafka.cluster import broker
+from harness.archive import broker_archive_options
 
 KEPT_LOGS = Path(__file__).parent.parent / "build" / "test-logs"
 # Spark's Python workers must see the packages of the environment that pytest runs in.
@@ -44,3 +46,16 @@ def keep_logs(request: pytest.FixtureRequest) -> Iterator[list[Path]]:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(log, folder / f"{log.parent.name}-{log.name}")
     print(f"logs of the failed test are kept in {folder}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def brokers_start_soon() -> Iterator[None]:
+    """Brokers that tests start in this process map an archive of their classes."""
+    without = broker.kafka_command
+
+    def with_archive(jars: Sequence[Path]) -> list[str]:
+        return [*without(jars), *broker_archive_options().split()]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker, "kafka_command", with_archive)
+        yield

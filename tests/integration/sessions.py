@@ -12,6 +12,7 @@ from eoskafka.bench.peers import peer_jars
 from eoskafka.schemas.jar import with_limits
 from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
 from eoskafka.sparks import ASYNC_PROGRESS
+from harness.archive import archive_options
 from harness.log_ins import PLAIN_PASSWORD, VARIABLE
 from harness.schemas import avro_jar
 from harness.versions import HAS_BUILT_IN
@@ -55,7 +56,8 @@ def start_session(folder: Path, cores: int = 2) -> SparkSession:
         .config(
             "spark.driver.extraJavaOptions",
             with_limits(
-                f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:TieredStopAtLevel=1 "
+                f"-Dlog4j2.configurationFile={log4j.as_uri()} {archive_options()} "
+                "-XX:TieredStopAtLevel=1 "
                 # This level's default is full after a few hundred queries; then nothing is
                 # compiled.
                 "-XX:ReservedCodeCacheSize=240m "

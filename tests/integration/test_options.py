@@ -133,6 +133,14 @@ REFUSED_ON_SINK: dict[str, tuple[Options, list[str]]] = {
         {"commitIntervalMs": "100", "transactionScope": "epoch"},
         ["EOSKAFKA_OPTION_INVALID", "left out with transactionScope=epoch"],
     ),
+    "the topic of the decisions": (
+        {"topic": "__eoskafka_decisions"},
+        ["EOSKAFKA_OPTION_INVALID", "topic is '__eoskafka_decisions'", "another topic than the"],
+    ),
+    "the topic that is given for decisions": (
+        {"topic": "ours", "decisionTopic": "ours"},
+        ["EOSKAFKA_OPTION_INVALID", "topic is 'ours'", "another topic than the one of the decisi"],
+    ),
     "never allowed": (
         {"kafka.acks": "1"},
         ["EOSKAFKA_OPTION_INVALID", "kafka.acks is '1'", "all or -1"],
@@ -292,6 +300,22 @@ def test_a_null_topic_fails_and_leaves_nothing(streams: Streams) -> None:
     )
     error = streams.failure(streams.sink(rows.coalesce(1), None, checkpoint))
     assert "[EOSKAFKA_NULL_TOPIC]" in error
+    assert streams.numbers(output) == []
+
+
+@pytest.mark.parametrize("scope", ["task", "epoch"])
+def test_a_row_for_the_decision_topic_fails_and_leaves_nothing(
+    streams: Streams, scope: str
+) -> None:
+    source, output = streams.topic(records=6), streams.topic()
+    decisions = f"{output}-decisions"
+    rows = streams.source(source).selectExpr(
+        "value",
+        f"if(value = cast('3' as binary), '{decisions}', '{output}') as topic",
+    )
+    options = {"transactionScope": scope, "decisionTopic": decisions}
+    error = streams.failure(streams.sink(rows.coalesce(1), None, options=options))
+    assert f"[EOSKAFKA_ROW_FOR_DECISIONS] A row has the topic {decisions}" in error
     assert streams.numbers(output) == []
 
 

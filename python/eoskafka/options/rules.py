@@ -197,6 +197,13 @@ def _check_sink(options: Mapping[str, str]) -> None:
     for name in ("transactionalIdPrefix", "decisionTopic"):
         if name in options and not options[name].strip():
             raise _invalid(name, options[name], "a value that is not empty")
+    decisions = options.get("decisionTopic", table()["decisiontopic"]["default"])
+    if options.get("topic", "").strip() == decisions:
+        raise _invalid(
+            "topic",
+            options["topic"],
+            "another topic than the one of the decisions (decisionTopic)",
+        )
     # The transactional ids of batch jobs have -job after the prefix, and are recognized by it.
     prefix = options.get("transactionalIdPrefix", "")
     if prefix.endswith("-job"):

@@ -21,6 +21,7 @@ from eoskafka.demo.processes import Process
 from eoskafka.schemas.jar import with_limits
 
 from harness import tally
+from harness.archive import archive_options
 from harness.faults import Faults
 from harness.waiting import until
 
@@ -109,7 +110,9 @@ class Application:
         self.executor_log = folder / "executors.log"
         logging = folder / "log4j2.properties"
         logging.write_text(_EXECUTOR_LOGGING.format(file=self.executor_log), encoding="utf-8")
-        java = with_limits(f"{_JVM} -Dio.eoskafka.faults={self.faults.folder}")
+        java = with_limits(
+            f"{_JVM} {archive_options(self.python)} -Dio.eoskafka.faults={self.faults.folder}"
+        )
         self._settings = {
             **_SETTINGS,
             "spark.driver.extraJavaOptions": java,

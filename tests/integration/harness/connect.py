@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from eoskafka.session import PLUGIN_CLASS, jar_path
 
+from harness.archive import archive_options
 from harness.faults import Faults
 from harness.waiting import until
 
@@ -43,7 +44,8 @@ class ConnectServer:
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.driver.extraJavaOptions": f"{_JVM} -Dio.eoskafka.faults={self.faults.folder}",
+            "spark.driver.extraJavaOptions": f"{_JVM} {archive_options()} "
+            f"-Dio.eoskafka.faults={self.faults.folder}",
             "spark.jars": os.environ.get("EOSKAFKA_JAR") or str(jar_path()),
             "spark.plugins": PLUGIN_CLASS,
             "spark.sql.shuffle.partitions": "2",

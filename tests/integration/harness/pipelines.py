@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import yaml
 from eoskafka.session import jar_path
 
+from harness.archive import archive_options
 from harness.faults import Faults, Point
 from harness.flow import Flow
 from harness.standalone import Submitted
@@ -81,7 +82,7 @@ class Pipeline:
         text = file.read_text(encoding="utf-8")
         assert text.count(_JAR) == 1
         jar = os.environ.get("EOSKAFKA_JAR") or str(jar_path())
-        options = f"{_JVM} -Dio.eoskafka.faults={self.faults.folder}"
+        options = f"{_JVM} {archive_options()} -Dio.eoskafka.faults={self.faults.folder}"
         file.write_text(
             f"{text.replace(_JAR, jar)}"
             f"spark.driver.extraJavaOptions {options}\n"

@@ -89,6 +89,9 @@ public record SinkOptions(
     if (decisionTopic.isBlank()) {
       throw values.invalid("decisionTopic", "a value that is not empty");
     }
+    if (decisionTopic.equals(topic(options))) {
+      throw values.invalid("topic", "another topic than the one of the decisions (decisionTopic)");
+    }
     OptionalInt commitInterval = values.positiveInt("commitIntervalMs");
     if (scope == TransactionScope.EPOCH && commitInterval.isPresent()) {
       throw values.invalid(

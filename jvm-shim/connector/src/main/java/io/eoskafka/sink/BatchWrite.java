@@ -55,7 +55,7 @@ public final class BatchWrite {
       throw EosKafkaException.of(
           "EOSKAFKA_SCOPE_REFUSED", Map.of("reason", "a batch write is always in epoch scope"));
     }
-    OutputColumns columns = OutputColumns.of(rows.schema(), options.topic());
+    OutputColumns columns = OutputColumns.of(rows.schema(), options);
     Optional<RunningQuery> query = RunningQuery.ofWrite(rows);
     String writeId = options.writeId().orElse("");
     EpochOwner owner =

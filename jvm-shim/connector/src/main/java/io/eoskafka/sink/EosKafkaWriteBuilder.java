@@ -35,7 +35,7 @@ public final class EosKafkaWriteBuilder implements StreamWriteBuilder {
 
   @Override
   public Write build() {
-    OutputColumns columns = OutputColumns.of(schema, options.topic());
+    OutputColumns columns = OutputColumns.of(schema, options);
     return new V1Write() {
       @Override
       public String description() {

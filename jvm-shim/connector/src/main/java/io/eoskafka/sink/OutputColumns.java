@@ -1,6 +1,7 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.config.SinkOptions;
 import java.io.Serializable;
 import java.util.Map;
 import org.apache.spark.sql.types.ArrayType;
@@ -13,9 +14,12 @@ import org.apache.spark.sql.types.StructType;
 /**
  * Where the columns of a written row are; -1 where there is none. The built-in connector's columns
  * and precedence: the option {@code topic} wins over the column.
+ *
+ * @param decisionTopic where no row may go
  */
 record OutputColumns(
     String topicOption,
+    String decisionTopic,
     int topic,
     int key,
     boolean keyIsString,
@@ -31,7 +35,8 @@ record OutputColumns(
   /**
    * @throws EosKafkaException {@code EOSKAFKA_BAD_SCHEMA}
    */
-  static OutputColumns of(StructType schema, String topicOption) {
+  static OutputColumns of(StructType schema, SinkOptions options) {
+    String topicOption = options.topic();
     int topic = find(schema, "topic");
     int key = find(schema, "key");
     int value = find(schema, "value");
@@ -63,6 +68,7 @@ record OutputColumns(
     }
     return new OutputColumns(
         topicOption,
+        options.decisionTopic(),
         topicOption == null ? topic : -1,
         key,
         key >= 0 && schema.apply(key).dataType() instanceof StringType,

@@ -43,6 +43,9 @@ final class RecordBuilder {
     String known = topics.get(topic);
     if (known == null) {
       known = topic.toString();
+      if (known.equals(columns.decisionTopic())) {
+        throw EosKafkaException.of("EOSKAFKA_ROW_FOR_DECISIONS", Map.of("topic", known));
+      }
       // The row's memory is reused.
       topics.put(topic.clone(), known);
     }
