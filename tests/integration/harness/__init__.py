@@ -6,6 +6,7 @@
 | `job.py`         | the program that an application runs; it does what it is told on stdin    |
 | `transforms.py`  | what a query does between source and sink, by name                        |
 | `functions.py`   | functions of `foreachBatch`, by name                                      |
+| `archive.py`     | the classes of Spark and of brokers, mapped by JVMs that start then sooner |
 | `logs.py`        | Spark's logs in a checkpoint, of which the last batch can be forgotten    |
 | `faults.py`      | `Faults`: arms the connector's fault points                               |
 | `flow.py`        | `Flow`: input topic, output topic and group of one test, and the verdict  |
