@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import broker
-from harness.archive import broker_archive_options
 
 KEPT_LOGS = Path(__file__).parent.parent / "build" / "test-logs"
 # Spark's Python workers must see the packages of the environment that pytest runs in.
@@ -54,6 +53,9 @@ def brokers_start_soon() -> Iterator[None]:
     without = broker.kafka_command
 
     def with_archive(jars: Sequence[Path]) -> list[str]:
+        # Here, because most unit tests start no broker.
+        from harness.archive import broker_archive_options
+
         return [*without(jars), *broker_archive_options().split()]
 
     with pytest.MonkeyPatch.context() as patch:

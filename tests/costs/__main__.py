@@ -14,9 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -24,10 +22,8 @@ from pathlib import Path
 import numpy as np
 from eoskafka.audit import read_committed
 from eoskafka.cluster import LocalCluster
-from kafka.admin import ConfigResource, ConfigResourceType
 from requestlog import log
-from requestlog.__main__ import connector, during, warm
-from sessions import start_session
+from requestlog.__main__ import connector, during, logged
 from streams import Streams
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,12 +69,12 @@ class Spent:
     """What a run has cost.
 
     Attributes:
-        requests: how many, by their names in Kafka's protocol.
+        requests: how many, without those whose number depends on timing.
         sizes: bytes of the topics, by the names of the report.
         markers: in the output topic.
     """
 
-    requests: Counter[str]
+    requests: int
     sizes: dict[str, int]
     markers: int
 
@@ -108,30 +104,15 @@ def main() -> int:
 
 def measure(folder: Path, cases: list[Case]) -> Iterator[dict[str, float]]:
     """The costs of one batch in each case."""
-    spark = start_session(folder, cores=max(TASKS))
-    try:
-        with LocalCluster(data_dir=folder / "cluster", properties=BROKER) as cluster:
-            (broker,) = cluster.brokers
-            with closing(Streams(spark, cluster.bootstrap_servers, folder)) as streams:
-                warm(streams)
-                level = ConfigResource(
-                    ConfigResourceType.BROKER_LOGGER,
-                    str(broker.node_id),
-                    configs={log.LOGGER: "DEBUG"},
-                )
-                streams.admin.alter_configs([level])
-                for case in cases:
-                    few, many = (
-                        spent(streams, cluster, broker.log_file, case, n) for n in (FEW, MANY)
-                    )
-                    found = per_batch(few, many)
-                    print(case, json.dumps(found), flush=True)
-                    yield found
-    finally:
-        spark.stop()
+    with logged(folder, max(TASKS), BROKER) as (streams, cluster):
+        for case in cases:
+            few, many = (spent(streams, cluster, case, n) for n in (FEW, MANY))
+            found = per_batch(few, many)
+            print(case, json.dumps(found), flush=True)
+            yield found
 
 
-def spent(streams: Streams, cluster: LocalCluster, logged: Path, case: Case, batches: int) -> Spent:
+def spent(streams: Streams, cluster: LocalCluster, case: Case, batches: int) -> Spent:
     """Run the query of a case with this many batches."""
     source, output = streams.topic(case.tasks * case.inputs), streams.topic(case.outputs)
     for partition in range(case.tasks * case.inputs):
@@ -142,12 +123,12 @@ def spent(streams: Streams, cluster: LocalCluster, logged: Path, case: Case, bat
     )
     writer = streams.sink(rows, output, options={"transactionScope": case.scope})
     before = sizes(cluster)
-    requests = during(streams, logged, partial(streams.run, writer, RUN_S))
+    requests = during(streams, cluster.brokers[0].log_file, partial(streams.run, writer, RUN_S))
     after = sizes(cluster)
     records = sum(1 for _ in read_committed(streams.servers, output))
     assert records == batches * case.tasks * case.inputs * case.outputs, f"{records} in {case}"
     return Spent(
-        Counter(request.name for request in requests if request.name not in log.TIMED),
+        sum(request.name not in log.TIMED for request in requests),
         {name: after[name] - before[name] for name in TOPICS},
         sum(streams.ends(output, case.outputs).values()) - records,
     )
@@ -167,7 +148,7 @@ def per_batch(few: Spent, many: Spent) -> dict[str, float]:
     more = MANY - FEW
     return {
         "markers": (many.markers - few.markers) / more,
-        "requests": (many.requests.total() - few.requests.total()) / more,
+        "requests": (many.requests - few.requests) / more,
         **{name: (many.sizes[name] - few.sizes[name]) / more for name in TOPICS},
     }
 

@@ -15,8 +15,8 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,29 +82,46 @@ def main() -> int:
 
 def recorded(keep: Path | None = None) -> str:
     """The report's sections, one for each kind of query."""
-    with tempfile.TemporaryDirectory(prefix="eoskafka-requests-") as name:
-        folder = Path(name)
+    with (
+        tempfile.TemporaryDirectory(prefix="eoskafka-requests-") as name,
         # With one core a batch's tasks follow each other, so the order of the client that all tasks
         # of an executor share does not depend on timing.
-        spark = start_session(folder, cores=1)
-        try:
-            with LocalCluster(brokers=1, data_dir=folder / "cluster") as cluster:
-                (broker,) = cluster.brokers
-                with closing(Streams(spark, cluster.bootstrap_servers, folder)) as streams:
-                    # So that no query waits for the brokers' own topics.
-                    warm(streams)
-                    level = ConfigResource(
-                        ConfigResourceType.BROKER_LOGGER,
-                        str(broker.node_id),
-                        configs={log.LOGGER: "DEBUG"},
-                    )
-                    streams.admin.alter_configs([level])
-                    lines = [*sections(streams, broker.log_file)]
-                if keep:
-                    shutil.copy(broker.log_file, keep)
-        finally:
-            spark.stop()
+        logged(Path(name), cores=1) as (streams, cluster),
+    ):
+        (broker,) = cluster.brokers
+        lines = [*sections(streams, broker.log_file)]
+        if keep:
+            shutil.copy(broker.log_file, keep)
     return "\n".join(lines)
+
+
+@contextmanager
+def logged(
+    folder: Path, cores: int, properties: Mapping[str, str] | None = None
+) -> Iterator[tuple[Streams, LocalCluster]]:
+    """Queries on a broker that logs all requests.
+
+    Args:
+        cores: of the session.
+        properties: further settings of the broker.
+    """
+    spark = start_session(folder, cores)
+    try:
+        with (
+            LocalCluster(data_dir=folder / "cluster", properties=properties) as cluster,
+            closing(Streams(spark, cluster.bootstrap_servers, folder)) as streams,
+        ):
+            # So that no query waits for the brokers' own topics.
+            warm(streams)
+            level = ConfigResource(
+                ConfigResourceType.BROKER_LOGGER,
+                str(cluster.brokers[0].node_id),
+                configs={log.LOGGER: "DEBUG"},
+            )
+            streams.admin.alter_configs([level])
+            yield streams, cluster
+    finally:
+        spark.stop()
 
 
 def warm(streams: Streams) -> None:

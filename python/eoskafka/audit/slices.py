@@ -21,7 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Of
 
 from eoskafka import properties
 from eoskafka.audit.reader import STALL_TIMEOUT_S, UndecidedError, describe_hidden
-from eoskafka.brokers.agreement import disagreement_on_ids, former_leader
+from eoskafka.brokers.agreement import WAY_OUT, disagreement_on_ids, former_leader
 from eoskafka.brokers.connection import Connection
 from eoskafka.brokers.groups import committed
 from eoskafka.brokers.topics import log_ends, log_offsets, topic_ids
@@ -173,10 +173,7 @@ def _require_newest(
 ) -> None:
     """Refuse what a broker has said that is cut off: it does not know of the latest records."""
     if problem := disagreement_on_ids(cluster, ids, topics) or former_leader(cluster, epochs):
-        raise UndecidedError(
-            f"it is not known which records the topics have: {problem}. Repeat the command in a "
-            "minute. If that does not help, repair or stop the broker that is cut off"
-        )
+        raise UndecidedError(f"it is not known which records the topics have: {problem}. {WAY_OUT}")
 
 
 def _readable(

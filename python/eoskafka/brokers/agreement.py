@@ -25,6 +25,12 @@ from eoskafka.brokers.topics import ids_of, names_of, nodes, permitted
 _WAIT_S = 15.0
 _RETRY_S = 0.5
 
+# What to do then, at the end of a message.
+WAY_OUT = (
+    "Repeat the command in a minute. If that does not help, repair or stop the broker that is cut "
+    "off"
+)
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -12,6 +12,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.errors import TopicAuthorizationFailedError, for_code
+from kafka.structs import OffsetAndTimestamp
 
 
 def nodes(admin: KafkaAdminClient) -> list[dict[str, Any]]:
@@ -76,8 +77,7 @@ def log_offsets(
     isolation: str = "read_uncommitted",
 ) -> dict[TopicPartition, int]:
     """Where the logs of these partitions begin or end."""
-    wanted = dict.fromkeys(partitions, spec)
-    found = admin.list_partition_offsets(wanted, isolation_level=isolation) if wanted else {}
+    found = _listed(admin, partitions, spec, isolation)
     return {partition: each.offset for partition, each in found.items()}
 
 
@@ -88,12 +88,21 @@ def log_ends(
 
     Brokers of other makers may not tell their leader epoch, which then is left out.
     """
-    wanted = dict.fromkeys(partitions, OffsetSpec.LATEST)
-    found = admin.list_partition_offsets(wanted, isolation_level=isolation) if wanted else {}
+    found = _listed(admin, partitions, OffsetSpec.LATEST, isolation)
     return (
         {p: each.offset for p, each in found.items()},
         {p: each.leader_epoch for p, each in found.items() if each.leader_epoch is not None},
     )
+
+
+def _listed(
+    admin: KafkaAdminClient,
+    partitions: Collection[TopicPartition],
+    spec: OffsetSpec,
+    isolation: str,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    wanted = dict.fromkeys(partitions, spec)
+    return admin.list_partition_offsets(wanted, isolation_level=isolation) if wanted else {}
 
 
 def offset_json(offsets: Mapping[TopicPartition, int]) -> str:

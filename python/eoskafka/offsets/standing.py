@@ -12,7 +12,7 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from eoskafka import stamps
-from eoskafka.brokers.agreement import disagreement_on_ids
+from eoskafka.brokers.agreement import WAY_OUT, disagreement_on_ids
 from eoskafka.brokers.connection import Connection
 from eoskafka.brokers.groups import committed, members, pending
 from eoskafka.brokers.topics import log_offsets, topic_ids
@@ -133,8 +133,7 @@ def require_agreed_ids(cluster: Connection, group: Snapshot) -> None:
         raise OffsetsError(
             f"it is not known which ids the topics of group '{group.standing.group}' have: "
             f"{problem}, and with that id in its offsets the query could read the topic twice. "
-            "Nothing was changed. Repeat the command in a minute. If that does not help, repair or "
-            "stop the broker that is cut off"
+            f"Nothing was changed. {WAY_OUT}"
         )
 
 

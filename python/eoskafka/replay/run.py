@@ -24,7 +24,7 @@ from kafka.errors import (
     ProducerFencedError,
 )
 
-from eoskafka.brokers.agreement import disagreement_on_ids
+from eoskafka.brokers.agreement import WAY_OUT, disagreement_on_ids
 from eoskafka.brokers.connection import Connection
 from eoskafka.errors import ConfigurationError, FencedError, OffsetsError, RecordError
 from eoskafka.replay.progress import (
@@ -133,8 +133,7 @@ def _require_agreed_ids(cluster: Connection, topic: str, log: TopicLog) -> None:
     if problem := disagreement_on_ids(cluster, log.ids, [topic]):
         raise OffsetsError(
             f"it is not known which id the topic {topic} has: {problem}, so its dead letters may "
-            "be those of a topic that was deleted. Nothing was replayed. Repeat the command in a "
-            "minute. If that does not help, repair or stop the broker that is cut off"
+            f"be those of a topic that was deleted. Nothing was replayed. {WAY_OUT}"
         )
 
 

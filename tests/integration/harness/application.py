@@ -21,7 +21,7 @@ from eoskafka.demo.processes import Process
 from eoskafka.schemas.jar import with_limits
 
 from harness import tally
-from harness.archive import archive_options
+from harness.archive import archive_options, spark_folder
 from harness.faults import Faults
 from harness.waiting import until
 
@@ -388,12 +388,8 @@ def _is_main(process: Process) -> bool:
 
 def _spark_home(folder: Path, python: str) -> Path:
     """A SPARK_HOME of links to pyspark's files: executors write their logs to its folder `work`."""
-    where = (
-        "import importlib.util as u; print(u.find_spec('pyspark').submodule_search_locations[0])"
-    )
-    said = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True)
     folder.mkdir(parents=True)
-    for entry in Path(said.stdout.strip()).iterdir():
+    for entry in spark_folder(python).iterdir():
         if entry.name != "work":
             (folder / entry.name).symlink_to(entry)
     return folder

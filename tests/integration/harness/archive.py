@@ -70,17 +70,24 @@ with LocalCluster() as cluster:
 
 
 @cache
+def spark_folder(python: str) -> Path:
+    """Where the pyspark of this interpreter is."""
+    where = (
+        "import importlib.util as u; print(u.find_spec('pyspark').submodule_search_locations[0])"
+    )
+    said = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True)
+    return Path(said.stdout.strip())
+
+
+@cache
 def archive_options(python: str = sys.executable) -> str:
     """Options for a JVM of this interpreter's Spark; empty if there cannot be an archive."""
-    where = "import pyspark; print(pyspark.__version__, pyspark.__path__[0])"
-    said = subprocess.run([python, "-c", where], check=False, capture_output=True, text=True)
-    if said.returncode != 0:
-        return ""
+    cores = sorted(spark_folder(python).glob("jars/spark-core_*.jar"))
 
     def make(archive: Path) -> None:
         _run(python, _JOB, f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={archive}")
 
-    return _option("spark", said.stdout, make)
+    return _option("spark", str(cores[0]), make) if cores else ""
 
 
 @cache
