@@ -36,7 +36,8 @@ The error is still a `StreamingQueryException` for other handlers, and every cla
 `eoskafka.error_of(query.exception())` returns the error of a query that has ended.
 
 Words in italics stand for text that the message has in their place. *cause* is a whole sentence. *owner* is whoever
-writes: the query's sink, a write of `foreachBatch`, or a batch job.
+writes: the query's sink, a write of `foreachBatch`, or a batch job; in messages about a consumer group, *owner* is the
+group's members.
 """
 
 

@@ -9,6 +9,9 @@
 The topics must exist. The job runs until it is stopped, or with `--once` until it has processed
 all input. On SIGTERM it ends its transactions and leaves the group before it exits. After a kill,
 submit it again, and it continues where it was.
+
+Exit code 0: with `--once`, all input is processed; or another driver runs this query now, so there
+is nothing to restart. Any other code: the query failed, or was told to end.
 """
 
 from __future__ import annotations
@@ -20,6 +23,12 @@ from pyspark.sql.functions import col, upper
 
 import eoskafka
 from eoskafka import Sink, Source
+
+# What a driver's query fails with when another driver has taken the query over.
+TAKEN_OVER = {
+    *("EOSKAFKA_FENCED_BY_DRIVER", "EOSKAFKA_FENCED_BY_GROUP"),
+    "EOSKAFKA_CHECKPOINT_TAKEN",
+}
 
 
 def main() -> None:
@@ -51,7 +60,12 @@ def main() -> None:
         if given.once
         else writer.trigger(processingTime="1 second")
     )
-    writer.start().awaitTermination()
+    try:
+        writer.start().awaitTermination()
+    except eoskafka.FencedError as error:
+        if error.condition not in TAKEN_OVER:
+            raise
+        print(f"another driver runs this query, so this one ends: {error.condition}")
 
 
 if __name__ == "__main__":

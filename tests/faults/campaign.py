@@ -25,7 +25,6 @@ from faults.reader import Reader
 from faults.workloads import Workload
 
 PARTITIONS = 4
-RATE = 300
 
 _RECOVERY_S = 120.0
 _SETTLE_S = 120.0
@@ -41,11 +40,13 @@ class Campaign:
         workload: the query.
         seed: decides what each fault hits, with its kind and its number. The same seed and kinds
             are the same faults.
+        rate: records per second that go in.
     """
 
-    def __init__(self, folder: Path, workload: Workload, seed: int) -> None:
+    def __init__(self, folder: Path, workload: Workload, seed: int, rate: int = 300) -> None:
         self.folder = folder
         self.seed = seed
+        self.rate = rate
         self.events: list[Event] = []
         self._workload = workload
         self._began = time.monotonic()
@@ -74,7 +75,7 @@ class Campaign:
                     admin.create_topics([NewTopic(topic, PARTITIONS, 3)])
                     admin.wait_for_topics([topic])
             servers = self.cluster.direct_servers
-            self.feeder = Feeder(servers, self.flow.input, RATE)
+            self.feeder = Feeder(servers, self.flow.input, self.rate)
             self.readers = [Reader(servers, topic, PARTITIONS) for topic in topics]
             self._observer = Observer(
                 servers, self.flow.group, self.flow.input, PARTITIONS, self.readers
@@ -184,7 +185,7 @@ class Campaign:
         self.application.query(
             "alone",
             origin="rate",
-            source={"rowsPerSecond": str(RATE)},
+            source={"rowsPerSecond": str(self.rate)},
             transform="as_is",
             format="noop",
             mode="append",

@@ -39,6 +39,9 @@ ROUNDS = ROOT / "reports" / "chaos.jsonl"
 PAGE = ROOT / "reports" / "chaos.md"
 WORK = ROOT / "build" / "chaos"
 PAIRS = 4
+# Records per second. What a query keeps of each record makes its executors slower and larger.
+RATE = 2_000
+RATE_WITH_STATE = 300
 
 
 def main() -> int:
@@ -95,7 +98,8 @@ def run_round(workload: Workload, seed: int) -> dict[str, Any]:
     ]
     folder = _emptied(WORK / f"seed-{seed:05}")
     began = time.monotonic()
-    campaign = Campaign(folder, workload, seed)
+    rate = RATE_WITH_STATE if workload.keeps_state else RATE
+    campaign = Campaign(folder, workload, seed, rate)
     judged, spark_start, error = None, None, ""
     try:
         with campaign:

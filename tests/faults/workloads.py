@@ -20,6 +20,7 @@ class Workload:
         how: of `Flow.start`, without what depends on the flow.
         in_epoch_scope: whether the driver decides on its transactions, so that it can be killed at
             the steps of a decision.
+        keeps_state: whether it keeps something of every record.
         in_order: whether the outputs of a key are in the order of their inputs.
         offsets_with_output: whether one transaction, or one decision, has outputs and offsets.
         second: what goes to the second topic: nothing, the same as to the first one, or the
@@ -29,6 +30,7 @@ class Workload:
     name: str
     how: dict[str, Any] = field(default_factory=dict)
     in_epoch_scope: bool = False
+    keeps_state: bool = False
     in_order: bool = True
     offsets_with_output: bool = True
     second: str = ""
@@ -80,10 +82,18 @@ WORKLOADS: dict[str, Workload] = {
             second=_COPY,
         ),
         Workload(
-            "deduplication", {"transform": "deduplicated"}, in_epoch_scope=True, in_order=False
+            "deduplication",
+            {"transform": "deduplicated"},
+            in_epoch_scope=True,
+            keeps_state=True,
+            in_order=False,
         ),
         Workload(
-            "join of two streams", {"transform": "joined"}, in_epoch_scope=True, in_order=False
+            "join of two streams",
+            {"transform": "joined"},
+            in_epoch_scope=True,
+            keeps_state=True,
+            in_order=False,
         ),
         Workload("dead letters", {"transform": "dead_letters"}, second=_DEAD),
     )

@@ -58,7 +58,7 @@ def grows(cluster: LocalCluster, topic: str) -> bool:
     return bool(sum(ends.values()) > 0)
 
 
-def test_a_job_that_is_killed_told_to_end_and_submitted_again(
+def test_a_job_that_is_killed_replaced_told_to_end_and_submitted_again(
     standalone: Standalone,
     cluster: LocalCluster,
     admin: KafkaAdminClient,
@@ -103,15 +103,21 @@ def test_a_job_that_is_killed_told_to_end_and_submitted_again(
     identity = checkpoint / "sources" / "0" / "eoskafka-identity.json"
     group = json.loads(identity.read_text(encoding="utf-8"))["group"]
     assert admin.describe_groups([group])[group]["members"]
+    # One more takes over, and whoever restarts failed drivers must not restart the former one.
+    third = submit(options=("--master", "local[2]"))
+    assert second.wait(OUTPUT_S) == 0, second.text()
+    assert "ends: EOSKAFKA_" in second.text()
     send(cluster, range(20_000, 40_000))
-    second.terminate()
+    wait(third, range(40_000))
+    send(cluster, range(40_000, 60_000))
+    third.terminate()
     # Whoever waits for it must not take the input for used up.
-    assert second.wait(END_S) != 0
+    assert third.wait(END_S) != 0
     # No transaction that a reader would have to wait for, and the group's place is free.
     listed = admin.list_transactions(state_filters=OPEN)
     assert [t for each in listed.values() for t in each if group in t.transactional_id] == []
     assert admin.describe_groups([group])[group]["members"] == []
-    third = submit(
+    fourth = submit(
         "--once",
         options=(
             *("--conf", "spark.dynamicAllocation.enabled=true"),
@@ -119,8 +125,8 @@ def test_a_job_that_is_killed_told_to_end_and_submitted_again(
             *("--conf", "spark.dynamicAllocation.executorIdleTimeout=1s"),
         ),
     )
-    assert third.wait(OUTPUT_S) == 0, third.text()
-    assert written(cluster) == [*range(40_000)]
+    assert fourth.wait(OUTPUT_S) == 0, fourth.text()
+    assert written(cluster) == [*range(60_000)]
 
 
 @pytest.mark.parametrize(
