@@ -179,6 +179,7 @@ def test_a_job_whose_driver_died_is_settled_from_outside(
     assert "nothing is known of it here" in text
 
 
+@pytest.mark.slow
 def test_a_job_without_a_name_is_settled_by_the_id_of_one_of_its_transactions(
     application: Application, flow: Flow
 ) -> None:

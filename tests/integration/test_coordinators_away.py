@@ -113,6 +113,7 @@ def producer_epoch(servers: str, transactional_id: str) -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_a_start_waits_for_the_coordinator_of_what_a_killed_driver_left(
     application: Application,
     start_application: StartApplication,

@@ -107,6 +107,7 @@ def test_a_decided_write_that_is_not_called_again_takes_effect_whole(
     assert keys(flow, other) == (batches(0, 1, 2) if form == "only_right" else batches(0, 1))
 
 
+@pytest.mark.slow
 def test_a_decided_write_is_settled_by_the_first_write_if_the_source_is_not_ours(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_decided_write_is_settled_by_the_first_write_if_the_source_is_not_ours
     assert set(keys(flow, other).values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_write_that_was_renamed_is_refused_while_its_batch_is_decided(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
@@ -224,6 +226,7 @@ def test_a_sink_in_place_of_a_function_does_not_write_a_decided_batch_again(
     assert written == [*range(len(written))]
 
 
+@pytest.mark.slow
 def test_a_function_in_place_of_a_sink_does_not_write_a_decided_batch_again(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
@@ -321,6 +324,7 @@ def test_a_write_of_another_cluster_stops_no_start(streams: Streams, tmp_path: P
     assert sorted([*streams.numbers(output), *elsewhere]) == [*range(4 * ROWS)]
 
 
+@pytest.mark.slow
 def test_a_batch_that_has_lost_output_is_named_and_can_be_accepted(
     application: Application, flow: Flow
 ) -> None:
@@ -356,6 +360,7 @@ def test_a_batch_that_has_lost_output_is_named_and_can_be_accepted(
     flow.assert_nothing_is_open()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_settled_from_outside(application: Application, flow: Flow) -> None:
     other = other_topic(flow)
     flow.produce(BATCH)

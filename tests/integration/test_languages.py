@@ -87,6 +87,7 @@ def test_scala_in_spark_shell(cluster: LocalCluster, topics: str, tmp_path: Path
     assert written(cluster, topics) == EXPECTED
 
 
+@pytest.mark.slow
 def test_java_with_spark_submit(cluster: LocalCluster, topics: str, tmp_path: Path) -> None:
     source, classes = tmp_path / "Payments.java", tmp_path / "classes"
     source.write_text(program("java", cluster, tmp_path, topics), encoding="utf-8")
