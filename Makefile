@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage unit test test-oldest coverage pinned pins release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
+.PHONY: help build demo compare linkage unit test prefetch test-oldest coverage pinned pins release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
 	start-time bench soak real-time-soak damaged-checkpoints check clean docs site surface
 
 PYTHON ?= python3
@@ -44,16 +44,20 @@ unit: build ## the tests that need no broker, of both languages (about a minute)
 	$(BIN)/pytest -q -n 2 tests/unit
 
 test: build ## JVM unit tests, unit and integration tests, a short campaign of faults
-	$(MVN) -pl connector test
-	@# What both processes would make at once.
+	mkdir -p build
+	@# Beside the JVM's tests: what both processes of pytest would make at once.
+	$(MAKE) --silent prefetch > build/prefetch.log 2>&1 & prefetch=$$!; \
+		$(MVN) -pl connector test && { wait $$prefetch || { cat build/prefetch.log; exit 1; }; }
+	@# The longest files first, or one process would wait for the other at the end.
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 -m "not slow" \
+		tests/faults tests/integration tests/unit
+
+prefetch:
 	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
 	$(BIN)/python -c "from eoskafka.bench.peers import peer_jars; peer_jars()"
 	PYTHONPATH=tests/integration $(BIN)/python -c "from harness.schemas import avro_jar; avro_jar()"
 	PYTHONPATH=tests/integration $(BIN)/python -c "from harness import archive; \
 		archive.archive_options(), archive.broker_archive_options()"
-	@# The longest files first, or one process would wait for the other at the end.
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 -m "not slow" \
-		tests/faults tests/integration tests/unit
 
 test-oldest: build ## the commands' tests with the oldest kafka-python that is allowed
 	$(BIN)/pip install --quiet --no-deps --target build/kafka-python-$(OLDEST) --upgrade \

@@ -11,8 +11,8 @@ and of its tests is not run again unless `--again` is given.
 The Java is the one on the path. Some cells also run on other releases of Java: on 21, which a
 package of pip brings, and on 25 where `/usr/lib/jvm` has it. `--java` runs these cells alone.
 
-`--short` runs a few tests of each feature on the oldest and the newest version, all of a version at
-once, and writes nothing: CI does.
+`--short` runs a few tests of each feature on the oldest and the newest version, both at the same
+time, and writes nothing: CI does. `--install` only makes the environments that it needs.
 
 Exit code 0: every test of every cell has passed. 1: one has not. 2: usage.
 """
@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -37,6 +38,7 @@ from eoskafka import sparks
 from eoskafka._jar import ensure_built, sources_digest
 from eoskafka.bench.peers import peer_jars
 from harness import runs
+from harness.archive import archive_options
 from matrix.environments import FOLDER, java_home, python_of
 from mutations.run import DIGEST_CHARS, ROOT, git
 from rich.console import Console
@@ -214,7 +216,7 @@ def run_tests(
         python_of(version),
         [*slow, *(str(TESTS / test) for test in tests)],
         root=ROOT,
-        folder=FOLDER,
+        folder=FOLDER / f"results-{version}",
         variables={"JAVA_HOME": str(java)} if java else {},
         timeout_s=TIMEOUT_S,
     )
@@ -277,14 +279,20 @@ def main() -> int:
     parser.add_argument("--feature", action="append", default=[], help="only this one")
     parser.add_argument("--java", choices=ON_JAVA, help="only the cells on this release")
     parser.add_argument("--short", action="store_true", help="a few tests, no results")
+    parser.add_argument("--install", action="store_true", help="what --short needs; runs nothing")
     parser.add_argument("--again", action="store_true", help="also what has a result")
     given = parser.parse_args()
+    if given.install:
+        for version in SHORT:
+            archive_options(str(python_of(version)))
+        return 0
     console = Console()
     ensure_built()
     # Before any test: a runtime without a compiler cannot build them.
     peer_jars()
     if given.short:
-        verdicts = [run_short(version, console) for version in SHORT]
+        with ThreadPoolExecutor(len(SHORT)) as pool:
+            verdicts = [*pool.map(lambda version: run_short(version, console), SHORT)]
         return 0 if all(verdicts) else 1
     versions = given.version or LINES + PLATFORMS
     known = load().get("results", {})
