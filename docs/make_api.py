@@ -22,8 +22,8 @@ _HEAD = """\
 Made from the docstrings by `make docs`; do not edit.
 
 These are the public names of the package `eoskafka`; [versioning.md](versioning.md) says how they may change.
-`help(eoskafka.configure)` in Python prints the whole description of a name. The site that `make site` builds
-has all descriptions on this page.
+`help(eoskafka.configure)` in Python prints the whole description of a name. On the site that `make site`
+builds, this page has the whole description of each name.
 """
 
 _CHAPTERS = {

@@ -290,7 +290,7 @@ class _Collector:
 
 @contextmanager
 def live(spark: SparkSession, console: Console | None = None) -> Iterator[Board]:
-    """Show the queries of a session in the terminal while the block runs.
+    """Show the queries of a session in the terminal while the `with` block runs.
 
     Args:
         spark: whose queries.

@@ -17,6 +17,7 @@
 | `connect.py`     | a server of Spark Connect, and `connect_client.py`, a program that uses it |
 | `pipelines.py`   | the sample project in notebooks/pipeline, and its updates                 |
 | `delta.py`       | Delta's jars                                                              |
+| `iceberg.py`     | Iceberg's jar, and the settings of a catalog in a folder                  |
 | `registry.py`    | `RegistryServer`: a schema registry in memory                             |
 | `schemas.py`     | Spark's Avro jar, and values in the wire format                           |
 | `strangers.py`   | consumers of other applications, in `clients/`                           |

@@ -176,6 +176,11 @@ class Application:
         values: list[str] = self._ask({"do": "read", "source": source})["values"]
         return values
 
+    def sql(self, text: str) -> list[list[str]]:
+        """The rows that a statement returns, as text."""
+        rows: list[list[str]] = self._ask({"do": "sql", "text": text})["rows"]
+        return rows
+
     def explain(self, **source: str) -> list[str]:
         """Plans over a source with these options, in every form in which Spark prints one."""
         plans: list[str] = self._ask({"do": "explain", "source": source})["plans"]

@@ -110,6 +110,21 @@ def and_to_delta(sink: Sink) -> Function:
     return write
 
 
+def and_to_iceberg(sink: Sink) -> Function:
+    """Writes each batch to an Iceberg table, too, unless a snapshot says that it is there."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        spark = batch.sparkSession
+        table = spark.conf.get(TABLE)
+        mark = f"payments/{number}"
+        snapshots = spark.table(f"{table}.snapshots")
+        if snapshots.where(f"summary['payments-batch'] = '{mark}'").isEmpty():
+            batch.writeTo(table).option("snapshot-property.payments-batch", mark).append()
+        save(batch, sink)
+
+    return write
+
+
 WRITES = 20
 WRITERS = 200
 
@@ -183,6 +198,7 @@ FUNCTIONS: dict[str, Callable[[Sink], Function]] = {
         two_writes,
         two_writes_one_caught,
         and_to_delta,
+        and_to_iceberg,
         twenty_writes,
         only_right,
         falls_back,

@@ -59,6 +59,9 @@ def main() -> None:
         if command["do"] == "read":
             answer({"values": _read(spark, command)})
             continue
+        if command["do"] == "sql":
+            answer({"rows": [[*map(str, row)] for row in spark.sql(command["text"]).collect()]})
+            continue
         if command["do"] == "explain":
             answer({"plans": _plans(spark, command)})
             continue

@@ -34,6 +34,16 @@ def as_is(rows: DataFrame) -> DataFrame:
     return rows.select(*(c for c in ("key", "value", "headers") if c in rows.columns))
 
 
+def as_text(rows: DataFrame) -> DataFrame:
+    """Key and value as text."""
+    return rows.selectExpr("cast(key as string) key", "cast(value as string) value")
+
+
+def exclaim_as_text(rows: DataFrame) -> DataFrame:
+    """As `exclaim`, with keys as text."""
+    return as_text(exclaim(rows))
+
+
 def numbered(rows: DataFrame) -> DataFrame:
     """Key and value from the numbers of Spark's source `rate-micro-batch`, in two tasks."""
     return rows.selectExpr("concat('k', value) key", "cast(value as string) value").repartition(2)
@@ -182,6 +192,8 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
     for function in (
         exclaim,
         as_is,
+        as_text,
+        exclaim_as_text,
         numbered,
         repartitioned,
         by_key,
