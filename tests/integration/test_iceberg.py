@@ -48,6 +48,8 @@ def create_table(application: Application) -> None:
 
 def keys_in_table(application: Application) -> list[str]:
     """The keys of all rows, as one of the readers of the table finds them."""
+    # The session of `foreachBatch` has a catalog of its own, and this one keeps what it knows.
+    application.sql(f"REFRESH TABLE {LAKE}")
     return sorted(key for (key,) in application.sql(f"SELECT key FROM {LAKE}"))
 
 

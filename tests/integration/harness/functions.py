@@ -117,6 +117,7 @@ def and_to_iceberg(sink: Sink) -> Function:
         spark = batch.sparkSession
         table = spark.conf.get(TABLE)
         mark = f"payments/{number}"
+        spark.catalog.refreshTable(table)
         snapshots = spark.table(f"{table}.snapshots")
         if snapshots.where(f"summary['payments-batch'] = '{mark}'").isEmpty():
             batch.writeTo(table).option("snapshot-property.payments-batch", mark).append()
