@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo compare linkage unit test prefetch test-oldest coverage pinned pins release fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
-	start-time bench soak real-time-soak damaged-checkpoints check clean docs site surface
+	start-time bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -153,6 +153,9 @@ pins: ## release/requirements.txt anew, with the newest versions that pyproject.
 
 release: build ## dist/: wheel, sdist, Maven bundle and SBOM, built twice, checked as users install them
 	$(BIN)/python release/make.py
+
+static-analysis: ## SpotBugs with find-sec-bugs on the connector; what it does not report has a reason in spotbugs-exclude.xml
+	$(MVN) -q -pl connector compile spotbugs:check
 
 linkage: $(VENV) ## every class of the jar against the jars of each Spark version (downloads them once)
 	$(BIN)/python jvm-shim/linkage/jars.py

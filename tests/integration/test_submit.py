@@ -58,6 +58,7 @@ def grows(cluster: LocalCluster, topic: str) -> bool:
     return bool(sum(ends.values()) > 0)
 
 
+@pytest.mark.timeout(600)
 def test_a_job_that_is_killed_replaced_told_to_end_and_submitted_again(
     standalone: Standalone,
     cluster: LocalCluster,

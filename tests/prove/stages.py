@@ -128,6 +128,14 @@ _PROGRAMS = (
         ("make", "fuzz"),
     ),
     _Program(
+        "static-analysis",
+        "SpotBugs with find-sec-bugs finds nothing in the connector that has no reason.",
+        "jvm-shim/connector/spotbugs-exclude.xml",
+        "jvm-shim/connector/spotbugs-exclude.xml",
+        "",
+        ("make", "static-analysis"),
+    ),
+    _Program(
         "chaos",
         "Eight workloads, of every scope, are exact under faults of every kind.",
         "reports/chaos.md",

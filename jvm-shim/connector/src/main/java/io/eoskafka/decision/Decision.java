@@ -341,7 +341,9 @@ public record Decision(
           idRun.isPresent() && idRun.getAsLong() <= run,
           "'" + id + "' is no transactional id of its writer " + output.writer());
       Entry.require(
-          output.presencePartition() % 2 == 1 && output.presencePartition() < partitions,
+          output.presencePartition() > 0
+              && output.presencePartition() % 2 != 0
+              && output.presencePartition() < partitions,
           "partition " + output.presencePartition() + " holds no presence records");
     }
   }

@@ -233,10 +233,9 @@ final class DecisionTopic implements DecisionRecords {
   }
 
   private String shown(Config config, String setting) {
-    ConfigEntry entry = config.get(setting);
-    boolean isShown = entry != null && entry.value() != null;
-    require(isShown, "the brokers do not show its " + setting);
-    return entry.value();
+    String value = Optional.ofNullable(config.get(setting)).map(ConfigEntry::value).orElse(null);
+    require(value != null, "the brokers do not show its " + setting);
+    return value;
   }
 
   /** Where a query's decisions are. */
@@ -351,13 +350,13 @@ final class DecisionTopic implements DecisionRecords {
           return;
         }
         if (System.nanoTime() > deadline) {
-          TopicPartition hidden = left.keySet().iterator().next();
+          Map.Entry<TopicPartition, Long> hidden = left.entrySet().iterator().next();
           throw new TimeoutException(
-              hidden
+              hidden.getKey()
                   + " cannot be read from offset "
-                  + consumer.position(hidden)
+                  + consumer.position(hidden.getKey())
                   + " to "
-                  + left.get(hidden)
+                  + hidden.getValue()
                   + ": an open transaction hides these records, or the broker that answers is cut"
                   + " off from the others");
         }

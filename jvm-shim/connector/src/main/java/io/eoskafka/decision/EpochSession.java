@@ -8,6 +8,7 @@ import io.eoskafka.transaction.TransactionRef;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
@@ -39,7 +40,7 @@ public final class EpochSession {
   private final EpochTimes times;
   private final LongSupplier nanoClock;
   private final int transactionTimeoutMs;
-  private long generation;
+  private final AtomicLong generation = new AtomicLong();
   private long finished = -1;
   private boolean givenUp;
   private boolean unsettled;
@@ -245,7 +246,7 @@ public final class EpochSession {
    *     EOSKAFKA_WRITE_INCOMPLETE} if a decision of a former run has lost output that this epoch
    *     does not write again
    */
-  public EpochBatch begin(long epoch, SinkOptions sink) {
+  public synchronized EpochBatch begin(long epoch, SinkOptions sink) {
     RunningQuery.requireDriverRuns();
     if (finished == epoch) {
       throw EosKafkaException.of(
@@ -277,7 +278,7 @@ public final class EpochSession {
             identity.id(),
             owner.prefix(options),
             log.run(),
-            generation,
+            generation.get(),
             epoch,
             outputs.apply(sink),
             transactionTimeoutMs,
@@ -335,7 +336,7 @@ public final class EpochSession {
   }
 
   /** Whether an epoch was decided by a former run and not logged by Spark. */
-  public boolean isDecided(long epoch) {
+  public synchronized boolean isDecided(long epoch) {
     return former != null && !isFormerLogged && former.epoch() == epoch;
   }
 
@@ -361,7 +362,7 @@ public final class EpochSession {
    * What a decided epoch that Spark runs again has read of a source, or empty as {@link
    * #decidedStart}: only with as many slots, split alike, do its writers make the same rows.
    */
-  public Optional<Decision.Input> decidedInput(String producersId) {
+  public synchronized Optional<Decision.Input> decidedInput(String producersId) {
     return Optional.ofNullable(former)
         .filter(decision -> !isFormerLogged)
         .map(decision -> decision.sources().get(producersId));
@@ -376,7 +377,7 @@ public final class EpochSession {
   }
 
   /** The writers of a former run's decision whose transactions were aborted. */
-  Set<Integer> lost() {
+  synchronized Set<Integer> lost() {
     return lost;
   }
 
@@ -407,7 +408,7 @@ public final class EpochSession {
 
   private void endWriters(EpochCoordinators by, boolean attemptsLeft) {
     if (attemptsLeft) {
-      generation++;
+      generation.incrementAndGet();
     }
     // A run without forerunners in this topic knows nothing of others: they may be decided.
     by.endWriters(

@@ -49,7 +49,7 @@ final class RateLimit {
         ends.replaceAll(
             (partition, end) -> {
               long start = from.getOrDefault(partition, end);
-              return end - start > each.offsets() ? start + each.offsets() : end;
+              return start + Math.min(end - start, each.offsets());
             });
       }
     }

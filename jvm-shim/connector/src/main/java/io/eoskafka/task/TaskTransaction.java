@@ -58,8 +58,11 @@ public final class TaskTransaction {
 
   private TransactionalProducer producer;
 
-  /** False as long as every range that was entered turned out to be committed. */
-  private boolean hasWork;
+  /**
+   * False as long as every range that was entered turned out to be committed. The reader's thread
+   * writes it last, so that the writer's thread sees what it has prepared.
+   */
+  private volatile boolean hasWork;
 
   /** What the producer committed before this attempt, where it goes on without a stable fetch. */
   private Map<TopicPartition, OffsetAndMetadata> goingOnFrom = Map.of();
@@ -67,7 +70,7 @@ public final class TaskTransaction {
   private boolean ended;
 
   /** Whether the driver of a shared group has lost partitions of it: nothing is read or written. */
-  private boolean abandoned;
+  private volatile boolean abandoned;
 
   /**
    * @param first the slot that names the transactional id

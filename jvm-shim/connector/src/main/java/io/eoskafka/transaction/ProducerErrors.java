@@ -33,7 +33,7 @@ final class ProducerErrors implements Callback {
   /** Its topic. */
   private volatile String failedTopic = "";
 
-  private boolean fenced;
+  private volatile boolean fenced;
 
   ProducerErrors(String transactionalId, int transactionTimeoutMs) {
     this.transactionalId = transactionalId;
