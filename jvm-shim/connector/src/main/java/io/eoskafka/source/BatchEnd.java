@@ -46,7 +46,7 @@ final class BatchEnd {
     Set<TopicPartition> partitions();
   }
 
-  private final boolean isShared;
+  private final GroupSharing sharing;
   private final Group group;
   private final Supplier<Set<TopicPartition>> discover;
   private final Function<Collection<TopicPartition>, Map<TopicPartition, Long>> stillReadable;
@@ -64,20 +64,19 @@ final class BatchEnd {
   private boolean isHandedOver;
 
   /**
-   * @param isShared whether the group is
    * @param discover the source's partitions, asked for anew
    * @param stillReadable see {@link Topics#stillReadable}
    * @param stopQuery stops the query when another driver has taken over from it
    */
   BatchEnd(
-      boolean isShared,
+      GroupSharing sharing,
       Group group,
       Supplier<Set<TopicPartition>> discover,
       Function<Collection<TopicPartition>, Map<TopicPartition, Long>> stillReadable,
       TaskScopeLedger ledger,
       Runnable stopQuery,
       LongSupplier nanoTime) {
-    this.isShared = isShared;
+    this.sharing = sharing;
     this.group = group;
     this.discover = discover;
     this.stillReadable = stillReadable;
@@ -137,20 +136,17 @@ final class BatchEnd {
       Map<TopicPartition, Long> from,
       Map<TopicPartition, Long> until,
       boolean isAvailableNow) {
-    Map<TopicPartition, Long> ends = new HashMap<>();
-    if (isShared) {
-      // Where other drivers have got to is not in this one's log; what it has of them stays.
-      ends.putAll(start.offsets());
-      ends.keySet().retainAll(group.partitions());
-    }
+    Map<TopicPartition, Long> ends = new HashMap<>(sharing.endsOfOthers(start, group.partitions()));
     ends.putAll(until);
     PartitionOffsets end = PartitionOffsets.of(ends);
     if (group.sinkIsOurs()) {
       end = end.ours();
     }
-    if (isAvailableNow && isShared && until.equals(from) && !group.hasReached(availableNow)) {
-      // Spark ends the query where nothing is left to do here; other drivers may need longer, or
-      // their partitions come to this one.
+    if (isAvailableNow
+        && sharing.waitsForOthers()
+        && until.equals(from)
+        && !group.hasReached(availableNow)) {
+      // Spark ends the query where nothing is left to do here.
       return Optional.empty();
     }
     boolean hasMoved = !end.offsets().equals(start.offsets());

@@ -48,15 +48,17 @@ final class BatchPlanner {
   }
 
   private final SourceOptions options;
+  private final GroupSharing sharing;
   private final Group group;
   private final TaskScopeLedger ledger;
   private final SlotShares slotShares;
 
-  BatchPlanner(SourceOptions options, Group group, TaskScopeLedger ledger) {
+  BatchPlanner(SourceOptions options, GroupSharing sharing, Group group, TaskScopeLedger ledger) {
     this.options = options;
+    this.sharing = sharing;
     this.group = group;
     this.ledger = ledger;
-    slotShares = new SlotShares(options.isShared());
+    slotShares = new SlotShares(sharing.keepsSlots());
   }
 
   /**
@@ -98,7 +100,7 @@ final class BatchPlanner {
         ranges.otherStarts(),
         isOwn,
         isOfOthers,
-        options.isShared() ? group.beginShared(work.values()) : 0);
+        sharing.begin(group, work.values()));
   }
 
   /** Where the batch ends, of what is there and this driver's. */
@@ -110,9 +112,7 @@ final class BatchPlanner {
     if (!isOwn) {
       ends.putAll(group.keepEndsWithinLog(ends));
     }
-    if (options.isShared()) {
-      ends.keySet().retainAll(starts.keySet());
-    }
+    sharing.keepOwned(ends, starts.keySet());
     return ends;
   }
 

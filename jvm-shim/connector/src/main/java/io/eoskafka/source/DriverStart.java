@@ -124,18 +124,18 @@ final class DriverStart {
     }
     OpenTransactions transactions =
         new OpenTransactions(admin, options.client(), transactionalIdPrefix);
-    GroupInspector.Release release =
-        options.isShared() ? members().next(options.isHandover()) : null;
-    DepartedDrivers departed =
-        options.isShared()
-            ? new DepartedDrivers(
-                transactions, identity.sharedId(), () -> members().sharedDrivers())
-            : null;
-    member =
-        options.isShared()
-            ? new SharedMembership(
-                options.client(), identity, admin, release, transactions::fence, departed::endSeen)
-            : new ExclusiveMembership(options.client(), identity, admin);
+    GroupInspector.Release release = null;
+    DepartedDrivers departed = null;
+    if (options.isShared()) {
+      release = members().next(options.isHandover());
+      departed =
+          new DepartedDrivers(transactions, identity.sharedId(), () -> members().sharedDrivers());
+      member =
+          new SharedMembership(
+              options.client(), identity, admin, release, transactions::fence, departed::endSeen);
+    } else {
+      member = new ExclusiveMembership(options.client(), identity, admin);
+    }
     member.refuseForeignMembers();
     DecisionOwners.of(query).settle(options.client());
     return new RunContext(

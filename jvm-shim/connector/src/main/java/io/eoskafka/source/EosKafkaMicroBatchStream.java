@@ -50,6 +50,7 @@ public class EosKafkaMicroBatchStream
   private static final long RETRY_MS = 200;
 
   private final SourceOptions options;
+  private final GroupSharing sharing;
   private final ClientSettings client;
   private final String run = UUID.randomUUID().toString();
   private final String sourcePath;
@@ -77,9 +78,10 @@ public class EosKafkaMicroBatchStream
    */
   EosKafkaMicroBatchStream(SourceOptions options, String sourcePath) {
     this.options = options;
+    this.sharing = GroupSharing.of(options.isShared());
     this.client = options.client();
     this.sourcePath = sourcePath;
-    this.ledger = new TaskScopeLedger(options.isShared());
+    this.ledger = new TaskScopeLedger(sharing);
   }
 
   private void open() {
@@ -92,14 +94,14 @@ public class EosKafkaMicroBatchStream
       progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
       batchEnd =
           new BatchEnd(
-              options.isShared(),
+              sharing,
               progress,
               () -> topics.discover().keySet(),
               topics::stillReadable,
               ledger,
               () -> RunningQuery.ofThisThread().stopSoon(),
               System::nanoTime);
-      planner = new BatchPlanner(options, progress, ledger);
+      planner = new BatchPlanner(options, sharing, progress, ledger);
     }
   }
 
@@ -288,8 +290,7 @@ public class EosKafkaMicroBatchStream
     if (!mayEndEarly) {
       ledger.slotsAreTogether();
     }
-    // In a shared group the driver waits for a batch's tasks before it gives partitions up.
-    int interval = options.isShared() ? 0 : sink.commitIntervalMs();
+    int interval = sharing.commitIntervalMs(sink);
     if (isRealTime) {
       interval = sink.realTimeCommitIntervalMs();
       progress.realTimeBegins(epoch);
@@ -313,10 +314,10 @@ public class EosKafkaMicroBatchStream
 
   /**
    * Whether the next batch, which reads what a task has left, has the same transactional ids: a
-   * batch that splits partitions is in epoch scope, and other drivers of a group have their own.
+   * batch that splits partitions is in epoch scope.
    */
   private boolean mayEndEarly() {
-    return !options.isShared() && options.split().isNone();
+    return sharing.mayEndEarly() && options.split().isNone();
   }
 
   @Override

@@ -170,7 +170,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
    */
   @Override
   public boolean isHandedOver() {
-    if (!identity().isShared()) {
+    if (context.release() == null) {
       return false;
     }
     if (successor == null) {

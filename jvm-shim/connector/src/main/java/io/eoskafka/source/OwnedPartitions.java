@@ -127,7 +127,8 @@ final class OwnedPartitions {
     reached.keySet().retainAll(ownership.terms().keySet());
     Map<TopicPartition, Long> gained = withoutStart(ownership.terms());
     boolean ownershipLost = ownership.ownershipLosses() != lossesAtStarts;
-    if (identity().isShared() && ownership.fence().instanceId() == null) {
+    if (ownership.fence().instanceId() == null) {
+      // The group's protocol has no static members that a later run would fence.
       context.runs().requireLast(ownership.fence(), ownershipLost, start.members());
     }
     if (gained.isEmpty() && !ownershipLost) {

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -57,13 +58,12 @@ final class StableFetch {
     long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (true) {
       if (own) {
-        transactions.end(identity.producersId());
-        if (identity.isShared()) {
-          // Of the time when the checkpoint had its group for itself.
-          transactions.end(identity.exclusiveId());
-        }
+        // In a shared group also of the time when the checkpoint had its group for itself.
+        Stream.of(identity.producersId(), identity.exclusiveId())
+            .distinct()
+            .forEach(transactions::end);
       }
-      if (identity.isShared()) {
+      if (gone != null) {
         gone.endOpen();
       }
       if (partitions.isEmpty()) {

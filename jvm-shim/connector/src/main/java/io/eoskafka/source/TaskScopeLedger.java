@@ -17,7 +17,7 @@ import org.slf4j.LoggerFactory;
 final class TaskScopeLedger {
   private static final Logger LOG = LoggerFactory.getLogger(TaskScopeLedger.class);
 
-  private final boolean isShared;
+  private final GroupSharing sharing;
 
   /** Who has committed for each slot last, and has an idle producer for it. */
   private final Map<Integer, SlotCommit> owners = new HashMap<>();
@@ -40,11 +40,8 @@ final class TaskScopeLedger {
 
   private long stableWaitMs;
 
-  /**
-   * @param isShared whether the group is
-   */
-  TaskScopeLedger(boolean isShared) {
-    this.isShared = isShared;
+  TaskScopeLedger(GroupSharing sharing) {
+    this.sharing = sharing;
   }
 
   /**
@@ -62,7 +59,7 @@ final class TaskScopeLedger {
     for (SlotWork work : planned) {
       SlotCommit commit = commits.get(work.slot());
       stableWaitMs += commit == null ? 0 : commit.stableWaitMs();
-      if (commit != null && commit.offsets().isEmpty() && isShared) {
+      if (commit != null && commit.offsets().isEmpty() && sharing.mayCommitNothing()) {
         // What is still ours comes with the next batch.
         LOG.info("Batch {}: slot {} was aborted, since partitions have moved", epoch, work.slot());
         owners.remove(work.slot());
@@ -124,7 +121,7 @@ final class TaskScopeLedger {
    * the end of its range would take up what lies between, as if it had been left: so each partition
    * stays in its slot. If another slot has had it before, or a task with several slots, the query
    * cannot go on: an attempt of that one would write under another transactional id, with the fence
-   * of this run. In a shared group the driver gives no fence to an attempt of a batch that is over.
+   * of this run.
    *
    * @throws EosKafkaException {@code EOSKAFKA_LOG_TRUNCATED}
    */
@@ -143,7 +140,7 @@ final class TaskScopeLedger {
 
   private void requireSameSlot(TopicPartition partition, int slot, long start, long end) {
     boolean isSame = !putsSlotsTogether && Integer.valueOf(slot).equals(dealt.get(partition));
-    if (!isShared && !isSame) {
+    if (sharing.hasLateAttempts() && !isSame) {
       throw EosKafkaException.of(
           "EOSKAFKA_LOG_TRUNCATED", Map.of("partition", partition, "from", end, "end", start));
     }

@@ -91,11 +91,11 @@ class BatchEndTest {
         }
       };
 
-  private final TaskScopeLedger ledger = new TaskScopeLedger(false);
+  private final TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
 
-  private BatchEnd batchEnd(boolean isShared) {
+  private BatchEnd batchEnd(GroupSharing sharing) {
     return new BatchEnd(
-        isShared,
+        sharing,
         group,
         () -> Set.copyOf(logs.keySet()),
         asked -> {
@@ -109,7 +109,7 @@ class BatchEndTest {
         () -> now);
   }
 
-  private final BatchEnd alone = batchEnd(false);
+  private final BatchEnd alone = batchEnd(new ExclusiveGroup());
 
   private static PartitionOffsets at(Map<TopicPartition, Long> offsets) {
     return PartitionOffsets.of(offsets).ours();
@@ -245,7 +245,7 @@ class BatchEndTest {
 
   @Test
   void aDriverOfASharedGroupWaitsUntilTheOthersHaveReadWhatIsThereToo() {
-    BatchEnd shared = batchEnd(true);
+    BatchEnd shared = batchEnd(new SharedGroup());
     reached.put(A, 9L);
     PartitionOffsets start = at(Map.of(A, 9L));
     assertThat(shared.next(start, ALL, true)).isEmpty();
@@ -257,7 +257,7 @@ class BatchEndTest {
   void aSharedGroupsOtherPartitionsStayInSparksLogWhileTheyExist() {
     logs.put(B, 30L);
     TopicPartition deleted = new TopicPartition("deleted", 0);
-    assertThat(next(batchEnd(true), at(Map.of(A, 5L, B, 7L, deleted, 1L)), ALL, false))
+    assertThat(next(batchEnd(new SharedGroup()), at(Map.of(A, 5L, B, 7L, deleted, 1L)), ALL, false))
         .isEqualTo(Map.of(A, 9L, B, 7L));
   }
 

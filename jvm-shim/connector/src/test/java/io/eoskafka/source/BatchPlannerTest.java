@@ -90,15 +90,15 @@ class BatchPlannerTest {
         }
       };
 
-  private final TaskScopeLedger ledger = new TaskScopeLedger(false);
+  private final TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
 
   private BatchPlanner planner(Map<String, String> given) {
     Map<String, String> options =
         new HashMap<>(
             Map.of("kafka.bootstrap.servers", "broker:9092", "subscribe", "t", "slots", "2"));
     options.putAll(given);
-    return new BatchPlanner(
-        SourceOptions.parse(new CaseInsensitiveStringMap(options)), group, ledger);
+    SourceOptions parsed = SourceOptions.parse(new CaseInsensitiveStringMap(options));
+    return new BatchPlanner(parsed, GroupSharing.of(parsed.isShared()), group, ledger);
   }
 
   /** A batch of this run's own. */

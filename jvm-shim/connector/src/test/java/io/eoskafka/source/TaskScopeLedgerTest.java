@@ -34,7 +34,7 @@ class TaskScopeLedgerTest {
 
   @Test
   void aTaskThatHasReadItsRangeLeavesNothing() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     SlotCommit commit = committed(Map.of(PARTITION, 9L), false);
     assertThat(record(ledger, 9, commit)).isEqualTo(Map.of(PARTITION, 9L));
     assertThat(ledger.hasLeft()).isFalse();
@@ -46,7 +46,7 @@ class TaskScopeLedgerTest {
   @ParameterizedTest
   @ValueSource(longs = {8, 0, -1})
   void aRangeThatIsNotCommittedToItsEndFailsTheBatch(long offset) {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     SlotCommit commit =
         offset < 0 ? null : committed(offset == 0 ? Map.of() : Map.of(PARTITION, offset), false);
     assertThatThrownBy(() -> record(ledger, 9, commit))
@@ -59,7 +59,7 @@ class TaskScopeLedgerTest {
   /** A late attempt of the task would find it not committed. */
   @Test
   void whatATaskHadCommittedBeforeItsLogWasCutCountsAsLeft() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     ledger.planned(Map.of(PARTITION, SLOT));
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
     ledger.movedBack(Map.of(PARTITION, 7L));
@@ -73,7 +73,7 @@ class TaskScopeLedgerTest {
   /** The partition may be in one slot only, and a late attempt of the other one would write. */
   @Test
   void aLogThatWasCutBelowWhatAnotherSlotHadStopsTheQuery() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     ledger.planned(Map.of(PARTITION, SLOT));
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
     // A batch in epoch scope, say, which reports nothing.
@@ -88,7 +88,7 @@ class TaskScopeLedgerTest {
   /** It may read up to there, however early it has ended. */
   @Test
   void soDoesOneThatWasCutBelowWhatAnotherSlotWasToRead() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     ledger.planned(Map.of(PARTITION, SLOT));
     record(ledger, 20, committed(Map.of(PARTITION, 9L), true));
     ledger.planned(Map.of(PARTITION, SLOT + 1));
@@ -99,7 +99,7 @@ class TaskScopeLedgerTest {
   /** The first of them that has records names the transactional id, and may be another one next. */
   @Test
   void soDoesOneThatWasCutBelowWhatATaskWithSeveralSlotsHad() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     ledger.planned(Map.of(PARTITION, SLOT));
     ledger.slotsAreTogether();
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
@@ -110,7 +110,7 @@ class TaskScopeLedgerTest {
 
   @Test
   void inASharedGroupAnAttemptOfAnEarlierBatchGetsNoFence() {
-    TaskScopeLedger ledger = new TaskScopeLedger(true);
+    TaskScopeLedger ledger = new TaskScopeLedger(new SharedGroup());
     ledger.planned(Map.of(PARTITION, SLOT));
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
     ledger.planned(Map.of(PARTITION, SLOT + 1));
@@ -121,14 +121,14 @@ class TaskScopeLedgerTest {
   /** Of a batch in epoch scope no task commits late. */
   @Test
   void whatNoTaskHadCommittedDoesNotCountAsLeft() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     ledger.movedBack(Map.of(PARTITION, 7L));
     assertThat(ledger.hasLeft()).isFalse();
   }
 
   @Test
   void whatATaskHasLeftIsKnownUntilALaterOneHasReadIt() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     assertThat(record(ledger, 20, committed(Map.of(PARTITION, 9L), true)))
         .isEqualTo(Map.of(PARTITION, 9L));
     assertThatThrownBy(() -> ledger.requireNothingLeft(8, "it keeps state"))
@@ -144,7 +144,7 @@ class TaskScopeLedgerTest {
 
   @Test
   void anOpenRangeHasNoPlannedEnd() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     assertThat(record(ledger, SlotRange.OPEN, committed(Map.of(PARTITION, 9L), false)))
         .isEqualTo(Map.of(PARTITION, 9L));
     assertThat(ledger.hasLeft()).isFalse();
@@ -152,7 +152,7 @@ class TaskScopeLedgerTest {
 
   @Test
   void aTaskOfASharedGroupWhosePartitionsHaveMovedHasCommittedNothing() {
-    TaskScopeLedger ledger = new TaskScopeLedger(true);
+    TaskScopeLedger ledger = new TaskScopeLedger(new SharedGroup());
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
     assertThat(record(ledger, 12, committed(Map.of(), false))).isEmpty();
     assertThat(ledger.owner(SLOT)).isNull();
@@ -162,7 +162,7 @@ class TaskScopeLedgerTest {
 
   @Test
   void fencedProducersHaveNoOwner() {
-    TaskScopeLedger ledger = new TaskScopeLedger(false);
+    TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
     record(ledger, 9, committed(Map.of(PARTITION, 9L), false));
     ledger.forgetOwners(List.of(SLOT + 1));
     assertThat(ledger.owner(SLOT)).isNotNull();
