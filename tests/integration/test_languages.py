@@ -21,7 +21,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 SPARK = Path(pyspark.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "languages.md"
-RUN_S = 120
+RUN_S = 240
 RECORDS = 50
 
 
