@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.Json;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.identity.Identity;
@@ -346,6 +347,13 @@ public record Decision(
               && output.presencePartition() < partitions,
           "partition " + output.presencePartition() + " holds no presence records");
     }
+  }
+
+  /** What to say of it if no run of Spark's writes its lost output again. */
+  EosKafkaException incomplete(Collection<Integer> lost, String owner) {
+    return EosKafkaException.of(
+        "EOSKAFKA_WRITE_INCOMPLETE",
+        Map.of("epoch", epoch, "owner", owner, "missing", describe(lost)));
   }
 
   /** What is missing of it, for an error: writers, their rows, and what the epoch has read. */

@@ -50,13 +50,13 @@ public final class EpochSession {
   private volatile boolean deciding;
 
   /** A decision of a former run, if Spark has not logged its epoch or some of it is lost. */
-  private Decision former;
+  private volatile Decision former;
 
   /** Whether Spark has logged it. */
   private boolean isFormerLogged;
 
   /** The writers of the former decision whose transactions were aborted. */
-  private Set<Integer> lost = Set.of();
+  private volatile Set<Integer> lost = Set.of();
 
   EpochSession(EpochOwner owner, SinkOptions options, EpochConnection connection) {
     this.owner = owner;
@@ -119,7 +119,7 @@ public final class EpochSession {
     try {
       resolve();
       if (isFormerLogged) {
-        LOG.error("{}", incomplete().getMessage());
+        LOG.error("{}", former.incomplete(lost, owner.name()).getMessage());
       }
       return log.last();
     } finally {
@@ -218,16 +218,6 @@ public final class EpochSession {
     }
   }
 
-  /** What to say of a decision whose lost output no run of Spark's writes again. */
-  private EosKafkaException incomplete() {
-    return EosKafkaException.of(
-        "EOSKAFKA_WRITE_INCOMPLETE",
-        Map.of(
-            "epoch", former.epoch(),
-            "owner", owner.name(),
-            "missing", former.describe(lost)));
-  }
-
   /**
    * Commits the transactions of a decision.
    *
@@ -246,28 +236,9 @@ public final class EpochSession {
    *     EOSKAFKA_WRITE_INCOMPLETE} if a decision of a former run has lost output that this epoch
    *     does not write again
    */
-  public synchronized EpochBatch begin(long epoch, SinkOptions sink) {
+  public EpochBatch begin(long epoch, SinkOptions sink) {
     RunningQuery.requireDriverRuns();
-    if (finished == epoch) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
-    }
-    if (unsettled || log.hasFailed()) {
-      // Its transactional ids may be those of transactions that are decided on.
-      throw runEnded(epoch, owner.name());
-    }
-    givenUp = false;
-    boolean again = isDecided(epoch);
-    if (!again && !lost.isEmpty()) {
-      throw incomplete();
-    }
-    if (!again && epoch <= lastDecided()) {
-      // Spark has chosen the batch before this run's number was claimed; until then the former
-      // driver may have decided it, and logged it too.
-      throw EosKafkaException.of(
-          "EOSKAFKA_EPOCH_TAKEN",
-          Map.of("epoch", epoch, "decided", lastDecided(), "owner", owner.name()));
-    }
+    boolean again = mayBegin(epoch);
     Decision.Plan plan = owner.plan(epoch);
     if (!owner.isJob() && plan.of().isEmpty()) {
       // A start could not tell whether the decision is Spark's.
@@ -287,6 +258,31 @@ public final class EpochSession {
             again ? lost : null,
             sink.registerTopics());
     return new EpochBatch(this, scope, plan, again ? former : null, lost);
+  }
+
+  /** Whether the epoch is decided already; throws what {@link #begin} does if it must not begin. */
+  private synchronized boolean mayBegin(long epoch) {
+    if (finished == epoch) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_SECOND_WRITE", Map.of("epoch", epoch, "owner", owner.name()));
+    }
+    if (unsettled || log.hasFailed()) {
+      // Its transactional ids may be those of transactions that are decided on.
+      throw runEnded(epoch, owner.name());
+    }
+    givenUp = false;
+    boolean again = isDecided(epoch);
+    if (!again && !lost.isEmpty()) {
+      throw former.incomplete(lost, owner.name());
+    }
+    if (!again && epoch <= lastDecided()) {
+      // Spark has chosen the batch before this run's number was claimed; until then the former
+      // driver may have decided it, and logged it too.
+      throw EosKafkaException.of(
+          "EOSKAFKA_EPOCH_TAKEN",
+          Map.of("epoch", epoch, "decided", lastDecided(), "owner", owner.name()));
+    }
+    return again;
   }
 
   /** A run may not write an epoch because of what became of a write of this owner. */
@@ -336,8 +332,11 @@ public final class EpochSession {
   }
 
   /** Whether an epoch was decided by a former run and not logged by Spark. */
-  public synchronized boolean isDecided(long epoch) {
-    return former != null && !isFormerLogged && former.epoch() == epoch;
+  public boolean isDecided(long epoch) {
+    return Optional.ofNullable(former)
+        .filter(decision -> !isFormerLogged)
+        .filter(decision -> decision.epoch() == epoch)
+        .isPresent();
   }
 
   /** Takes what a decision has lost for done, so that the query can go on without it. */
@@ -362,7 +361,7 @@ public final class EpochSession {
    * What a decided epoch that Spark runs again has read of a source, or empty as {@link
    * #decidedStart}: only with as many slots, split alike, do its writers make the same rows.
    */
-  public synchronized Optional<Decision.Input> decidedInput(String producersId) {
+  public Optional<Decision.Input> decidedInput(String producersId) {
     return Optional.ofNullable(former)
         .filter(decision -> !isFormerLogged)
         .map(decision -> decision.sources().get(producersId));
@@ -377,7 +376,7 @@ public final class EpochSession {
   }
 
   /** The writers of a former run's decision whose transactions were aborted. */
-  synchronized Set<Integer> lost() {
+  Set<Integer> lost() {
     return lost;
   }
 
