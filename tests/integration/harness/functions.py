@@ -115,7 +115,7 @@ def and_to_iceberg(sink: Sink) -> Function:
 
     def write(batch: DataFrame, number: int) -> None:
         spark = batch.sparkSession
-        table = spark.conf.get(TABLE)
+        table = str(spark.conf.get(TABLE))
         mark = f"payments/{number}"
         spark.catalog.refreshTable(table)
         snapshots = spark.table(f"{table}.snapshots")
