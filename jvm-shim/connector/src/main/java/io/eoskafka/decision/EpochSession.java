@@ -333,10 +333,12 @@ public final class EpochSession {
 
   /** Whether an epoch was decided by a former run and not logged by Spark. */
   public boolean isDecided(long epoch) {
-    return Optional.ofNullable(former)
-        .filter(decision -> !isFormerLogged)
-        .filter(decision -> decision.epoch() == epoch)
-        .isPresent();
+    return decidedBefore().filter(decision -> decision.epoch() == epoch).isPresent();
+  }
+
+  /** The decision of a former run whose epoch Spark has not logged. */
+  private Optional<Decision> decidedBefore() {
+    return Optional.ofNullable(former).filter(decision -> !isFormerLogged);
   }
 
   /** Takes what a decision has lost for done, so that the query can go on without it. */
@@ -362,9 +364,7 @@ public final class EpochSession {
    * #decidedStart}: only with as many slots, split alike, do its writers make the same rows.
    */
   public Optional<Decision.Input> decidedInput(String producersId) {
-    return Optional.ofNullable(former)
-        .filter(decision -> !isFormerLogged)
-        .map(decision -> decision.sources().get(producersId));
+    return decidedBefore().map(decision -> decision.sources().get(producersId));
   }
 
   /** Where the last epoch that was decided has ended a partition, or null if it did not read it. */
