@@ -18,6 +18,7 @@ from eoskafka.bench.peers import peer_jars
 from eoskafka.cli import app
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow, Query, StartApplication, until
+from harness.application import applications
 from harness.faults import Point
 from harness.object_store import (
     ABORTABLE,
@@ -74,17 +75,8 @@ def proxy(store: ObjectStore) -> Iterator[StoreProxy]:
 @pytest.fixture
 def start_application(tmp_path: Path, keep_logs: list[Path]) -> Iterator[StartApplication]:
     """As the integration tests have it."""
-    started: list[Application] = []
-
-    def start(master: str, given: Any = None, /, **_: str) -> Application:
-        folder = tmp_path / f"app{len(started)}"
-        started.append(Application(folder, master, given))
-        return started[-1].start()
-
-    yield start
-    for application in started:
-        application.kill()
-        keep_logs += application.logs()
+    with applications(tmp_path, keep_logs) as start:
+        yield start
 
 
 _NAMES = itertools.count()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from eoskafka.cluster import LocalCluster
 from eoskafka.schemas import Registry
 from harness import Application, Flow, StartApplication
+from harness.application import applications
 from harness.log_ins import ALLOWED_URLS, LogIns
 from harness.registry import RegistryServer
 from harness.standalone import Standalone
@@ -54,24 +55,9 @@ def flow(cluster: LocalCluster, tmp_path: Path) -> Flow:
 
 @pytest.fixture
 def start_application(tmp_path: Path, keep_logs: list[Path]) -> Iterator[StartApplication]:
-    """Starts Spark applications that end with the test: master and further settings.
-
-    Those by keyword have underscores for dots.
-    """
-    started: list[Application] = []
-
-    def start(
-        master: str, given: Mapping[str, str] | None = None, /, **settings: str
-    ) -> Application:
-        dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        everything = {**(given or {}), **dotted}
-        started.append(Application(tmp_path / f"app{len(started)}", master, everything))
-        return started[-1].start()
-
-    yield start
-    for application in started:
-        application.kill()
-        keep_logs += application.logs()
+    """Starts Spark applications that end with the test."""
+    with applications(tmp_path, keep_logs) as start:
+        yield start
 
 
 @pytest.fixture(scope="module")

@@ -52,9 +52,7 @@ def test_a_source_whose_drivers_are_killed(
     application.write(ROWS, form="delta", path=table)
     flow.start(application, **one_file_a_batch).wait_done()
     application.write(ROWS, start=ROWS, form="delta", path=table)
-    application.faults.arm("after-decision", "kill")
-    flow.start(application, **one_file_a_batch)
-    application.faults.wait_taken("after-decision")
+    flow.reach(application, "after-decision", "kill", **one_file_a_batch)
     application.kill()
     application = start()
     application.write(ROWS, start=2 * ROWS, form="delta", path=table)
@@ -110,9 +108,7 @@ def test_from_topic_to_table_to_topic_across_kills(
     application = start()
     flow.start(application, **into).wait_done()
     assert flow.committed() == flow.ends()
-    application.faults.arm("after-decision", "kill")
-    flow.start(application, origin="delta", path=table, transform="as_is")
-    application.faults.wait_taken("after-decision")
+    flow.reach(application, "after-decision", "kill", origin="delta", path=table, transform="as_is")
     application.kill()
     application = start()
     flow.start(application, origin="delta", path=table, transform="as_is").wait_done()
@@ -139,9 +135,7 @@ def test_the_changes_of_a_table_come_out_once(
         "startingVersion": 0,
     }
     application = start()
-    application.faults.arm("after-decision", "kill")
-    flow.start(application, **feed)
-    application.faults.wait_taken("after-decision")
+    flow.reach(application, "after-decision", "kill", **feed)
     application.kill()
     application = start()
     flow.start(application, **feed).wait_done()
@@ -158,9 +152,7 @@ def test_a_function_writes_a_batch_once_to_kafka_and_to_a_table(
     into_both: dict[str, Any] = {"form": "and_to_delta"}
     flow.produce(ROWS)
     application = start()
-    application.faults.arm("after-decision", "kill")
-    flow.start(application, **into_both)
-    application.faults.wait_taken("after-decision")
+    flow.reach(application, "after-decision", "kill", **into_both)
     application.kill()
     assert DeltaTable(table).to_pyarrow_table().num_rows == ROWS
     application = start()

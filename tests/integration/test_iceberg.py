@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Application, Flow
+from harness import Application, Flow, StartApplication
+from harness.faults import Point
 from harness.iceberg import settings
 from harness.transforms import TABLE
 from matrix.environments import python_of
@@ -26,20 +27,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def start(tmp_path: Path, keep_logs: list[Path]) -> Iterator[Callable[[], Application]]:
-    """Starts an application that knows Iceberg; each one ends with the test."""
-    started: list[Application] = []
-
-    def start() -> Application:
-        spark = {TABLE: LAKE, **settings(SPARK, tmp_path / "lake")}
-        folder = tmp_path / f"app{len(started)}"
-        started.append(Application(folder, "local[2]", spark, python_of(SPARK)))
-        return started[-1].start()
-
-    yield start
-    for application in started:
-        application.kill()
-        keep_logs += application.logs()
+def start(start_application: StartApplication, tmp_path: Path) -> Callable[[], Application]:
+    """Starts an application that knows Iceberg."""
+    spark = {TABLE: LAKE, **settings(SPARK, tmp_path / "lake")}
+    return lambda: start_application("local[2]", spark, python=python_of(SPARK))
 
 
 def create_table(application: Application) -> None:
@@ -61,10 +52,9 @@ def test_a_table_is_a_source_whose_drivers_are_killed(
     application.write(ROWS, form="iceberg", path=LAKE)
     flow.start(application, **FROM_TABLE).wait_done()
     application.write(ROWS, start=ROWS, form="iceberg", path=LAKE)
-    for point in ("before-decision", "after-decision", "half-rolled-forward"):
-        application.faults.arm(point, "kill")
-        flow.start(application, **FROM_TABLE)
-        application.faults.wait_taken(point)
+    points: list[Point] = ["before-decision", "after-decision", "half-rolled-forward"]
+    for point in points:
+        flow.reach(application, point, "kill", **FROM_TABLE)
         application.kill()
         application = start()
     application.write(ROWS, start=2 * ROWS, form="iceberg", path=LAKE)
@@ -99,9 +89,7 @@ def test_a_function_writes_a_batch_once_to_kafka_and_to_a_table(
     application = start()
     create_table(application)
     flow.produce(ROWS)
-    application.faults.arm("after-decision", "kill")
-    flow.start(application, **into_both)
-    application.faults.wait_taken("after-decision")
+    flow.reach(application, "after-decision", "kill", **into_both)
     application.kill()
     application = start()
     assert len(keys_in_table(application)) == ROWS

@@ -382,9 +382,49 @@ class StartApplication(Protocol):
     """Starts an application that ends with the test."""
 
     def __call__(
-        self, master: str, given: Mapping[str, str] | None = None, /, **settings: str
+        self,
+        master: str,
+        given: Mapping[str, str] | None = None,
+        /,
+        *,
+        python: Path | None = None,
+        **settings: str,
     ) -> Application:
-        """With settings as they are, and further ones that have `_` for `.` in their names."""
+        """With settings as they are, and further ones that have `_` for `.` in their names.
+
+        Args:
+            python: as `Application` has it.
+        """
+
+
+@contextmanager
+def applications(folder: Path, logs: list[Path]) -> Iterator[StartApplication]:
+    """What starts applications, each in a folder of its own; they end with the block.
+
+    Args:
+        logs: learns of their logs.
+    """
+    started: list[Application] = []
+
+    def start(
+        master: str,
+        given: Mapping[str, str] | None = None,
+        /,
+        *,
+        python: Path | None = None,
+        **settings: str,
+    ) -> Application:
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        everything = {**(given or {}), **dotted}
+        started.append(Application(folder / f"app{len(started)}", master, everything, python))
+        return started[-1].start()
+
+    try:
+        yield start
+    finally:
+        for application in started:
+            application.kill()
+            logs += application.logs()
 
 
 def _is_main(process: Process) -> bool:
