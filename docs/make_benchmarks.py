@@ -17,8 +17,9 @@ _LATENCIES = ("latency", "latency-20k", "latency-2p")
 # Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
 _HEAD = [
-    "| | eoskafka | other system, default client settings | other system, eoskafka's client settings |",
-    "|---|---|---|---|",
+    "| Measure | Other system | eoskafka | Other system, default client settings | "
+    "Other system, eoskafka's client settings |",
+    "|---|---|---|---|---|",
 ]
 
 
@@ -45,15 +46,15 @@ def summary() -> str:
     }
     lines = [
         *_HEAD,
-        f"| Rows per second, against the built-in connector | {_number(peers['eoskafka']['rows_per_s'])} | "
+        f"| Rows per second | built-in connector | {_number(peers['eoskafka']['rows_per_s'])} | "
         + _cells(_number(peers[label]["rows_per_s"]) for label in _BUILT_IN),
-        f"| CPU time for a million records, against the built-in connector | {cpu['eoskafka']} | "
+        f"| CPU time for a million records | built-in connector | {cpu['eoskafka']} | "
         + _cells(cpu[label] for label in _BUILT_IN),
         *(
-            f"| p99 latency, {mode}, against {peer} | {_number(latency[ours]['p99_ms'])} ms | "
+            f"| p99 latency, {mode} | {peer} | {_number(latency[ours]['p99_ms'])} ms | "
             + _cells(f"{_number(latency[label]['p99_ms'])} ms" for label in labels)
             for mode, peer, ours, labels in (
-                ("micro-batches", "the built-in connector", "eoskafka", _BUILT_IN),
+                ("micro-batches", "built-in connector", "eoskafka", _BUILT_IN),
                 ("real-time mode", "Kafka Streams `exactly_once_v2`", _REAL_TIME, streams),
             )
         ),

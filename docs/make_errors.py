@@ -17,8 +17,8 @@ _HEAD = """\
 Made from `python/eoskafka/spec/errors.json` by `make docs`; do not edit.
 
 Each error message of the connector begins with its condition, in brackets. Each condition belongs to a class
-in Python. If the driver's program has called `eoskafka.configure`, or has imported `eoskafka` after pyspark,
-pyspark raises the error as that class:
+in Python. pyspark raises the error as that class if the driver's program has called `eoskafka.configure`, or has
+imported `eoskafka` after pyspark. Any other program must first call `eoskafka.failures.install()`.
 
 ```python
 import eoskafka
@@ -31,8 +31,7 @@ except eoskafka.UnreachableError:
     ...  # start it again later
 ```
 
-The error is still a `StreamingQueryException` for other handlers, and every class is an
-`eoskafka.EosKafkaError`. A program that has done neither of these must first call `eoskafka.failures.install()`.
+The error is still a `StreamingQueryException` for other handlers, and every class is an `eoskafka.EosKafkaError`.
 `eoskafka.error_of(query.exception())` returns the error of a query that has ended.
 
 Words in italics stand for text that the message has in their place. *cause* is a whole sentence. *owner* is whoever

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from eoskafka.audit import UndecidedError, read_committed
-from eoskafka.brokers.connection import COORDINATOR_COMES
+from eoskafka.brokers.connection import COORDINATOR_COMES, until_elected
 from eoskafka.cli import app
 from harness.waiting import until, until_ended
 from kafka import KafkaProducer, TopicPartition
@@ -189,7 +189,7 @@ class Streams:
 
     def committed(self, group: str, topic: str) -> dict[int, OffsetAndMetadata]:
         """What the group has committed, with its stamps, by partition."""
-        offsets = self.admin.list_group_offsets([group])[group]
+        offsets = until_elected(lambda: self.admin.list_group_offsets([group]))[group]
         return {
             tp.partition: offset
             for tp, offset in offsets.items()
@@ -231,7 +231,7 @@ class Streams:
 
     def members(self, group: str) -> list[str]:
         """The instance ids of a group's members."""
-        described = self.admin.describe_groups([group])[group]
+        described = until_elected(lambda: self.admin.describe_groups([group]))[group]
         return [member["group_instance_id"] for member in described["members"]]
 
     # ---- queries

@@ -12,11 +12,12 @@ import pytest
 import typer
 from eoskafka.cli import app
 from eoskafka.cli.app import app as tree
-from eoskafka.session import PLUGIN_CLASS, REDACTED, REDACTION
+from eoskafka.session import PLUGIN_CLASS, REAL_TIME_CHECK, REDACTED, REDACTION
 from harness import until
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
+from sessions import settings
 from streams import QUERY_S, Streams
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +46,14 @@ def topics(streams: Streams) -> Iterator[None]:
         admin.delete_topics([t for t in admin.list_topics() if t.removeprefix("own-") in TOPICS])
 
 
-@pytest.mark.usefixtures("topics")
+@pytest.fixture
+def settings_stay(streams: Streams) -> Iterator[None]:
+    """What a page sets for its queries is not set for the next test's."""
+    with settings(streams.spark, {REAL_TIME_CHECK: "true"}):
+        yield
+
+
+@pytest.mark.usefixtures("topics", "settings_stay")
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if blocks(page) and page.name not in ELSEWHERE],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eoskafka.audit import Record, compare, read_committed
-from eoskafka.brokers.connection import COORDINATOR_COMES
+from eoskafka.brokers.connection import until_elected
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
 
@@ -265,7 +265,7 @@ class Flow:
     def committed(self) -> dict[int, int]:
         """The group's offsets by input partition."""
         with self.admin() as admin:
-            offsets = admin.list_group_offsets([self.group])[self.group]
+            offsets = until_elected(lambda: admin.list_group_offsets([self.group]))[self.group]
         return {tp.partition: o.offset for tp, o in offsets.items() if tp.topic == self.input}
 
     def ends(self) -> dict[int, int]:
@@ -305,14 +305,7 @@ class Flow:
 
     def wait_committed(self, timeout_s: float = 60) -> None:
         """Wait until the group's offsets are the input's ends."""
-
-        def is_done() -> bool:
-            try:
-                return self.committed() == self.ends()
-            except COORDINATOR_COMES:  # a cluster's first group waits for the offsets topic
-                return False
-
-        until(is_done, f"all offsets of {self.group}", timeout_s)
+        until(lambda: self.committed() == self.ends(), f"all offsets of {self.group}", timeout_s)
 
     def assert_nothing_is_open(self) -> None:
         """No transaction of the query is left for anybody to wait out."""
@@ -331,5 +324,6 @@ class Flow:
         assert report.is_exactly_once, "\n".join(
             [f"{report.faults}", *(str(finding) for finding in report.findings)]
         )
-        assert self.committed() == self.ends()
+        committed, ends = self.committed(), self.ends()
+        assert committed == ends, f"{self.group} has {committed}, and the input ends at {ends}"
         tally.add("records", len(inputs))
