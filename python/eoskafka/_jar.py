@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -57,8 +58,13 @@ def jar_file(thin: bool = False) -> Path:
     return _target(_need_checkout(), thin=True)
 
 
-def sources_digest(root: Path) -> str:
-    """SHA-256 over the sorted relative paths and the contents of everything the jar is made of."""
+def sources_digest(root: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> str:
+    """SHA-256 over the sorted relative paths and the contents of everything the jar is made of.
+
+    Args:
+        root: the checkout.
+        read: what counts as a file's content.
+    """
     files: list[Path] = []
     for source in _SOURCES:
         path = root / source
@@ -67,7 +73,7 @@ def sources_digest(root: Path) -> str:
     for file in sorted(files, key=lambda f: f.relative_to(root).as_posix()):
         if "__pycache__" in file.parts:
             continue
-        content = file.read_bytes()
+        content = read(file)
         # The length keeps (path, content) pairs apart.
         digest.update(f"{file.relative_to(root).as_posix()}\0{len(content)}\0".encode())
         digest.update(content)

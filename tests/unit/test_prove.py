@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prove import __main__ as prove
-from prove.stages import ROOT, Stage, figures_of, stages
+from prove.stages import ROOT, Stage, behaviour, figures_of, stages
 
 RESULT = {
     "passed": True,
@@ -44,6 +45,42 @@ def test_a_stage_is_stale_once_its_own_code_has_changed(
     assert prove.state(replace(stage), results) == "stale"
     assert prove.state(stage, {}) == "missing"
     assert prove.state(stage, {stage.name: {**RESULT, "passed": False}}) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("former", "present", "is_same"),
+    [
+        ("int a = 1; // one", "/* two\n lines */ int a\n= 1;", True),
+        ("int a = 1;", "int a = 2;", False),
+        ("int a = 1;", "inta = 1;", False),
+        ('String a = "//x";', 'String a = "//y";', False),
+        ('String a = "/*"; int b = 1; //*/', 'String a = "/*"; int b = 2; //*/', False),
+        ("char a = '\"'; // b", "char a = '\"'; // c", True),
+        ('String a = """\n// b\n""";', 'String a = """\n// c\n""";', False),
+    ],
+)
+def test_comments_in_java_do_not_make_a_stage_stale(
+    tmp_path: Path, former: str, present: str, is_same: bool
+) -> None:
+    file = tmp_path / "A.java"
+    found = []
+    for text in (former, present):
+        file.write_text(text, encoding="utf-8")
+        found.append(behaviour(file))
+    assert (found[0] == found[1]) is is_same
+
+
+def test_the_wording_of_messages_does_not_make_a_stage_stale(tmp_path: Path) -> None:
+    file = tmp_path / "errors.json"
+    found = []
+    for condition in (
+        {"message": "a", "error": "E"},
+        {"message": "b", "error": "E"},
+        {"message": "b", "error": "F"},
+    ):
+        file.write_text(json.dumps({"conditions": {"C": condition}}), encoding="utf-8")
+        found.append(behaviour(file))
+    assert found[0] == found[1] != found[2]
 
 
 def test_the_page_has_the_figures_and_the_commit_of_each_stage() -> None:
