@@ -72,8 +72,8 @@ class RecordError(EosKafkaError):
 class FencedError(EosKafkaError):
     """This driver or attempt may not commit any more, mostly because another one has taken over.
 
-    The one that has taken over processes what this one had not committed, or this query does after
-    a restart.
+    What this one had not committed is processed by the one that has taken over, or by this query
+    after a restart.
     """
 
 

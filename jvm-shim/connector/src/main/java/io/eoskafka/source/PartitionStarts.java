@@ -106,8 +106,8 @@ final class PartitionStarts {
     StartResolver resolver = resolver(rule, sparkStart, lastIsDecided);
     Map<TopicPartition, StartResolver.ResolvedStart> starts = new HashMap<>();
     for (TopicPartition partition : partitions) {
-      StartResolver.PartitionFacts facts =
-          new StartResolver.PartitionFacts(
+      PartitionFacts facts =
+          new PartitionFacts(
               partition,
               stable.get(partition),
               tracker.id(partition),
@@ -166,7 +166,7 @@ final class PartitionStarts {
 
   /** Refuses an offset of the group that contradicts Spark's log. */
   private void requireAgreement(
-      StartResolver.PartitionFacts facts, PartitionOffsets sparkStart, StartingPoint rule) {
+      PartitionFacts facts, PartitionOffsets sparkStart, StartingPoint rule) {
     OffsetAndMetadata committed = facts.committed();
     if (committed == null || facts.isOfFormerTopic()) {
       return;

@@ -3,9 +3,7 @@ package io.eoskafka.source;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
-import java.util.Objects;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.common.TopicPartition;
 
 /**
  * Where a partition continues, and what that means for the group. It asks nobody: {@link
@@ -34,60 +32,6 @@ record StartResolver(
   static final String RECREATED = "the topic was deleted and created again";
 
   /**
-   * What was found out about a partition.
-   *
-   * @param committed the group's stable offset with a stamp of ours, or null
-   * @param topicId of the partition's topic now
-   * @param keptTopicId the id under which the checkpoint knows it, or null
-   * @param logged the start of the batch that Spark is about to plan, or null
-   * @param isLogEmpty whether Spark's log has no partition at all
-   * @param initial the initial-offset file's entry, or null
-   * @param decidedStart where the decided batch that Spark runs again began, or null
-   * @param byOption the offset that {@code startingOffsets} gives, or null if nobody has asked
-   * @param logStart the first offset of the partition's log
-   * @param logEnd its high watermark
-   * @param isUnresolved whether it existed when the shared group began, and no driver has committed
-   *     its start
-   */
-  record PartitionFacts(
-      TopicPartition partition,
-      OffsetAndMetadata committed,
-      String topicId,
-      String keptTopicId,
-      Long logged,
-      boolean isLogEmpty,
-      Long initial,
-      Long decidedStart,
-      Long byOption,
-      long logStart,
-      long logEnd,
-      boolean isUnresolved) {
-
-    PartitionFacts {
-      Objects.requireNonNull(topicId);
-    }
-
-    private Stamp stamp() {
-      return committed == null ? null : Stamp.parse(committed.metadata()).orElseThrow();
-    }
-
-    /** Whether the group's offset is of a topic that had the name before. */
-    boolean isOfFormerTopic() {
-      return committed != null && !stamp().topicId().equals(topicId);
-    }
-
-    /** Whether the checkpoint knows the topic under another id. */
-    private boolean isRecreatedSince() {
-      return keptTopicId != null && !keptTopicId.equals(topicId);
-    }
-
-    /** Spark's first batch begins where the query did. */
-    private Long sparkStart() {
-      return committed == null && isRecreatedSince() && isLogEmpty ? initial : logged;
-    }
-  }
-
-  /**
    * A partition's start.
    *
    * @param offset the first offset to be read
@@ -106,7 +50,8 @@ record StartResolver(
     OffsetAndMetadata committed = facts.committed();
     Stamp stamp = facts.stamp();
     boolean isOfFormer = facts.isOfFormerTopic();
-    StartingPoint.Source source = sourceOf(facts);
+    boolean logSuffices = lastIsDecided || logIsOfOthers && facts.logged() != null;
+    StartingPoint.Source source = rule.of(facts, logSuffices);
     long start = startFrom(source, facts);
     boolean isReturned = rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
     long kept =
@@ -133,25 +78,6 @@ record StartResolver(
         (!isKnown || kept != start || isOfFormer) && !isPast || sinkIsOurs && !isHere || isReturned;
     boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
     return new ResolvedStart(kept, toCommit, isRecreated, isMovedByTask);
-  }
-
-  private StartingPoint.Source sourceOf(PartitionFacts facts) {
-    if (facts.committed() == null && !facts.isRecreatedSince() && facts.isUnresolved()) {
-      // It was there when the group began, and no driver that had it has got to its start.
-      return facts.initial() != null
-          ? StartingPoint.Source.INITIAL_FILE
-          : StartingPoint.Source.OPTION;
-    }
-    return rule.of(
-        facts.partition(),
-        facts.committed(),
-        facts.sparkStart(),
-        facts.initial(),
-        facts.decidedStart(),
-        facts.isOfFormerTopic(),
-        facts.isRecreatedSince(),
-        facts.keptTopicId() != null && !facts.isUnresolved(),
-        lastIsDecided || logIsOfOthers && facts.logged() != null);
   }
 
   private long startFrom(StartingPoint.Source source, PartitionFacts facts) {

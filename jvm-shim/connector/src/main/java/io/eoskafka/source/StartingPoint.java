@@ -132,73 +132,60 @@ record StartingPoint(
   }
 
   /**
-   * @param committed the group's stable offset, past {@link #refuseForeign}, or null
-   * @param sparkStart the start of the batch that Spark is about to plan, or null where Spark's log
-   *     has none for this partition
-   * @param initial the initial-offset file's entry, or null
-   * @param decidedStart where the decided batch that Spark runs again began, or null
-   * @param isOfFormerTopic whether {@code committed} is of a topic that had the name before
-   * @param recreated whether the checkpoint knows the topic under another id
-   * @param wasFound whether the checkpoint knows the partition: then the group had its offset
+   * @param facts with an offset of the group, if there is one, that is past {@link #refuseForeign}
    * @param logSuffices whether Spark's log is known to be as good as the group's offsets: the last
    *     batch that it has planned has taken effect, or our sink has no part in it
    */
-  Source of(
-      TopicPartition partition,
-      OffsetAndMetadata committed,
-      Long sparkStart,
-      Long initial,
-      Long decidedStart,
-      boolean isOfFormerTopic,
-      boolean recreated,
-      boolean wasFound,
-      boolean logSuffices) {
+  Source of(PartitionFacts facts, boolean logSuffices) {
+    OffsetAndMetadata committed = facts.committed();
+    Long sparkStart = facts.sparkStart();
+    if (committed == null && !facts.isRecreatedSince() && facts.isUnresolved()) {
+      // It was there when the group began, and no driver that had it has got to its start.
+      return facts.initial() != null ? Source.INITIAL_FILE : Source.OPTION;
+    }
     if (logIsAhead && sparkStart != null) {
-      if (committed != null && !isOfFormerTopic) {
-        requireNotBehind(identity, partition, committed.offset(), sparkStart);
+      if (committed != null && !facts.isOfFormerTopic()) {
+        requireNotBehind(identity, facts.partition(), committed.offset(), sparkStart);
       }
       return Source.SPARK_LOG;
     }
     if (committed != null) {
-      return byStamp(partition, committed, sparkStart, initial, decidedStart, isOfFormerTopic);
+      return byStamp(facts);
     }
-    if (recreated) {
+    if (facts.isRecreatedSince()) {
       // What is not in Spark's log any more was missed before.
       return sparkHasBatches && sparkStart == null ? Source.NEW_PARTITION : Source.RECREATED;
     }
-    return sparkHasBatches
-        ? withoutOffset(partition, sparkStart, initial, decidedStart, wasFound, logSuffices)
-        : withoutOffsetOrBatch(partition, initial, wasFound);
+    return sparkHasBatches ? withoutOffset(facts, logSuffices) : withoutOffsetOrBatch(facts);
   }
 
   /** The group has an offset: the stamp's scope says which log it follows. */
-  private Source byStamp(
-      TopicPartition partition,
-      OffsetAndMetadata committed,
-      Long sparkStart,
-      Long initial,
-      Long decidedStart,
-      boolean isOfFormerTopic) {
-    Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
-    if (sinkCluster == null && sparkStart != null && stamp.tookEffect() && !isOfFormerTopic) {
-      requireNotBehind(identity, partition, committed.offset(), sparkStart);
+  private Source byStamp(PartitionFacts facts) {
+    OffsetAndMetadata committed = facts.committed();
+    Long sparkStart = facts.sparkStart();
+    Stamp stamp = facts.stamp();
+    if (sinkCluster == null
+        && sparkStart != null
+        && stamp.tookEffect()
+        && !facts.isOfFormerTopic()) {
+      requireNotBehind(identity, facts.partition(), committed.offset(), sparkStart);
     }
     return switch (stamp.scope()) {
       case TASK -> {
-        if (decidedStart != null && !isOfFormerTopic) {
-          requireNotBehindDecision(partition, committed.offset(), decidedStart);
+        if (facts.decidedStart() != null && !facts.isOfFormerTopic()) {
+          requireNotBehindDecision(facts.partition(), committed.offset(), facts.decidedStart());
         }
         yield Source.GROUP;
       }
       case SOURCE_ONLY -> {
         if (sparkStart == null && !sparkHasBatches) {
           // The group follows Spark's log, which is gone: the query begins anew.
-          yield initial != null ? Source.INITIAL_FILE : Source.OPTION;
+          yield facts.initial() != null ? Source.INITIAL_FILE : Source.OPTION;
         }
         yield sparkStart != null ? Source.SPARK_LOG : Source.GROUP;
       }
       case EPOCH -> {
-        if (decidedStart != null) {
+        if (facts.decidedStart() != null) {
           yield Source.DECISION;
         }
         if (sparkStart != null && sinkCluster == null) {
@@ -239,36 +226,31 @@ record StartingPoint(
   }
 
   /** The group has no offset, and Spark has logged no batch. */
-  private Source withoutOffsetOrBatch(TopicPartition partition, Long initial, boolean wasFound) {
-    if (hasOwnIdentity && wasFound && sinkCluster != null) {
+  private Source withoutOffsetOrBatch(PartitionFacts facts) {
+    if (hasOwnIdentity && facts.wasFound() && sinkCluster != null) {
       // Tasks may have committed all the same: Spark logs a batch of real-time mode at its end.
-      throw gone(partition, null);
+      throw gone(facts.partition(), null);
     }
-    if (initial != null) {
+    if (facts.initial() != null) {
       return Source.INITIAL_FILE;
     }
     return resolved ? Source.NEW_PARTITION : Source.OPTION;
   }
 
   /** The group has no offset, and Spark has logged batches. */
-  private Source withoutOffset(
-      TopicPartition partition,
-      Long sparkStart,
-      Long initial,
-      Long decidedStart,
-      boolean wasFound,
-      boolean logSuffices) {
+  private Source withoutOffset(PartitionFacts facts, boolean logSuffices) {
+    Long sparkStart = facts.sparkStart();
     // Not chosen for a while, and without an offset since: Spark's log does not have it any more.
-    boolean isForgotten = wasFound && sparkStart == null && sinkCluster != null;
-    Long logged = sparkStart != null ? sparkStart : initial;
+    boolean isForgotten = facts.wasFound() && sparkStart == null && sinkCluster != null;
+    Long logged = sparkStart != null ? sparkStart : facts.initial();
     if (logged == null && !isForgotten) {
       return Source.NEW_PARTITION;
     }
-    if (logSuffices && decidedStart != null) {
+    if (logSuffices && facts.decidedStart() != null) {
       return Source.DECISION;
     }
     if (isForgotten || hasOwnIdentity && !logSuffices) {
-      throw gone(partition, logged);
+      throw gone(facts.partition(), logged);
     }
     return sparkStart != null ? Source.SPARK_LOG : Source.INITIAL_FILE;
   }

@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
-import io.eoskafka.source.StartResolver.PartitionFacts;
 import io.eoskafka.source.StartResolver.ResolvedStart;
 import net.jqwik.api.Example;
 import net.jqwik.api.ForAll;

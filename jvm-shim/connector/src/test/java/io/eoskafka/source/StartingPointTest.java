@@ -36,6 +36,31 @@ class StartingPointTest {
         : committed(Stamp.Scope.valueOf(scope), OURS.id(), Stamp.SAME_CLUSTER);
   }
 
+  private static PartitionFacts facts(
+      OffsetAndMetadata committed,
+      Long sparkStart,
+      Long initial,
+      Long decidedStart,
+      boolean isOfFormerTopic,
+      boolean isRecreated,
+      boolean wasFound) {
+    String topicId = isOfFormerTopic ? "another id" : TOPIC_ID;
+    String keptTopicId = isRecreated ? "a former id" : wasFound ? topicId : null;
+    return new PartitionFacts(
+        PARTITION,
+        committed,
+        topicId,
+        keptTopicId,
+        sparkStart,
+        false,
+        initial,
+        decidedStart,
+        null,
+        0,
+        100,
+        false);
+  }
+
   @ParameterizedTest(name = "{0} own={1} resolved={2} batches={3} spark={4} file={5} new={6}: {7}")
   @CsvSource({
     // Our identity, task scope: the group, whatever Spark's log says.
@@ -85,15 +110,7 @@ class StartingPointTest {
             OURS, Stamp.SAME_CLUSTER, hasOwnIdentity, resolved, sparkHasBatches, false);
     assertThat(
             rule.of(
-                PARTITION,
-                committed(scope),
-                sparkStart,
-                initial,
-                null,
-                false,
-                recreated,
-                false,
-                false))
+                facts(committed(scope), sparkStart, initial, null, false, recreated, false), false))
         .isEqualTo(expected);
   }
 
@@ -110,8 +127,7 @@ class StartingPointTest {
   })
   void aLogThatOthersHaveGoneOnWithSaysWhereToGoOn(String scope, Long sparkStart, Source expected) {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
-    assertThat(
-            rule.of(PARTITION, committed(scope), sparkStart, 0L, null, false, false, false, false))
+    assertThat(rule.of(facts(committed(scope), sparkStart, 0L, null, false, false, false), false))
         .isEqualTo(expected);
   }
 
@@ -119,9 +135,9 @@ class StartingPointTest {
   void butNotWhereTheGroupIsBeyondIt() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
     assertThatThrownBy(
-            () -> rule.of(PARTITION, committed("TASK"), 6L, 0L, null, false, false, false, false))
+            () -> rule.of(facts(committed("TASK"), 6L, 0L, null, false, false, false), false))
         .hasMessageContaining("[EOSKAFKA_LOG_BEHIND_GROUP]");
-    assertThat(rule.of(PARTITION, committed("TASK"), 6L, 0L, null, true, false, false, false))
+    assertThat(rule.of(facts(committed("TASK"), 6L, 0L, null, true, false, false), false))
         .isEqualTo(Source.SPARK_LOG);
   }
 
@@ -130,7 +146,7 @@ class StartingPointTest {
   void anOffsetThatIsGoneAlthoughOurLogHasBatchesStopsTheQuery(Long sparkStart, Long initial) {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     assertThatThrownBy(
-            () -> rule.of(PARTITION, null, sparkStart, initial, null, false, false, false, false))
+            () -> rule.of(facts(null, sparkStart, initial, null, false, false, false), false))
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]")
         .hasMessageContaining("t-0")
@@ -143,14 +159,12 @@ class StartingPointTest {
       for (boolean lastIsDecided : new boolean[] {false, true}) {
         StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
         assertThatThrownBy(
-                () ->
-                    rule.of(
-                        PARTITION, null, null, initial, null, false, false, true, lastIsDecided))
+                () -> rule.of(facts(null, null, initial, null, false, false, true), lastIsDecided))
             .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
       }
     }
     StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, true, false);
-    assertThat(withoutOurSink.of(PARTITION, null, null, null, null, false, false, true, false))
+    assertThat(withoutOurSink.of(facts(null, null, null, null, false, false, true), false))
         .isEqualTo(Source.NEW_PARTITION);
   }
 
@@ -158,13 +172,12 @@ class StartingPointTest {
   void anOffsetThatIsGoneBeforeSparkHasLoggedABatchStopsTheQuery() {
     for (Long initial : new Long[] {null, 4L}) {
       StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, false, false);
-      assertThatThrownBy(
-              () -> rule.of(PARTITION, null, null, initial, null, false, false, true, false))
+      assertThatThrownBy(() -> rule.of(facts(null, null, initial, null, false, false, true), false))
           .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
     }
     // Another sink's output is as far as Spark's log.
     StartingPoint withoutOurSink = new StartingPoint(OURS, null, true, true, false, false);
-    assertThat(withoutOurSink.of(PARTITION, null, null, 4L, null, false, false, true, false))
+    assertThat(withoutOurSink.of(facts(null, null, 4L, null, false, false, true), false))
         .isEqualTo(Source.INITIAL_FILE);
   }
 
@@ -172,8 +185,7 @@ class StartingPointTest {
   void aDecidedEpochThatRunsAgainStartsWhereItDid() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     for (Long sparkStart : new Long[] {null, 3L}) {
-      assertThat(
-              rule.of(PARTITION, committed("EPOCH"), sparkStart, 0L, 3L, false, false, false, true))
+      assertThat(rule.of(facts(committed("EPOCH"), sparkStart, 0L, 3L, false, false, false), true))
           .isEqualTo(Source.DECISION);
     }
   }
@@ -196,14 +208,14 @@ class StartingPointTest {
         () ->
             assertThat(
                     rule.of(
-                        PARTITION,
-                        committed(Stamp.Scope.TASK, OURS.id(), "sinks"),
-                        null,
-                        decidedStart,
-                        decidedStart,
-                        isOfFormerTopic,
-                        false,
-                        true,
+                        facts(
+                            committed(Stamp.Scope.TASK, OURS.id(), "sinks"),
+                            null,
+                            decidedStart,
+                            decidedStart,
+                            isOfFormerTopic,
+                            false,
+                            true),
                         true))
                 .hasToString(expected);
     if (expected.equals("GROUP")) {
@@ -220,7 +232,7 @@ class StartingPointTest {
   void anEpochThatSparksLogDoesNotKnowStopsTheQuery() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     assertThatThrownBy(
-            () -> rule.of(PARTITION, committed("EPOCH"), 5L, 0L, null, false, false, false, false))
+            () -> rule.of(facts(committed("EPOCH"), 5L, 0L, null, false, false, false), false))
         .hasMessageContaining("[EOSKAFKA_DECISION_OTHER_PLAN]");
   }
 
@@ -229,29 +241,29 @@ class StartingPointTest {
   void withoutOurSinkAGroupBeyondSparksLogStopsTheQuery(String scope) {
     StartingPoint rule = new StartingPoint(OURS, null, true, true, true, false);
     assertThatThrownBy(
-            () -> rule.of(PARTITION, committed(scope), 5L, 0L, null, false, false, false, false))
+            () -> rule.of(facts(committed(scope), 5L, 0L, null, false, false, false), false))
         .hasMessageContaining("[EOSKAFKA_LOG_BEHIND_GROUP]");
     assertThatNoException()
         .isThrownBy(
-            () -> rule.of(PARTITION, committed(scope), 7L, 0L, null, false, false, false, false));
+            () -> rule.of(facts(committed(scope), 7L, 0L, null, false, false, false), false));
     assertThatNoException()
         .isThrownBy(
-            () -> rule.of(PARTITION, committed(scope), 5L, 0L, null, true, false, false, false));
+            () -> rule.of(facts(committed(scope), 5L, 0L, null, true, false, false), false));
   }
 
   @Test
   void offsetsThatAreGoneBehindADecisionAreInSparksLog() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, false, false, true))
+    assertThat(rule.of(facts(null, 5L, 0L, null, false, false, false), true))
         .isEqualTo(Source.SPARK_LOG);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, 3L, false, false, false, true))
+    assertThat(rule.of(facts(null, 5L, 0L, 3L, false, false, false), true))
         .isEqualTo(Source.DECISION);
   }
 
   @Test
   void aTopicThatWasCreatedAgainIsNoLostOffset() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
-    assertThat(rule.of(PARTITION, null, 5L, 0L, null, false, true, false, false))
+    assertThat(rule.of(facts(null, 5L, 0L, null, false, true, false), false))
         .isEqualTo(Source.RECREATED);
   }
 
