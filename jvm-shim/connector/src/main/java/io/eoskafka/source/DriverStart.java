@@ -5,15 +5,12 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.decision.DecisionOwners;
-import io.eoskafka.group.ExclusiveMembership;
 import io.eoskafka.group.GroupInspector;
 import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.group.Membership;
-import io.eoskafka.group.SharedMembership;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
-import io.eoskafka.transaction.DepartedDrivers;
 import io.eoskafka.transaction.OpenTransactions;
 import io.eoskafka.wire.Admins;
 import io.eoskafka.wire.BrokerVersions;
@@ -39,6 +36,7 @@ final class DriverStart {
 
   private final String run;
   private final SourceOptions options;
+  private final GroupSharing sharing;
   private final Supplier<String> wantedGroup;
   private final String sourcePath;
   private final Admin admin;
@@ -61,6 +59,7 @@ final class DriverStart {
   DriverStart(
       String run,
       SourceOptions options,
+      GroupSharing sharing,
       Supplier<String> wantedGroup,
       String sourcePath,
       Admin admin,
@@ -68,6 +67,7 @@ final class DriverStart {
       TopicTracker tracker) {
     this.run = run;
     this.options = options;
+    this.sharing = sharing;
     this.wantedGroup = wantedGroup;
     this.sourcePath = sourcePath;
     this.admin = admin;
@@ -116,26 +116,17 @@ final class DriverStart {
     tracker.requireChosen(sparkStart, files);
     requireWholePartitions(query);
     if (sinkIsOurs) {
-      Speculation.warn(query, options, query.sinkOptions());
+      Speculation.warn(query, sharing, query.sinkOptions());
     }
-    if (options.isShared()) {
-      boolean isOfBuiltIn = lastForeignBatch >= 0 || existing.isEmpty() && files.sparkHasBatches();
-      requireSharable(query, sinkCluster, isOfBuiltIn);
-    }
+    sharing.require(
+        query,
+        committed,
+        sinkCluster.equals(Stamp.SAME_CLUSTER),
+        lastForeignBatch >= 0 || existing.isEmpty() && rule.sparkHasBatches());
     OpenTransactions transactions =
         new OpenTransactions(admin, options.client(), transactionalIdPrefix);
-    GroupInspector.Release release = null;
-    DepartedDrivers departed = null;
-    if (options.isShared()) {
-      release = members().next(options.isHandover());
-      departed =
-          new DepartedDrivers(transactions, identity.sharedId(), () -> members().sharedDrivers());
-      member =
-          new SharedMembership(
-              options.client(), identity, admin, release, transactions::fence, departed::endSeen);
-    } else {
-      member = new ExclusiveMembership(options.client(), identity, admin);
-    }
+    GroupSharing.Place place = sharing.place(options, identity, admin, members(), transactions);
+    member = place.member();
     member.refuseForeignMembers();
     DecisionOwners.of(query).settle(options.client());
     return new RunContext(
@@ -145,9 +136,9 @@ final class DriverStart {
         transactionalIdPrefix,
         offsets,
         member,
-        release,
+        place.release(),
         new OffsetCommitter(member, identity, sinkCluster, sinkIsOurs, topics, tracker),
-        new StableFetch(offsets, member, transactions, identity, departed),
+        new StableFetch(offsets, member, transactions, identity, place.departed()),
         new CheckpointRuns(run, files, identity),
         foreignBatches,
         sinkIsOurs
@@ -178,17 +169,6 @@ final class DriverStart {
           }
           rule.refuseForeign(partition, offset, () -> members().names());
         });
-  }
-
-  /**
-   * @param isOfBuiltIn whether the checkpoint is the built-in connector's
-   */
-  private void requireSharable(RunningQuery query, String sinkCluster, boolean isOfBuiltIn) {
-    SharedGroupRules.require(query, committed, sinkCluster.equals(Stamp.SAME_CLUSTER));
-    if (isOfBuiltIn) {
-      throw SharedGroupRules.refused(
-          "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
-    }
   }
 
   private Identity identityOf(Optional<Identity> existing, CheckpointFiles files) {

@@ -91,7 +91,7 @@ public class EosKafkaMicroBatchStream
       topics = new Topics(admin, options, hidden);
       outputs = new OutputTopics(admin);
       counts = ReadCounts.of(SparkContext.getOrCreate());
-      progress = new GroupProgress(run, options, this::group, sourcePath, admin, topics);
+      progress = new GroupProgress(run, options, sharing, this::group, sourcePath, admin, topics);
       batchEnd =
           new BatchEnd(
               sharing,
@@ -321,17 +321,13 @@ public class EosKafkaMicroBatchStream
   }
 
   @Override
-  public boolean isShared() {
-    return options.isShared();
+  public boolean needsTaskScope() {
+    return sharing.needsTaskScope();
   }
 
   @Override
   public void requireExclusive(String reason) {
-    if (options.isShared()) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_SHARED_BATCH_REFUSED",
-          Map.of("group", progress.identity().group(), "reason", reason));
-    }
+    sharing.refuseOtherScope(progress.identity(), reason);
   }
 
   @Override
@@ -361,9 +357,7 @@ public class EosKafkaMicroBatchStream
     Map<TopicPartition, Long> reached = ledger.record(epoch, planned.work().values(), bySlot);
     takeOver(epoch);
     progress.batchCommitted(reached);
-    if (options.isShared()) {
-      ledger.forgetOwners(progress.shared().end());
-    }
+    ledger.forgetOwners(sharing.end(progress));
   }
 
   @Override

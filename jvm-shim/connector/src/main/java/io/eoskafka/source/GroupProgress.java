@@ -37,6 +37,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   private static final Logger LOG = LoggerFactory.getLogger(GroupProgress.class);
 
   private final SourceOptions options;
+  private final GroupSharing sharing;
   private final DriverStart start;
   private final Topics topics;
   private final DataLossPolicy dataLoss;
@@ -62,16 +63,18 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   GroupProgress(
       String run,
       SourceOptions options,
+      GroupSharing sharing,
       Supplier<String> wantedGroup,
       String sourcePath,
       Admin admin,
       Topics topics) {
     this.run = run;
     this.options = options;
+    this.sharing = sharing;
     this.topics = topics;
     dataLoss = new DataLossPolicy(options.failOnDataLoss());
     tracker = new TopicTracker(topics::discover, topics::agreedIds, dataLoss);
-    start = new DriverStart(run, options, wantedGroup, sourcePath, admin, topics, tracker);
+    start = new DriverStart(run, options, sharing, wantedGroup, sourcePath, admin, topics, tracker);
   }
 
   /**
@@ -87,11 +90,9 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     }
     context = start.prepare(sparkStart);
     StartingPoint rule = start.rule();
-    owned = new OwnedPartitions(options, start, context, topics, tracker, dataLoss);
+    owned = new OwnedPartitions(options, sharing, start, context, topics, tracker, dataLoss);
     FaultPoint.BEFORE_JOIN.reach();
-    if (identity().isShared()) {
-      owned.readUnresolved(rule, start.committed().keySet());
-    }
+    owned.readUnresolved(rule, start.committed().keySet());
     while (!owned.settle(sparkStart, rule)) {
       LOG.info("Group {} is still moving", identity().group());
     }
@@ -350,9 +351,9 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
                     && now.get(end.getKey()).offset() >= end.getValue());
   }
 
-  /** Null unless the group is shared. */
-  SharedMembership shared() {
-    return context.member() instanceof SharedMembership shared ? shared : null;
+  /** Called for a shared group alone. */
+  private SharedMembership shared() {
+    return (SharedMembership) context.member();
   }
 
   /**
@@ -368,6 +369,12 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     long plan = shared().begin(used);
     FenceLeases.register(run, shared().leases());
     return plan;
+  }
+
+  /** See {@link SharedMembership#end}. */
+  @Override
+  public Set<Integer> endShared() {
+    return shared().end();
   }
 
   private static Set<TopicPartition> partitions(SlotWork work) {

@@ -1,10 +1,21 @@
 package io.eoskafka.source;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.group.GroupInspector;
+import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.group.Membership;
+import io.eoskafka.identity.Identity;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.SlotWork;
+import io.eoskafka.transaction.DepartedDrivers;
+import io.eoskafka.transaction.OpenTransactions;
 import java.util.Collection;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -17,6 +28,58 @@ interface GroupSharing {
   static GroupSharing of(boolean isShared) {
     return isShared ? new SharedGroup() : new ExclusiveGroup();
   }
+
+  /**
+   * A driver's place in the group, which it has not joined yet.
+   *
+   * @param release of this driver; null unless the group is shared
+   * @param departed ends what drivers that have left the group left open; null unless it is shared
+   */
+  record Place(Membership member, GroupInspector.Release release, DepartedDrivers departed) {}
+
+  /**
+   * Refuses a query that cannot be in such a group, before anything is written.
+   *
+   * @param committed what the group has
+   * @param sinkIsOnSourceCluster whether the sink is on the source's cluster
+   * @param isOfBuiltIn whether the checkpoint is the built-in connector's
+   */
+  void require(
+      RunningQuery query,
+      Map<TopicPartition, OffsetAndMetadata> committed,
+      boolean sinkIsOnSourceCluster,
+      boolean isOfBuiltIn);
+
+  /** Whether its batches can only be in task scope. */
+  boolean needsTaskScope();
+
+  /**
+   * Refuses a batch that is not in task scope.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_SHARED_BATCH_REFUSED}
+   */
+  void refuseOtherScope(Identity identity, String reason);
+
+  /**
+   * @param members who is in the group
+   * @param transactions of the query's producers
+   */
+  Place place(
+      SourceOptions options,
+      Identity identity,
+      Admin admin,
+      GroupInspector members,
+      OpenTransactions transactions);
+
+  /**
+   * Whether the group's first starts are committed by several drivers, so that each keeps in its
+   * checkpoint which of them are not known to be; see {@link CheckpointFiles#readUnresolved}.
+   */
+  boolean keepsUnresolved();
+
+  /** What the group has of partitions that this driver has not begun. */
+  Map<TopicPartition, OffsetAndMetadata> ofOthers(
+      GroupOffsets offsets, Set<TopicPartition> all, Collection<TopicPartition> own);
 
   /** Whether a partition keeps its slot from batch to batch; see {@link SlotShares}. */
   boolean keepsSlots();
@@ -34,6 +97,14 @@ interface GroupSharing {
    * @return see {@link io.eoskafka.task.TaskScope#plan}
    */
   long begin(BatchPlanner.Group group, Collection<SlotWork> work);
+
+  /**
+   * A batch in task scope has ended.
+   *
+   * @return slots whose producers were fenced, since an attempt of theirs could still have
+   *     committed
+   */
+  Set<Integer> end(BatchPlanner.Group group);
 
   /**
    * What the end of a batch in Spark's log has of partitions that are not in the batch.

@@ -26,6 +26,7 @@ final class OwnedPartitions {
   private static final Logger LOG = LoggerFactory.getLogger(OwnedPartitions.class);
 
   private final DriverStart start;
+  private final GroupSharing sharing;
   private final RunContext context;
   private final Topics topics;
   private final TopicTracker tracker;
@@ -61,11 +62,13 @@ final class OwnedPartitions {
    */
   OwnedPartitions(
       SourceOptions options,
+      GroupSharing sharing,
       DriverStart start,
       RunContext context,
       Topics topics,
       TopicTracker tracker,
       DataLossPolicy dataLoss) {
+    this.sharing = sharing;
     this.start = start;
     this.context = context;
     this.topics = topics;
@@ -84,12 +87,15 @@ final class OwnedPartitions {
   }
 
   /**
-   * In a shared group, before the join: which partitions' starts are not known to be committed.
+   * Before the join: which partitions' starts are not known to be committed.
    *
    * @param rule of this start
    * @param committed partitions of which the group has an offset
    */
   void readUnresolved(StartingPoint rule, Set<TopicPartition> committed) {
+    if (!sharing.keepsUnresolved()) {
+      return;
+    }
     if (rule.resolved() || rule.sparkHasBatches()) {
       unresolved.addAll(context.files().readUnresolved());
       resolve(committed);
@@ -233,16 +239,13 @@ final class OwnedPartitions {
       Map<TopicPartition, String> keptIds,
       Collection<TopicPartition> partitions,
       Set<TopicPartition> leftOut) {
-    Set<TopicPartition> started = new HashSet<>(partitions);
-    Map<TopicPartition, OffsetAndMetadata> ofOthers = new HashMap<>();
-    if (identity().isShared()) {
-      // What other drivers have begun, and what none has.
-      ofOthers.putAll(context.offsets().committed(tracker.partitions()));
-      ofOthers.keySet().removeAll(partitions);
-      started.addAll(ofOthers.keySet());
-      started.addAll(unresolved);
-      started.retainAll(tracker.partitions());
-    }
+    Map<TopicPartition, OffsetAndMetadata> ofOthers =
+        sharing.ofOthers(context.offsets(), tracker.partitions(), partitions);
+    // What other drivers have begun, and what none has.
+    Set<TopicPartition> started = new HashSet<>(ofOthers.keySet());
+    started.addAll(unresolved);
+    started.addAll(partitions);
+    started.retainAll(tracker.partitions());
     started.removeAll(leftOut);
     tracker.keep(keptIds, started, ofOthers, context.files());
   }

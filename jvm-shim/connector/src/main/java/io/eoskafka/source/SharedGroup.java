@@ -1,15 +1,80 @@
 package io.eoskafka.source;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SinkOptions;
+import io.eoskafka.config.SourceOptions;
+import io.eoskafka.group.GroupInspector;
+import io.eoskafka.group.GroupOffsets;
+import io.eoskafka.group.Membership;
+import io.eoskafka.group.SharedMembership;
+import io.eoskafka.identity.Identity;
+import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.task.SlotWork;
+import io.eoskafka.transaction.DepartedDrivers;
+import io.eoskafka.transaction.OpenTransactions;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /** Several drivers are in the group, and partitions go from one to another between batches. */
 final class SharedGroup implements GroupSharing {
+  @Override
+  public void require(
+      RunningQuery query,
+      Map<TopicPartition, OffsetAndMetadata> committed,
+      boolean sinkIsOnSourceCluster,
+      boolean isOfBuiltIn) {
+    SharedGroupRules.require(query, committed, sinkIsOnSourceCluster);
+    if (isOfBuiltIn) {
+      throw SharedGroupRules.refused(
+          "its checkpoint is the built-in connector's; run it once with ownership=exclusive");
+    }
+  }
+
+  @Override
+  public boolean needsTaskScope() {
+    return true;
+  }
+
+  @Override
+  public void refuseOtherScope(Identity identity, String reason) {
+    throw EosKafkaException.of(
+        "EOSKAFKA_SHARED_BATCH_REFUSED", Map.of("group", identity.group(), "reason", reason));
+  }
+
+  @Override
+  public Place place(
+      SourceOptions options,
+      Identity identity,
+      Admin admin,
+      GroupInspector members,
+      OpenTransactions transactions) {
+    GroupInspector.Release release = members.next(options.isHandover());
+    DepartedDrivers departed =
+        new DepartedDrivers(transactions, identity.sharedId(), members::sharedDrivers);
+    Membership member =
+        new SharedMembership(
+            options.client(), identity, admin, release, transactions::fence, departed::endSeen);
+    return new Place(member, release, departed);
+  }
+
+  @Override
+  public boolean keepsUnresolved() {
+    return true;
+  }
+
+  @Override
+  public Map<TopicPartition, OffsetAndMetadata> ofOthers(
+      GroupOffsets offsets, Set<TopicPartition> all, Collection<TopicPartition> own) {
+    Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>(offsets.committed(all));
+    found.keySet().removeAll(own);
+    return found;
+  }
+
   /** So a producer that rests goes on with its partitions while others come and go. */
   @Override
   public boolean keepsSlots() {
@@ -25,6 +90,11 @@ final class SharedGroup implements GroupSharing {
   @Override
   public long begin(BatchPlanner.Group group, Collection<SlotWork> work) {
     return group.beginShared(work);
+  }
+
+  @Override
+  public Set<Integer> end(BatchPlanner.Group group) {
+    return group.endShared();
   }
 
   /** Where other drivers have got to is not in this one's log; what it has of them stays. */

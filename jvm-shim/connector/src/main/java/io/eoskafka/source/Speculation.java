@@ -2,7 +2,6 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.config.SinkOptions.TransactionScope;
-import io.eoskafka.config.SourceOptions;
 import io.eoskafka.spark.RunningQuery;
 import java.util.Optional;
 import org.slf4j.Logger;
@@ -31,7 +30,7 @@ public final class Speculation {
         scope == TransactionScope.TASK
             || query.isRealTime()
             || query.sources(TransactionalSource.class).stream()
-                .anyMatch(TransactionalSource::isShared);
+                .anyMatch(TransactionalSource::needsTaskScope);
     return RunningQuery.isSpeculating() && !needsTaskScope
         ? Optional.of(
             "with spark.speculation=true a copy of a task would fence the task in task scope")
@@ -39,11 +38,11 @@ public final class Speculation {
   }
 
   /** Says at the start of a query what speculation does to it if it can only be in task scope. */
-  static void warn(RunningQuery query, SourceOptions options, SinkOptions sink) {
+  static void warn(RunningQuery query, GroupSharing sharing, SinkOptions sink) {
     boolean needsTaskScope =
         sink.transactionScope() == TransactionScope.TASK
             || query.isRealTime()
-            || options.isShared();
+            || sharing.needsTaskScope();
     if (RunningQuery.isSpeculating() && needsTaskScope) {
       LOG.warn(
           "spark.speculation=true and task scope: a speculative copy of a task fences the task, which"

@@ -88,6 +88,11 @@ class BatchPlannerTest {
           begun = work;
           return SHARED_PLAN;
         }
+
+        @Override
+        public Set<Integer> endShared() {
+          return Set.of();
+        }
       };
 
   private final TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());
