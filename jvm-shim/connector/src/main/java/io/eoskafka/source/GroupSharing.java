@@ -19,8 +19,9 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * What a batch does differently in a group that several drivers share ({@code ownership=shared}).
- * How a driver joins and leaves it is the concern of {@link io.eoskafka.group.Membership}.
+ * What a driver does differently in a group that several drivers share ({@code ownership=shared}):
+ * at its start and with each batch. How it joins and leaves the group is the concern of {@link
+ * Membership}.
  */
 interface GroupSharing {
 
