@@ -92,6 +92,28 @@ def test_a_driver_killed_in_mid_batch_is_followed_from_the_groups_offsets(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("point", ["before-join", "after-join", "before-init", "after-init"])
+def test_a_query_that_is_stopped_while_it_starts_moves_no_offset(
+    start_application: StartApplication, flow: Flow, point: Point
+) -> None:
+    first = start_application("local-cluster[2,1,1024]")
+    flow.start(first, real_time=LONG)
+    with flow.feeding(100, 0.05):
+        wait_written(flow)
+    # Its executors write the rest without it.
+    first.pause_driver()
+    wait_written(flow)
+    flow.wait_committed()
+    first.kill_driver()
+    second = start_application("local-cluster[2,1,1024]")
+    second.faults.arm(point, "slow")
+    query = flow.start(second, real_time=LONG)
+    second.faults.wait_taken(point)
+    query.stop()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
 def test_a_driver_killed_in_mid_batch_may_be_followed_by_micro_batches_and_they_by_it(
     start_application: StartApplication, flow: Flow
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from eoskafka.audit import Record, compare, read_committed
 from eoskafka.brokers.connection import until_elected
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
+from kafka.structs import OffsetAndMetadata
 
 from harness import tally
 from harness.application import Application, Query
@@ -264,9 +265,12 @@ class Flow:
 
     def committed(self) -> dict[int, int]:
         """The group's offsets by input partition."""
+        return {partition: offset.offset for partition, offset in self._offsets().items()}
+
+    def _offsets(self) -> dict[int, OffsetAndMetadata]:
         with self.admin() as admin:
             offsets = until_elected(lambda: admin.list_group_offsets([self.group]))[self.group]
-        return {tp.partition: o.offset for tp, o in offsets.items() if tp.topic == self.input}
+        return {tp.partition: offset for tp, offset in offsets.items() if tp.topic == self.input}
 
     def ends(self) -> dict[int, int]:
         """The ends of the input's partitions, control records included."""
@@ -315,6 +319,19 @@ class Flow:
             SETTLE_S,
         )
 
+    def _require_committed(self) -> None:
+        """The group's offsets are the input's ends, and stay there."""
+        first, ends = self._offsets(), self.ends()
+        if {partition: offset.offset for partition, offset in first.items()} == ends:
+            return
+        # All output is visible, and nothing writes any more. So this is a defect if it stays, and
+        # a broker's late view of the last commit if it does not.
+        with suppress(TimeoutError):
+            self.wait_committed(SETTLE_S)
+        raise AssertionError(
+            f"{self.group} had {first}, then {self._offsets()}; the input ends at {ends}"
+        )
+
     def assert_exactly_once(self) -> None:
         """Every input record came out once, the group says so, and nothing is left open."""
         self.assert_nothing_is_open()
@@ -324,6 +341,5 @@ class Flow:
         assert report.is_exactly_once, "\n".join(
             [f"{report.faults}", *(str(finding) for finding in report.findings)]
         )
-        committed, ends = self.committed(), self.ends()
-        assert committed == ends, f"{self.group} has {committed}, and the input ends at {ends}"
+        self._require_committed()
         tally.add("records", len(inputs))

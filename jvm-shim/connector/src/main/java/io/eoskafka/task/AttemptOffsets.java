@@ -59,10 +59,13 @@ final class AttemptOffsets {
    * open range it may also be less, after a log was truncated. Nothing is committed of a partition
    * that was deleted.
    *
+   * @param mayGoBack whether a truncated log may take the group back
    * @param stamp of a range's offset
+   * @throws IllegalStateException an offset would go back although it may not: the next start would
+   *     write records again
    */
   Map<TopicPartition, OffsetAndMetadata> toCommit(
-      List<SlotInput> slots, Function<SlotRange, String> stamp) {
+      List<SlotInput> slots, boolean mayGoBack, Function<SlotRange, String> stamp) {
     Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
     for (SlotInput input : slots) {
       for (SlotRange range : input.work().ranges()) {
@@ -72,6 +75,10 @@ final class AttemptOffsets {
         boolean isNew =
             end != null && (range.isOpen() ? from != end.offset() : from < end.offset());
         if (isNew && !input.isGone(partition)) {
+          if (end.offset() < from && !mayGoBack) {
+            throw new IllegalStateException(
+                partition + " would be committed at " + end.offset() + ", and is at " + from);
+          }
           offsets.put(
               partition,
               new OffsetAndMetadata(end.offset(), end.leaderEpoch(), stamp.apply(range)));

@@ -420,7 +420,7 @@ public final class TaskTransaction {
 
   private Map<TopicPartition, OffsetAndMetadata> offsetsToCommit() {
     Map<TopicPartition, OffsetAndMetadata> toCommit =
-        offsets.toCommit(slots, range -> scope.stamp(range).encode());
+        offsets.toCommit(slots, scope.skipsDeleted(), range -> scope.stamp(range).encode());
     if (scope.skipsDeleted() && !toCommit.isEmpty()) {
       // The producer would send the offset of a partition that does not exist until its timeout.
       List<SlotRange> all =

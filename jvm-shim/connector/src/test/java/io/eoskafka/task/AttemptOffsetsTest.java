@@ -1,6 +1,7 @@
 package io.eoskafka.task;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.HashMap;
 import java.util.List;
@@ -37,7 +38,7 @@ class AttemptOffsetsTest {
 
   private static Map<TopicPartition, OffsetAndMetadata> toCommit(
       AttemptOffsets offsets, SlotInput input) {
-    return offsets.toCommit(List.of(input), range -> "stamp of " + range.topicId());
+    return offsets.toCommit(List.of(input), true, range -> "stamp of " + range.topicId());
   }
 
   private static long reached(AttemptOffsets offsets, SlotInput input) {
@@ -92,6 +93,16 @@ class AttemptOffsetsTest {
     input.end(at(out), Set.of(), false);
     assertThat(toCommit(offsets, input).containsKey(PARTITION)).isEqualTo(commits);
     assertThat(reached(offsets, input)).isEqualTo(reported);
+  }
+
+  @Test
+  void anOffsetGoesBackOnlyWhereALogMayHaveBeenTruncated() {
+    AttemptOffsets offsets = begun(8);
+    SlotInput input = new SlotInput(upTo(SlotRange.OPEN));
+    input.end(at(7), Set.of(), false);
+    assertThat(toCommit(offsets, input)).containsKey(PARTITION);
+    assertThatThrownBy(() -> offsets.toCommit(List.of(input), false, range -> ""))
+        .hasMessage("t-0 would be committed at 7, and is at 8");
   }
 
   @ParameterizedTest
