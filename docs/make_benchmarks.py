@@ -17,8 +17,8 @@ _LATENCIES = ("latency", "latency-20k", "latency-2p")
 # Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
 _HEAD = [
-    "| Measure | Other system | eoskafka | Other system, default client settings | "
-    "Other system, eoskafka's client settings |",
+    "| Measure | eoskafka | Compared with | Its figure, default client settings | "
+    "Its figure, eoskafka's client settings |",
     "|---|---|---|---|---|",
 ]
 
@@ -46,12 +46,12 @@ def summary() -> str:
     }
     lines = [
         *_HEAD,
-        f"| Rows per second | built-in connector | {_number(peers['eoskafka']['rows_per_s'])} | "
+        f"| Rows per second | {_number(peers['eoskafka']['rows_per_s'])} | built-in connector | "
         + _cells(_number(peers[label]["rows_per_s"]) for label in _BUILT_IN),
-        f"| CPU time for a million records | built-in connector | {cpu['eoskafka']} | "
+        f"| CPU time for a million records | {cpu['eoskafka']} | built-in connector | "
         + _cells(cpu[label] for label in _BUILT_IN),
         *(
-            f"| p99 latency, {mode} | {peer} | {_number(latency[ours]['p99_ms'])} ms | "
+            f"| p99 latency, {mode} | {_number(latency[ours]['p99_ms'])} ms | {peer} | "
             + _cells(f"{_number(latency[label]['p99_ms'])} ms" for label in labels)
             for mode, peer, ours, labels in (
                 ("micro-batches", "built-in connector", "eoskafka", _BUILT_IN),

@@ -338,7 +338,7 @@ def test_state_that_would_miss_what_a_part_of_its_batch_has_done(job: Job) -> No
     assert job.written() == [0, 2, 4, 6, 8]
     error = job.streams.failure(with_state)
     assert "[EOSKAFKA_STATE_BEHIND_GROUP]" in error
-    assert f"would continue {job.input}-0 at offset 0" in error
+    assert f"is no longer at offset 0 of {job.input}-0" in error
     # What it says is to be done: the batch as it was; then state, with a checkpoint of its own.
     job.run()
     assert job.written() == [*range(10)]

@@ -83,7 +83,7 @@ public final class PartitionLeases {
 
   /**
    * The group wants these partitions back. They are planned no more, and given up when no slot that
-   * reads them is in use. Until then they keep their terms, so that tasks still get a lease and
+   * reads them is in use. Meanwhile they keep their terms, so that tasks still get a lease and
    * commit.
    *
    * @return whether they were given up. If not, the time is over: they are still owned, and {@link

@@ -12,7 +12,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Optional;
-import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
@@ -46,9 +45,6 @@ final class BatchPlanner {
 
     /** See {@link GroupProgress#beginShared}. */
     long beginShared(Collection<SlotWork> work);
-
-    /** See {@link GroupProgress#endShared}. */
-    Set<Integer> endShared();
   }
 
   private final SourceOptions options;

@@ -321,13 +321,13 @@ public class EosKafkaMicroBatchStream
   }
 
   @Override
-  public boolean needsTaskScope() {
-    return sharing.needsTaskScope();
+  public boolean allowsEpochScope() {
+    return sharing.allowsEpochScope();
   }
 
   @Override
   public void requireExclusive(String reason) {
-    sharing.refuseOtherScope(progress.identity(), reason);
+    sharing.requireExclusive(progress.identity(), reason);
   }
 
   @Override

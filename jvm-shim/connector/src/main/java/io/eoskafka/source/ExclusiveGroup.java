@@ -26,12 +26,12 @@ final class ExclusiveGroup implements GroupSharing {
       boolean isOfBuiltIn) {}
 
   @Override
-  public boolean needsTaskScope() {
-    return false;
+  public boolean allowsEpochScope() {
+    return true;
   }
 
   @Override
-  public void refuseOtherScope(Identity identity, String reason) {}
+  public void requireExclusive(Identity identity, String reason) {}
 
   @Override
   public Place place(
@@ -49,8 +49,8 @@ final class ExclusiveGroup implements GroupSharing {
   }
 
   @Override
-  public Map<TopicPartition, OffsetAndMetadata> ofOthers(
-      GroupOffsets offsets, Set<TopicPartition> all, Collection<TopicPartition> own) {
+  public Map<TopicPartition, OffsetAndMetadata> committedBesides(
+      Collection<TopicPartition> these, GroupOffsets offsets, Set<TopicPartition> all) {
     return Map.of();
   }
 
@@ -68,7 +68,7 @@ final class ExclusiveGroup implements GroupSharing {
   }
 
   @Override
-  public Set<Integer> end(BatchPlanner.Group group) {
+  public Set<Integer> end(GroupProgress progress) {
     return Set.of();
   }
 

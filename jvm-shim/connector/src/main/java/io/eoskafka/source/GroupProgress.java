@@ -372,8 +372,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   }
 
   /** See {@link SharedMembership#end}. */
-  @Override
-  public Set<Integer> endShared() {
+  Set<Integer> endShared() {
     return shared().end();
   }
 

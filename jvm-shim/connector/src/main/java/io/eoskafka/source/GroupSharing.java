@@ -31,9 +31,10 @@ interface GroupSharing {
   }
 
   /**
-   * A driver's place in the group, which it has not joined yet.
+   * What a driver joins its group with.
    *
-   * @param release of this driver; null unless the group is shared
+   * @param member has not joined yet
+   * @param release the number of this driver's release; null unless the group is shared
    * @param departed ends what drivers that have left the group left open; null unless it is shared
    */
   record Place(Membership member, GroupInspector.Release release, DepartedDrivers departed) {}
@@ -51,17 +52,19 @@ interface GroupSharing {
       boolean sinkIsOnSourceCluster,
       boolean isOfBuiltIn);
 
-  /** Whether its batches can only be in task scope. */
-  boolean needsTaskScope();
+  /** Whether batches may be in epoch scope, which needs the group for one driver alone. */
+  boolean allowsEpochScope();
 
   /**
-   * Refuses a batch that is not in task scope.
+   * Refuses a batch that needs the group for one driver alone, if it is shared.
    *
    * @throws EosKafkaException {@code EOSKAFKA_SHARED_BATCH_REFUSED}
    */
-  void refuseOtherScope(Identity identity, String reason);
+  void requireExclusive(Identity identity, String reason);
 
   /**
+   * Makes a driver's membership, and what belongs to it.
+   *
    * @param members who is in the group
    * @param transactions of the query's producers
    */
@@ -73,14 +76,17 @@ interface GroupSharing {
       OpenTransactions transactions);
 
   /**
-   * Whether the group's first starts are committed by several drivers, so that each keeps in its
-   * checkpoint which of them are not known to be; see {@link CheckpointFiles#readUnresolved}.
+   * Whether a driver keeps in its checkpoint which partitions' first starts are not known to be
+   * committed, since other drivers commit some of them; see {@link CheckpointFiles#readUnresolved}.
    */
   boolean keepsUnresolved();
 
-  /** What the group has of partitions that this driver has not begun. */
-  Map<TopicPartition, OffsetAndMetadata> ofOthers(
-      GroupOffsets offsets, Set<TopicPartition> all, Collection<TopicPartition> own);
+  /**
+   * The offsets that drivers, this one included, have committed of other partitions than these. It
+   * asks the group coordinator. Nothing where this driver knows what it has begun.
+   */
+  Map<TopicPartition, OffsetAndMetadata> committedBesides(
+      Collection<TopicPartition> these, GroupOffsets offsets, Set<TopicPartition> all);
 
   /** Whether a partition keeps its slot from batch to batch; see {@link SlotShares}. */
   boolean keepsSlots();
@@ -105,7 +111,7 @@ interface GroupSharing {
    * @return slots whose producers were fenced, since an attempt of theirs could still have
    *     committed
    */
-  Set<Integer> end(BatchPlanner.Group group);
+  Set<Integer> end(GroupProgress progress);
 
   /**
    * What the end of a batch in Spark's log has of partitions that are not in the batch.

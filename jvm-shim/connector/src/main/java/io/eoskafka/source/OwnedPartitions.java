@@ -239,15 +239,15 @@ final class OwnedPartitions {
       Map<TopicPartition, String> keptIds,
       Collection<TopicPartition> partitions,
       Set<TopicPartition> leftOut) {
-    Map<TopicPartition, OffsetAndMetadata> ofOthers =
-        sharing.ofOthers(context.offsets(), tracker.partitions(), partitions);
-    // What other drivers have begun, and what none has.
-    Set<TopicPartition> started = new HashSet<>(ofOthers.keySet());
+    Map<TopicPartition, OffsetAndMetadata> others =
+        sharing.committedBesides(partitions, context.offsets(), tracker.partitions());
+    Set<TopicPartition> started = new HashSet<>(partitions);
+    // In a shared group: what any driver has begun, and what none has.
+    started.addAll(others.keySet());
     started.addAll(unresolved);
-    started.addAll(partitions);
     started.retainAll(tracker.partitions());
     started.removeAll(leftOut);
-    tracker.keep(keptIds, started, ofOthers, context.files());
+    tracker.keep(keptIds, started, others, context.files());
   }
 
   /**

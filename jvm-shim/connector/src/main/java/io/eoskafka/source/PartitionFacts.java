@@ -54,7 +54,10 @@ record PartitionFacts(
     return keptTopicId != null && !keptTopicId.equals(topicId);
   }
 
-  /** Spark's first batch begins where the query did. */
+  /**
+   * As {@code logged}. If a topic was created again before Spark had logged a batch, it is where
+   * the query began: there Spark's first batch begins, too.
+   */
   Long sparkStart() {
     return committed == null && isRecreatedSince() && isLogEmpty ? initial : logged;
   }

@@ -36,12 +36,12 @@ final class SharedGroup implements GroupSharing {
   }
 
   @Override
-  public boolean needsTaskScope() {
-    return true;
+  public boolean allowsEpochScope() {
+    return false;
   }
 
   @Override
-  public void refuseOtherScope(Identity identity, String reason) {
+  public void requireExclusive(Identity identity, String reason) {
     throw EosKafkaException.of(
         "EOSKAFKA_SHARED_BATCH_REFUSED", Map.of("group", identity.group(), "reason", reason));
   }
@@ -68,10 +68,10 @@ final class SharedGroup implements GroupSharing {
   }
 
   @Override
-  public Map<TopicPartition, OffsetAndMetadata> ofOthers(
-      GroupOffsets offsets, Set<TopicPartition> all, Collection<TopicPartition> own) {
+  public Map<TopicPartition, OffsetAndMetadata> committedBesides(
+      Collection<TopicPartition> these, GroupOffsets offsets, Set<TopicPartition> all) {
     Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>(offsets.committed(all));
-    found.keySet().removeAll(own);
+    found.keySet().removeAll(these);
     return found;
   }
 
@@ -93,8 +93,8 @@ final class SharedGroup implements GroupSharing {
   }
 
   @Override
-  public Set<Integer> end(BatchPlanner.Group group) {
-    return group.endShared();
+  public Set<Integer> end(GroupProgress progress) {
+    return progress.endShared();
   }
 
   /** Where other drivers have got to is not in this one's log; what it has of them stays. */

@@ -30,7 +30,7 @@ public final class Speculation {
         scope == TransactionScope.TASK
             || query.isRealTime()
             || query.sources(TransactionalSource.class).stream()
-                .anyMatch(TransactionalSource::needsTaskScope);
+                .anyMatch(source -> !source.allowsEpochScope());
     return RunningQuery.isSpeculating() && !needsTaskScope
         ? Optional.of(
             "with spark.speculation=true a copy of a task would fence the task in task scope")
@@ -42,7 +42,7 @@ public final class Speculation {
     boolean needsTaskScope =
         sink.transactionScope() == TransactionScope.TASK
             || query.isRealTime()
-            || sharing.needsTaskScope();
+            || !sharing.allowsEpochScope();
     if (RunningQuery.isSpeculating() && needsTaskScope) {
       LOG.warn(
           "spark.speculation=true and task scope: a speculative copy of a task fences the task, which"

@@ -132,6 +132,8 @@ record StartingPoint(
   }
 
   /**
+   * Says where a partition's start comes from.
+   *
    * @param facts with an offset of the group, if there is one, that is past {@link #refuseForeign}
    * @param logSuffices whether Spark's log is known to be as good as the group's offsets: the last
    *     batch that it has planned has taken effect, or our sink has no part in it
@@ -143,9 +145,9 @@ record StartingPoint(
       // It was there when the group began, and no driver that had it has got to its start.
       return facts.initial() != null ? Source.INITIAL_FILE : Source.OPTION;
     }
-    if (logIsAhead && sparkStart != null) {
+    if (logIsAhead && facts.logged() != null) {
       if (committed != null && !facts.isOfFormerTopic()) {
-        requireNotBehind(identity, facts.partition(), committed.offset(), sparkStart);
+        requireNotBehind(identity, facts.partition(), committed.offset(), facts.logged());
       }
       return Source.SPARK_LOG;
     }

@@ -176,7 +176,7 @@ final class TaskScopeLedger {
     owners.clear();
   }
 
-  /** These slots' partitions have moved to other drivers. */
+  /** The producers of these slots were fenced. */
   void forgetOwners(Collection<Integer> slots) {
     owners.keySet().removeAll(slots);
   }

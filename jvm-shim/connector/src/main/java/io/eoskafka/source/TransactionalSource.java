@@ -23,8 +23,8 @@ public interface TransactionalSource extends MicroBatchStream, EpochSource {
   TaskScope taskScope(
       String token, long epoch, SinkOptions sink, boolean isSynchronous, boolean mayEndEarly);
 
-  /** Whether its batches can only be in task scope: other drivers may be members of its group. */
-  boolean needsTaskScope();
+  /** Whether batches may be in epoch scope: not if other drivers may be members of its group. */
+  boolean allowsEpochScope();
 
   /** Why the planned batch's offsets cannot be in a task's transaction, or empty. */
   Optional<String> notForTasks();

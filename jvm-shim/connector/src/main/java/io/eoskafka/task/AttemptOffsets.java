@@ -77,7 +77,10 @@ final class AttemptOffsets {
         if (isNew && !input.isGone(partition)) {
           if (end.offset() < from && !mayGoBack) {
             throw new IllegalStateException(
-                partition + " would be committed at " + end.offset() + ", and is at " + from);
+                String.format(
+                    "This attempt has read %s up to offset %d, although the group was at %d when it"
+                        + " began or last committed. Nothing was committed now",
+                    partition, end.offset(), from));
           }
           offsets.put(
               partition,

@@ -88,11 +88,6 @@ class BatchPlannerTest {
           begun = work;
           return SHARED_PLAN;
         }
-
-        @Override
-        public Set<Integer> endShared() {
-          return Set.of();
-        }
       };
 
   private final TaskScopeLedger ledger = new TaskScopeLedger(new ExclusiveGroup());

@@ -268,6 +268,15 @@ class StartingPointTest {
   }
 
   @Test
+  void norIfOthersHaveLoggedABatchWithoutPartitions() {
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
+    PartitionFacts facts =
+        new PartitionFacts(
+            PARTITION, null, TOPIC_ID, "a former id", null, true, 4L, null, null, 0, 100, false);
+    assertThat(rule.of(facts, false)).isEqualTo(Source.RECREATED);
+  }
+
+  @Test
   void anOffsetOfNobodyOrOfOursIsNotRefused() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
     assertThatCode(

@@ -102,7 +102,11 @@ class AttemptOffsetsTest {
     input.end(at(7), Set.of(), false);
     assertThat(toCommit(offsets, input)).containsKey(PARTITION);
     assertThatThrownBy(() -> offsets.toCommit(List.of(input), false, range -> ""))
-        .hasMessage("t-0 would be committed at 7, and is at 8");
+        .hasMessageContaining("t-0 up to offset 7, although the group was at 8");
+    AttemptOffsets further = begun(5);
+    further.committed(at(8));
+    assertThatThrownBy(() -> further.toCommit(List.of(input), false, range -> ""))
+        .hasMessageContaining("t-0 up to offset 7, although the group was at 8");
   }
 
   @ParameterizedTest
