@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage unit test prefetch test-oldest coverage pinned pins release first-hour fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
+.PHONY: help build demo compare linkage unit unit-java unit-python test prefetch test-oldest coverage pinned pins release first-hour fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
 	start-time bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
 
 PYTHON ?= python3
@@ -40,8 +40,13 @@ compare: build ## the demo with the built-in connector beside, its figures and i
 	mv build/demo-compare.json reports/demo-compare.json
 
 unit: build ## the tests that need no broker, of both languages (about a minute)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target unit-java unit-python
+
+unit-java:
 	$(MVN) -q -pl connector test
-	$(BIN)/pytest -q -n 2 tests/unit
+
+unit-python:
+	$(BIN)/pytest -q tests/unit
 
 test: build ## JVM unit tests, unit and integration tests, a short campaign of faults
 	mkdir -p build
@@ -50,7 +55,7 @@ test: build ## JVM unit tests, unit and integration tests, a short campaign of f
 		$(MVN) -pl connector test && { wait $$prefetch || { cat build/prefetch.log; exit 1; }; }
 	@# The longest files first, or one process would wait for the other at the end.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 -m "not slow" \
-		tests/faults tests/integration tests/unit
+		tests/faults tests/integration tests/tools tests/unit
 
 prefetch:
 	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
