@@ -33,6 +33,12 @@ T = TypeVar("T")
 
 def main() -> None:
     """The whole of it."""
+    stale = stale_evidence()
+    if stale and git("tag", "--points-at", "HEAD", f"v{__version__}"):
+        raise SystemExit(
+            f"This commit has the tag v{__version__}, and is not released without evidence: run "
+            f"`make prove`, commit reports/, and move the tag. {stale}"
+        )
     shutil.rmtree(DIST, ignore_errors=True)
     step(
         "building twice and comparing",
@@ -53,7 +59,7 @@ def main() -> None:
         lambda: check.packages(DIST / maven.FOLDER, machine),
     )
     sums()
-    print(left())
+    print(left(stale))
 
 
 def build() -> None:
@@ -89,9 +95,29 @@ def sums() -> None:
     (DIST / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
 
 
-def left() -> str:
-    """What a person has to do to publish it."""
+def stale_evidence() -> str:
+    """The stages of `make prove` that have not passed with these sources; empty if all have."""
+    return subprocess.run(
+        [sys.executable, "-m", "prove", "--stale"],
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'tests' / 'integration'}"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def left(stale: str) -> str:
+    """What a person has to do to publish it.
+
+    Args:
+        stale: as `stale_evidence` has it.
+    """
     steps = []
+    if stale:
+        steps.append(
+            "Run `make prove` and commit reports/: without it, `make release` refuses a commit "
+            f"that has the tag of the version. {stale}"
+        )
     if changed := git("status", "--porcelain", "--untracked-files=no"):
         steps.append(
             "Commit these changes and run `make release` again, so that the release can be built "
