@@ -134,12 +134,17 @@ def test_a_log_in_of_amazons_plug_in_gets_as_far_as_the_brokers_refusal(
 def test_the_other_jar_names_the_thin_one(
     log_ins: LogIns, jars: list[Path], own_plugin: Path, tmp_path: Path, has_clients: bool
 ) -> None:
-    options = _by_own_plugin(log_ins, tmp_path)
+    refused = {
+        "kafka.sasl.client.callback.handler.class": "testing.FileCallbackHandler",
+        "kafka.security.providers": "testing.NoProvider",
+    }
     listed = [own_plugin, *(j for j in jars if has_clients and "kafka-clients" in j.name)]
     settings = {"spark.jars": ",".join(map(str, listed))}
     flow = Flow(log_ins.cluster.bootstrap_servers, tmp_path / "checkpoint")
     with Application(tmp_path / "application", "local[2]", settings) as application:
-        error = flow.start(application, sink=options, **options).wait_end().error
-    assert error is not None
-    assert "[EOSKAFKA_PLUGIN_NEEDS_THIN_JAR]" in error
-    assert "kafka.sasl.client.callback.handler.class names the class testing.File" in error
+        for option, name in refused.items():
+            options = {**log_ins.options("plain"), option: name}
+            error = flow.start(application, sink=options, **options).wait_end().error
+            assert error is not None
+            assert "[EOSKAFKA_PLUGIN_NEEDS_THIN_JAR]" in error
+            assert f"{option} names the class {name}" in error

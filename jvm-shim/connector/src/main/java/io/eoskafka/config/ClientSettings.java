@@ -49,7 +49,8 @@ public final class ClientSettings implements Serializable {
   private static final Pattern NAMES_CLASSES =
       Pattern.compile("(class|classes|reporters|providers|jaas\\.config)$");
 
-  private static final Pattern NAMES_PLUGINS = Pattern.compile("(class|classes|reporters)$");
+  private static final Pattern NAMES_PLUGINS =
+      Pattern.compile("(class|classes|reporters|security\\.providers)$");
 
   private static final String PROVIDERS = AbstractConfig.CONFIG_PROVIDERS_CONFIG + ".";
 
