@@ -138,12 +138,11 @@ def resolve(flow: Flow, *more: str, job: str | None = None) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "said", "written"),
     [
-        pytest.param(
-            "before-decision", "nothing of it has taken effect", 0, marks=pytest.mark.slow
-        ),
+        ("before-decision", "nothing of it has taken effect", 0),
         ("half-rolled-forward", "all of it has taken effect, in 4 transactions", ROWS),
     ],
 )

@@ -41,7 +41,6 @@ REFUSED = "EOSKAFKA_REAL_TIME_REFUSED"
 
 # Each of another kind, and with another outcome.
 SHORT = {
-    Cell("epoch scope", "open", Damage("deleted", ("commits/M",))),
     Cell("epoch scope", "done", Damage("deleted", ("offsets/N",))),
     Cell("epoch scope", "done", Damage("older", LOGS)),
     Cell("real time", "done", Damage("deleted", ("offsets/N",))),

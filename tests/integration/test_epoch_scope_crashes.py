@@ -88,13 +88,14 @@ def test_a_driver_killed_in_its_first_epoch(
     flow.assert_exactly_once()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
     [
         "before-decision",
-        pytest.param("after-decision", marks=SLOW),
-        pytest.param("half-rolled-forward", marks=SLOW),
-        pytest.param("before-log", marks=SLOW),
+        "after-decision",
+        "half-rolled-forward",
+        "before-log",
     ],
 )
 def test_a_driver_that_wakes_up_after_another_has_taken_over_changes_nothing(

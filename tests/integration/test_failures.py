@@ -88,6 +88,7 @@ def test_beside_a_package_that_wraps_the_same_function(
         streams.start(writer).awaitTermination(QUERY_S)
 
 
+@pytest.mark.slow
 def test_brokers_that_are_gone_are_waited_for_without_a_flood(
     streams: Streams, spark_folder: Path, tmp_path: Path
 ) -> None:

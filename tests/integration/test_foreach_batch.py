@@ -86,9 +86,8 @@ def test_a_write_that_is_decided_when_its_query_ends_takes_effect_whole(
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize(
-    "form", ["writes_nothing", pytest.param("only_right", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["writes_nothing", "only_right"])
 def test_a_decided_write_that_is_not_called_again_takes_effect_whole(
     application: Application, start_application: StartApplication, flow: Flow, form: str
 ) -> None:
@@ -182,7 +181,8 @@ def test_a_fallback_for_a_batch_that_a_former_run_has_decided_is_refused(
     assert streams.numbers(output) == [*range(ROWS)]
 
 
-@pytest.mark.parametrize("form", ["renamed", pytest.param("eoskafka", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["renamed", "eoskafka"])
 def test_a_driver_that_was_paused_before_its_first_write_does_not_write_after_another_one(
     application: Application, start_application: StartApplication, flow: Flow, form: str
 ) -> None:

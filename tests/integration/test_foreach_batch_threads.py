@@ -78,9 +78,8 @@ def test_rows_made_from_the_batchs_rdd_are_those_of_the_batch(streams: Streams) 
     assert streams.numbers(output) == [*range(ROWS)]
 
 
-@pytest.mark.parametrize(
-    "form", ["on_a_fixed_pool", pytest.param("on_scalas_pool", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["on_a_fixed_pool", "on_scalas_pool"])
 def test_a_thread_of_a_pool_writes_the_batch_that_runs_and_not_the_one_that_created_it(
     start_application: StartApplication, flow: Flow, tmp_path: Path, form: str
 ) -> None:

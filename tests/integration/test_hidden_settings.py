@@ -41,6 +41,7 @@ def in_epochs(streams: Streams, output: str, options: Options) -> DataStreamWrit
     return streams.sink(rows, output, options=given)
 
 
+@pytest.mark.slow
 def test_epochs_run_without_the_brokers_settings_and_the_log_names_them(
     hiding: Streams, shared_spark: SparkSession, spark_folder: Path
 ) -> None:

@@ -188,6 +188,7 @@ def test_stop_ends_only_processes_that_it_started(start_cluster: StartCluster) -
         bystander.wait()
 
 
+@pytest.mark.slow
 def test_the_command_line_finds_a_cluster_that_another_process_started(tmp_path: Path) -> None:
     def eoskafka(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

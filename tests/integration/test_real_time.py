@@ -199,7 +199,7 @@ def test_offsets_that_went_after_real_time_mode_has_followed_an_epoch_stop_the_q
     assert job.written() == [*range(20)]
 
 
-@pytest.mark.parametrize("partitions", [2, 10])
+@pytest.mark.parametrize("partitions", [pytest.param(2, marks=pytest.mark.slow), 10])
 def test_another_sink_reads_to_the_end_of_time_as_well(streams: Streams, partitions: int) -> None:
     job = streams.job(partitions)
     job.send(*range(50))

@@ -52,8 +52,11 @@ def meet(application: Application, flow: Flow, point: Point, action: Action) -> 
 @pytest.mark.parametrize(
     "point",
     [
-        *(pytest.param(p, marks=pytest.mark.slow) for p in ("before-flush", "after-flush")),
-        *("after-offsets", "after-commit"),
+        *(
+            pytest.param(p, marks=pytest.mark.slow)
+            for p in ("before-flush", "after-flush", "after-offsets")
+        ),
+        "after-commit",
     ],
 )
 def test_an_executor_killed_at_any_point_of_a_commit(

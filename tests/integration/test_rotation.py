@@ -254,7 +254,8 @@ def test_a_task_whose_operators_hold_rows_back_commits_once(
     require_each_in_its_own(job, committed, lambda _: 1)
 
 
-@pytest.mark.parametrize("operator", ["columns", pytest.param("sort", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", ["columns", "sort"])
 def test_a_task_with_an_operator_of_a_plug_in_commits_once(
     start_application: StartApplication,
     flow: Flow,

@@ -181,7 +181,7 @@ def _asked(log_ins: LogIns, kind: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["oauth", "mutual-pem", *_slow("scram", "plain-file", "plain-variable", "tls")]
+    "kind", ["mutual-pem", *_slow("oauth", "scram", "plain-file", "plain-variable", "tls")]
 )
 def test_commands_take_the_file_of_kafkas_own_tools(
     written: Job, log_ins: LogIns, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -57,9 +57,8 @@ def speculating_application(
         yield lent
 
 
-@pytest.mark.parametrize(
-    "point", [pytest.param("after-offsets", marks=pytest.mark.slow), "after-commit"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["after-offsets", "after-commit"])
 def test_an_attempt_paused_and_overtaken_by_another_changes_nothing_when_it_goes_on(
     speculating_application: Application, flow: Flow, point: Point
 ) -> None:

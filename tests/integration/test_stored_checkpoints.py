@@ -17,8 +17,6 @@ from eoskafka._jar import ensure_built
 # One of each kind. `make test` has them on this Spark version only; .ci/run tests others, too.
 QUICK = {
     "stored/task",
-    "stored/stateful",
-    "stored/foreach-batch",
     "stored/shared",
 }
 

@@ -18,6 +18,7 @@ from harness.strangers import Stranger, stranger
 
 RECORDS = 400
 PYTHON = pytest.param("python", marks=pytest.mark.slow)
+CLASSIC = pytest.param("classic", marks=pytest.mark.slow)
 KINDS = ("classic", "consumer", "console", "python")
 OWNERSHIPS = ["exclusive", "shared"]
 OFTEN: dict[str, Any] = {"interval": "100 milliseconds"}
@@ -45,7 +46,7 @@ def end(flow: Flow, query: Query) -> None:
     flow.assert_exactly_once()
 
 
-@pytest.mark.parametrize("kind", ["classic", "consumer", PYTHON])
+@pytest.mark.parametrize("kind", [CLASSIC, "consumer", PYTHON])
 @pytest.mark.parametrize("ownership", OWNERSHIPS)
 def test_a_consumer_of_another_application_is_refused_and_the_owner_is_not_disturbed(
     application: Application, flow: Flow, tmp_path: Path, kind: str, ownership: str
@@ -98,7 +99,8 @@ def missing(flow: Flow) -> dict[str, int]:
     return firsts
 
 
-@pytest.mark.parametrize("kind", ["consumer", pytest.param("classic", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["consumer", "classic"])
 def test_offsets_of_a_consumer_that_got_into_a_group_are_not_believed(
     application: Application, flow: Flow, tmp_path: Path, kind: str
 ) -> None:
@@ -186,6 +188,7 @@ def test_a_driver_takes_the_place_of_a_former_version_that_runs(
         end(flow, query)
 
 
+@pytest.mark.slow
 def test_a_driver_joins_beside_a_driver_of_a_former_version(
     application: Application, flow: Flow, tmp_path: Path
 ) -> None:

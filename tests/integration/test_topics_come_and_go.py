@@ -242,6 +242,7 @@ def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
     assert streams.numbers(output) == [0, *later[1:]]
 
 
+@pytest.mark.slow
 def test_a_wait_for_a_topic_that_is_gone_while_its_group_does_not_answer(
     streams: Streams, spark_folder: Path, tmp_path: Path
 ) -> None:
@@ -308,6 +309,7 @@ def lie(own: FaultyCluster, api: Api, truth: uuid.UUID, lie: uuid.UUID) -> None:
     own.proxies[1].replace(api, truth.bytes, lie.bytes)
 
 
+@pytest.mark.slow
 def test_a_broker_that_still_knows_the_former_topic(streams: Streams, tmp_path: Path) -> None:
     with (
         FaultyCluster(tmp_path / "own", brokers=1) as own,

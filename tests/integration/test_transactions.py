@@ -146,9 +146,8 @@ def former_ends(*given: Any) -> dict[TopicPartition, int]:
     return {partition: min(end, 4) for partition, end in log_offsets(*given).items()}
 
 
-@pytest.mark.parametrize(
-    "point", [pytest.param("before-decision", marks=pytest.mark.slow), "after-decision"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before-decision", "after-decision"])
 def test_a_writer_whose_epoch_is_decided_is_not_ended(
     start_application: StartApplication,
     flow: Flow,

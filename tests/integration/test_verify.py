@@ -246,7 +246,7 @@ def test_a_log_of_the_second_format_is_read(streams: Streams, name: str) -> None
         offsets.adopt(streams.servers, str(checkpoint), source="payments")
 
 
-@pytest.mark.parametrize("scope", ["task", "epoch"])
+@pytest.mark.parametrize("scope", [pytest.param("task", marks=pytest.mark.slow), "epoch"])
 def test_a_query_that_goes_on_is_exactly_once_all_the_time(streams: Streams, scope: str) -> None:
     topic, output, group = streams.topic(records=200), streams.topic(), streams.group()
     source = streams.source(topic, {"kafka.group.id": group})
