@@ -15,6 +15,18 @@ from eoskafka import __version__
 _DEMO_RECORDS = 20_000
 
 
+def environment_without_maven(folder: Path) -> dict[str, str]:
+    """Variables without those of this checkout; a command `mvn`, made in `folder`, fails."""
+    refusing = folder / "path" / "mvn"
+    refusing.parent.mkdir()
+    refusing.write_text("#!/bin/sh\necho 'there is no Maven here' >&2\nexit 127\n")
+    refusing.chmod(0o755)
+    own = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "SPARK_HOME"}
+    own |= {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"}
+    kept = {key: value for key, value in os.environ.items() if key not in own}
+    return {**kept, "PATH": os.pathsep.join([str(refusing.parent), kept.get("PATH", "")])}
+
+
 class Machine:
     """A machine with Python and Java and without Maven, as far as a folder can be one.
 
@@ -25,14 +37,8 @@ class Machine:
         self.folder = folder
         self.bin = folder / "venv" / "bin"
         venv.create(folder / "venv", with_pip=True)
-        refusing = folder / "path" / "mvn"
-        refusing.parent.mkdir()
-        refusing.write_text("#!/bin/sh\necho 'there is no Maven here' >&2\nexit 127\n")
-        refusing.chmod(0o755)
-        own = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "SPARK_HOME"}
-        own |= {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"}
-        self._environment = {key: value for key, value in os.environ.items() if key not in own}
-        path = [str(self.bin), str(refusing.parent), self._environment.get("PATH", "")]
+        self._environment = environment_without_maven(folder)
+        path = [str(self.bin), self._environment["PATH"]]
         self._environment["PATH"] = os.pathsep.join(path)
         self._environment["EOSKAFKA_CACHE"] = str(folder / "cache")
 

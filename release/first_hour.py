@@ -16,6 +16,7 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
+import check
 from eoskafka import __version__
 
 ROOT = Path(__file__).parent.parent
@@ -52,20 +53,13 @@ class Terminal:
         self.folder.mkdir()
         self.transcript: list[str] = []
         self._began = time.monotonic()
-        no_maven = folder / "path" / "mvn"
-        no_maven.parent.mkdir()
-        no_maven.write_text("#!/bin/sh\necho 'there is no Maven here' >&2\nexit 127\n")
-        no_maven.chmod(0o755)
         home = folder / "home"
         home.mkdir()
-        kept = ("LANG", "JAVA_HOME", "PIP_INDEX_URL", "PIP_CONFIG_FILE", "SSL_CERT_FILE")
         self._environment = {
-            **{name: os.environ[name] for name in kept if name in os.environ},
-            **{name: value for name, value in os.environ.items() if name.startswith("EOSKAFKA_")},
+            **check.environment_without_maven(folder),
             "HOME": str(home),
             "PIP_NO_CACHE_DIR": "1",
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PATH": os.pathsep.join([str(no_maven.parent), os.environ["PATH"]]),
         }
         self._home = str(home)
 
