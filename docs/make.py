@@ -17,6 +17,7 @@ import make_compatibility
 import make_costs
 import make_dependencies
 import make_errors
+import make_log_ins
 import make_options
 import make_rights
 
@@ -41,6 +42,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "details": make_benchmarks.details,
     "costs": make_costs.table,
     "rights": make_rights.table,
+    "log-ins": make_log_ins.table,
 }
 _PART = "<!-- {name}: made by make docs -->"
 

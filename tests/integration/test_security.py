@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,32 @@ from streams import Job, Streams, command, kv
 slow = pytest.mark.slow
 
 
-def _slow(*kinds: str) -> list[Any]:
-    return [pytest.param(kind, marks=slow) for kind in kinds]
+def _of_page(commands: str = "") -> list[str]:
+    """The kinds in docs/log-ins.json for whose commands that is so, without Kerberos."""
+    page = Path(__file__).parents[2] / "docs" / "log-ins.json"
+    return [
+        kind
+        for row in json.loads(page.read_text(encoding="utf-8"))["log_ins"]
+        for kind in row["kinds"]
+        if kind != "kerberos" and row["commands"].startswith(commands)
+    ]
+
+
+def _fast(kinds: list[str], *fast: str) -> list[Any]:
+    """These kinds, of which the others are slow."""
+    return [kind if kind in fast else pytest.param(kind, marks=slow) for kind in kinds]
 
 
 _FIRST = ["plain-file", "plain-variable", "scram", "oauth", "tls", "mutual-pem", "mutual-jks"]
-KINDS = [*_FIRST, *_slow("mutual-pkcs12", "mutual-inline")]
+KINDS = _fast(_of_page(), *_FIRST)
 # The others have the same clients, which log in in the same way.
-ONE = ["oauth", *_slow(*(k for k in _FIRST if k != "oauth"), "mutual-pkcs12", "mutual-inline")]
+ONE = _fast(_of_page(), "oauth")
+# What a command says of a log-in that it does not have.
+REFUSED = {
+    "mutual-jks": "keytool -exportcert -rfc",
+    "mutual-pkcs12": "keytool -exportcert -rfc",
+    "mutual-inline": "is read by Java's client only",
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -180,9 +199,7 @@ def _asked(log_ins: LogIns, kind: str, folder: Path) -> list[str]:
     return ["--bootstrap-servers", servers, "--config", str(file)]
 
 
-@pytest.mark.parametrize(
-    "kind", ["mutual-pem", *_slow("oauth", "scram", "plain-file", "plain-variable", "tls")]
-)
+@pytest.mark.parametrize("kind", _fast(_of_page("yes"), "mutual-pem"))
 def test_commands_take_the_file_of_kafkas_own_tools(
     written: Job, log_ins: LogIns, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,19 +223,13 @@ def test_commands_take_the_file_of_kafkas_own_tools(
     assert [s for s in log_ins.secrets() if s in shown] == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("mutual-jks", "keytool -exportcert -rfc"),
-        ("mutual-inline", "is read by Java's client only"),
-    ],
-)
+@pytest.mark.parametrize("kind", _of_page("no"))
 def test_commands_refuse_by_name_what_only_java_reads(
-    log_ins: LogIns, kind: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    log_ins: LogIns, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = command(capsys, "offsets", "lag", *_asked(log_ins, kind, tmp_path))
     assert code == 1
-    assert said in " ".join(err.split())
+    assert REFUSED[kind] in " ".join(err.split())
     assert [s for s in log_ins.secrets() if s in out + err] == []
 
 
