@@ -103,8 +103,6 @@ def test_a_query_that_is_stopped_while_it_starts_moves_no_offset(
     flow.start(first, real_time=LONG)
     with flow.feeding(100, 0.05):
         wait_written(flow)
-    # Its executors write the rest without it.
-    first.pause_driver()
     wait_written(flow)
     flow.wait_committed()
     first.kill_driver()
