@@ -33,7 +33,7 @@ def every_test() -> frozenset[tuple[str, str]]:
     """Each test by its file's name and its own."""
     return frozenset(
         (file.name, node.name)
-        for folder in ("integration", "faults", "unit")
+        for folder in ("integration", "faults", "tools", "unit")
         for file in (ROOT / "tests" / folder).glob("test_*.py")
         for node in ast.parse(file.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
