@@ -323,7 +323,7 @@ def test_a_stop_while_readers_wait_for_records(either: Streams, tmp_path: Path) 
     assert took < STOP_S
 
 
-@pytest.mark.slow
+@SLOW
 def test_a_stop_between_batches_while_no_broker_answers(either: Streams, tmp_path: Path) -> None:
     # Of each of four slots a consumer rests that has a session with the broker.
     own = LocalCluster(brokers=1, data_dir=tmp_path / "own")

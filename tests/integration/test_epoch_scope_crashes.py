@@ -88,7 +88,7 @@ def test_a_driver_killed_in_its_first_epoch(
     flow.assert_exactly_once()
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize(
     "point",
     [

@@ -294,7 +294,7 @@ def test_a_start_that_another_driver_has_committed_is_known_when_the_groups_offs
 # ---- a new version takes over
 
 
-@pytest.mark.slow
+@SLOW
 def test_a_driver_hands_over_to_its_successor_and_ends(
     start_application: StartApplication, application: Application, flow: Flow, how: dict[str, Any]
 ) -> None:
