@@ -223,8 +223,8 @@ class StartingPointTest {
     } else {
       assertThatThrownBy(found)
           .hasMessageContaining("[" + expected + "]")
-          .hasMessageContaining("t-0")
-          .hasMessageContaining("from 7 to 9");
+          .hasMessageContaining("is at offset 7 of t-0")
+          .hasMessageContaining("began at offset 9");
     }
   }
 
