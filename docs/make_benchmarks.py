@@ -17,9 +17,9 @@ _LATENCIES = ("latency", "latency-20k", "latency-2p")
 # Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
 _HEAD = [
-    "| Measure | eoskafka | Compared with | Its figure, default client settings | "
-    "Its figure, eoskafka's client settings |",
-    "|---|---|---|---|---|",
+    "| Measure | eoskafka | Other system, default client settings | "
+    "Other system, eoskafka's client settings |",
+    "|---|---|---|---|",
 ]
 
 
@@ -39,31 +39,31 @@ def result(name: str) -> dict[str, Any]:
 def summary() -> str:
     """For the README: four rows."""
     peers, latency = result("throughput")["peers"], result("latency")["peers"]
-    streams = _twice("Kafka Streams")
-    cpu = {
-        label: f"{_number(peers[label]['cpu_s_per_million'], 2)} s"
-        for label in ("eoskafka", *_BUILT_IN)
-    }
+    built_in, streams = "built-in connector", "Kafka Streams `exactly_once_v2`"
+
+    def row(measure: str, other: str, labels: Iterable[str], figure: Callable[[str], str]) -> str:
+        ours, *others = map(figure, labels)
+        return (
+            f"| {measure} | {ours} | " + " | ".join(f"{each} ({other})" for each in others) + " |"
+        )
+
+    def p99(label: str) -> str:
+        return f"{_number(latency[label]['p99_ms'])} ms"
+
+    both = ("eoskafka", *_BUILT_IN)
     lines = [
         *_HEAD,
-        f"| Rows per second | {_number(peers['eoskafka']['rows_per_s'])} | built-in connector | "
-        + _cells(_number(peers[label]["rows_per_s"]) for label in _BUILT_IN),
-        f"| CPU time for a million records | {cpu['eoskafka']} | built-in connector | "
-        + _cells(cpu[label] for label in _BUILT_IN),
-        *(
-            f"| p99 latency, {mode} | {_number(latency[ours]['p99_ms'])} ms | {peer} | "
-            + _cells(f"{_number(latency[label]['p99_ms'])} ms" for label in labels)
-            for mode, peer, ours, labels in (
-                ("micro-batches", "built-in connector", "eoskafka", _BUILT_IN),
-                ("real-time mode", "Kafka Streams `exactly_once_v2`", _REAL_TIME, streams),
-            )
+        row("Rows per second", built_in, both, lambda label: _number(peers[label]["rows_per_s"])),
+        row(
+            "CPU time for a million records",
+            built_in,
+            both,
+            lambda label: f"{_number(peers[label]['cpu_s_per_million'], 2)} s",
         ),
+        row("p99 latency, micro-batches", built_in, both, p99),
+        row("p99 latency, real-time mode", streams, (_REAL_TIME, *_twice("Kafka Streams")), p99),
     ]
     return "\n".join([*lines, "", _where()])
-
-
-def _cells(values: Iterable[str]) -> str:
-    return " | ".join(values) + " |"
 
 
 def _where() -> str:

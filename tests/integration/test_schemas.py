@@ -230,7 +230,7 @@ def test_by_default_such_a_value_is_a_failure_whatever_is_used_of_it(
         shop.values(value).select(PARTS[part](order)).collect()
     if "is none of" in WRONG[value]:
         assert error.value.condition == "EOSKAFKA_UNKNOWN_SCHEMA_ID"
-        assert "the subject orders and knows 1 ids of it" in str(error.value)
+        assert "the subject orders, but this id is not among" in str(error.value)
         assert "Run the program again" in str(error.value)
     else:
         assert error.value.condition == "EOSKAFKA_UNDECODABLE_VALUE"
