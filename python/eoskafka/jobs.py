@@ -17,6 +17,7 @@ from eoskafka import _jar, _json
 from eoskafka.cluster.jars import java
 from eoskafka.errors import ConfigurationError, TransactionError
 from eoskafka.failures import class_of
+from eoskafka.tokens import endpoint
 
 _Read = TypeVar("_Read")
 
@@ -181,6 +182,8 @@ def resolve(
 def _allowed_urls(options: Any) -> list[str]:
     """Java's client asks no token service that a system property does not allow."""
     url = options.get("kafka.sasl.oauthbearer.token.endpoint.url")
+    if url:
+        endpoint(url)
     return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"] if url else []
 
 

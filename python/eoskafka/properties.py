@@ -27,12 +27,47 @@ _KNOWN = {*KafkaAdminClient.DEFAULT_CONFIG, *KafkaConsumer.DEFAULT_CONFIG}
 # What a file says of these is for another client, or said by an option here.
 _LEFT_OUT = {"bootstrap_servers", "group_id", "client_id"}
 # With what a connection would lack if they were left out.
-_OF_JAVA_ALONE = {
-    "ssl_keystore_key",
-    "ssl_keystore_certificate_chain",
-    "ssl_truststore_certificates",
-    "ssl_engine_factory_class",
-    "sasl_client_callback_handler_class",
+_INLINE = {"ssl_keystore_key", "ssl_keystore_certificate_chain", "ssl_truststore_certificates"}
+# Names of Java's client and of kafka-python for the same thing.
+_SAME = (
+    ({"ssl_endpoint_identification_algorithm"}, {"ssl_check_hostname"}),
+    ({"ssl_truststore_location", "ssl_truststore_certificates"}, {"ssl_cafile"}),
+    ({"ssl_keystore_location", "ssl_keystore_key"}, {"ssl_certfile", "ssl_keyfile"}),
+    ({"ssl_key_password"}, {"ssl_password"}),
+    ({"sasl_jaas_config"}, {"sasl_plain_username", "sasl_plain_password"}),
+)
+# What decides how safe a connection is. Such a setting is obeyed or refused, never left out.
+_OF_SECURITY = ("ssl_", "sasl_", "security_", "socks5_", "proxy_")
+# Those among them that may be left out: passwords of stores whose PEM file has none, how often
+# Java's client tries a log-in again, and what it verifies in a token that it has fetched itself.
+_NEEDLESS = re.compile(
+    r"ssl_(truststore|keystore)_password|ssl_(key|trust)manager_algorithm|ssl_client_auth"
+    r"|ssl_secure_random_implementation|security_inter_broker_protocol|sasl_enabled_mechanisms"
+    r"|sasl_login_(refresh|retry|connect|read)_\w+|sasl_kerberos_\w+"
+    r"|sasl_oauthbearer_(jwks|expected|clock|scope_claim|sub_claim)_\w+"
+    r"|sasl_oauthbearer_jwt_validator_class"
+)
+# And with which values others may: those are what a command does anyway.
+_AS_HERE = {
+    "ssl_protocol": {"TLS", "TLSv1.2", "TLSv1.3"},
+    "ssl_enabled_protocols": {"TLSv1.2,TLSv1.3", "TLSv1.3,TLSv1.2"},
+    "ssl_provider": {""},
+    "ssl_cipher_suites": {""},
+    "security_providers": {""},
+    "sasl_oauthbearer_header_urlencode": {"false"},
+}
+# Whose class they name is of no account if it is one of Kafka's own, which these are.
+_KAFKAS_OWN = re.compile(
+    r"org\.apache\.kafka\.common\.security\.oauthbearer\.(internals\.)?(secured\.)?"
+    r"(OAuthBearerLoginCallbackHandler|(ClientCredentials|Default|File)JwtRetriever)"
+)
+_CLASSES = {"sasl_login_callback_handler_class", "sasl_oauthbearer_jwt_retriever_class"}
+# What `tokens.provider` reads.
+_OF_TOKENS = {
+    "sasl_oauthbearer_token_endpoint_url",
+    "sasl_oauthbearer_client_credentials_client_id",
+    "sasl_oauthbearer_client_credentials_client_secret",
+    "sasl_oauthbearer_scope",
 }
 _STORES = {
     "ssl_truststore_location": ("ssl_truststore_type", ("ssl_cafile",)),
@@ -91,31 +126,37 @@ def of_kafka_python(
     """Settings of kafka-python: its names, with dots or underscores, and those of Java's client.
 
     Args:
-        given: they come before those in the file.
+        given: they come before those in the file, also under another of the names that a setting
+            has.
         in_file: may be another client's too, so that names which kafka-python does not have are
-            left out.
+            left out, unless the connection could be less safe without them.
 
     Raises:
         ConfigurationError: one of Java's has no counterpart.
     """
     asked = _named(given)
-    named = _resolved({**_named(in_file or {}), **asked})
+    replaced = _replaced_by(asked)
+    rest = {name: value for name, value in _named(in_file or {}).items() if name not in replaced}
+    named = _resolved({**rest, **asked})
     found = _login(named)
     for location, (type_, names) in _STORES.items():
         path = named.pop(location, None)
         kind = named.pop(type_, "").upper()
         if path is None or all(name in named for name in names):
             continue
+        if not path:
+            # Without a file, any authority of this machine would do.
+            raise ConfigurationError(f"{_dotted(location)} is empty: give the path of a PEM file")
         if kind != "PEM" and not path.endswith(_PEM):
             raise ConfigurationError(
-                f"{location.replace('_', '.')} is {path}, which only Java reads: export it as PEM "
+                f"{_dotted(location)} is {path}, which only Java reads: export it as PEM "
                 f"({_EXPORTS[location]}), and give that file with "
-                + " and ".join(f"-X {name.replace('_', '.')}=..." for name in names)
+                + " and ".join(f"-X {_dotted(name)}=..." for name in names)
             )
         found |= dict.fromkeys(names, path)
-    if alone := sorted(_OF_JAVA_ALONE & named.keys()):
+    if alone := sorted(_INLINE & named.keys()):
         raise ConfigurationError(
-            f"{alone[0].replace('_', '.')} is read by Java's client only. Give certificates and "
+            f"{_dotted(alone[0])} is read by Java's client only. Give certificates and "
             "keys as files in PEM format: -X ssl.cafile=..., -X ssl.certfile=..., -X "
             "ssl.keyfile=..."
         )
@@ -123,6 +164,8 @@ def of_kafka_python(
         found["ssl_password"] = named.pop("ssl_key_password")
     if "ssl_endpoint_identification_algorithm" in named:
         found["ssl_check_hostname"] = named.pop("ssl_endpoint_identification_algorithm") != ""
+    for name in [name for name in named if _is_of_java_alone(name)]:
+        _require_needless(name, named.pop(name))
     for name, value in named.items():
         # Log-in names and passwords are texts, whatever they look like.
         is_text = name.startswith("sasl_") or "password" in name
@@ -133,6 +176,41 @@ def of_kafka_python(
 
 def _named(properties: Mapping[str, str]) -> dict[str, str]:
     return {key.replace(".", "_"): value for key, value in properties.items()}
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")
+
+
+def _replaced_by(asked: Mapping[str, str]) -> set[str]:
+    """Names that a file may have for what is asked for under another name."""
+    found: set[str] = set()
+    for of_java, of_python in _SAME:
+        if of_java & asked.keys():
+            found |= of_python
+        if of_python <= asked.keys():
+            found |= of_java
+    return found
+
+
+def _is_of_java_alone(name: str) -> bool:
+    return name.startswith(_OF_SECURITY) and name not in _KNOWN
+
+
+def _require_needless(name: str, value: str) -> None:
+    """ConfigurationError for a setting of security that a command would not obey."""
+    # With another mechanism nothing asks for a token.
+    if name in _OF_TOKENS or _NEEDLESS.fullmatch(name):
+        return
+    if value.replace(" ", "") in _AS_HERE.get(name, ()):
+        return
+    if name in _CLASSES and _KAFKAS_OWN.fullmatch(value):
+        return
+    raise ConfigurationError(
+        f"{_dotted(name)} is read by Java's client only, and the connection could be less safe "
+        "without it. Give this command a file without it, if that is acceptable, or use Kafka's "
+        "own tools"
+    )
 
 
 def _login(named: dict[str, str]) -> dict[str, Any]:
@@ -146,11 +224,7 @@ def _login(named: dict[str, str]) -> dict[str, Any]:
             "with SCRAM, OAUTHBEARER or TLS for it, or Kafka's own tools"
         )
     if mechanism == "OAUTHBEARER" and "sasl_oauth_token_provider" not in named:
-        found = {"sasl_oauth_token_provider": tokens.provider(named, options)}
-        for name in list(named):
-            if name.startswith(("sasl_oauthbearer_", "sasl_login_")):
-                del named[name]
-        return found
+        return {"sasl_oauth_token_provider": tokens.provider(named, options)}
     if jaas is None:
         return {}
     if not {"username", "password"} <= options.keys():
@@ -229,7 +303,7 @@ def of_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
             found["oauth_cb"] = value.for_librdkafka
             continue
         if name not in _OF_LIBRDKAFKA:
-            if not name.startswith(("sasl_", "ssl_", "socks5_")):
+            if not name.startswith(_OF_SECURITY):
                 continue  # Of no account for what commands read with it.
             raise ConfigurationError(
                 f"the setting {name} has no counterpart in librdkafka, which reads records here; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import math
 import ssl
 import time
 import urllib.error
@@ -20,6 +21,8 @@ from eoskafka import _json
 from eoskafka.errors import ConfigurationError, UnreachableError
 
 _TIMEOUT_S = 10
+# Of an answer: more than any token, and little enough to keep.
+_MOST_BYTES = 1 << 20
 # Of a token's time: then another one is fetched.
 _USED_SHARE = 0.8
 # Of a token that does not tell: one command is done in this time.
@@ -89,7 +92,7 @@ class TokenService:
             with urllib.request.urlopen(  # noqa: S310
                 request, timeout=_TIMEOUT_S, context=context
             ) as answer:
-                content = answer.read()
+                content = answer.read(_MOST_BYTES)
         except urllib.error.HTTPError as error:
             # Not what it says besides, which may hold the credentials.
             raise ConfigurationError(
@@ -141,15 +144,10 @@ def provider(settings: Mapping[str, str], jaas: Mapping[str, str]) -> TokenProvi
         ConfigurationError: the settings name no source of tokens that is known here.
     """
     url = settings.get("sasl_oauthbearer_token_endpoint_url", "")
-    try:
-        scheme = urllib.parse.urlsplit(url).scheme
-    except ValueError as error:
-        raise ConfigurationError(
-            f"sasl.oauthbearer.token.endpoint.url is {url!r}, which is no URL: {error}. Nothing "
-            "was asked of the brokers. Correct it"
-        ) from error
+    parts = endpoint(url)
+    scheme = parts.scheme
     if scheme == "file":
-        path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
+        path = urllib.request.url2pathname(parts.path)
         return TokenProvider(TokenFile(Path(path)))
     client = _first(
         settings.get("sasl_oauthbearer_client_credentials_client_id"), jaas.get("clientId")
@@ -175,6 +173,30 @@ def provider(settings: Mapping[str, str], jaas: Mapping[str, str]) -> TokenProvi
     return TokenProvider(TokenService(url, client, secret, scope, trust))
 
 
+def endpoint(url: str) -> urllib.parse.SplitResult:
+    """The parts of an address for tokens, which is shown in messages and to other processes.
+
+    Raises:
+        ConfigurationError: it is no URL, or has a user in it.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        # Without its cause, which shows a part of it.
+        raise ConfigurationError(
+            "sasl.oauthbearer.token.endpoint.url is no URL. Nothing was asked of the brokers. "
+            "Correct it"
+        ) from None
+    if "@" in parts.netloc:
+        raise ConfigurationError(
+            "sasl.oauthbearer.token.endpoint.url has a user in it, and is not shown here because "
+            "this may be a secret. Nothing was asked of the brokers. Give the user with "
+            "sasl.oauthbearer.client.credentials.client.id and "
+            "sasl.oauthbearer.client.credentials.client.secret"
+        )
+    return parts
+
+
 def _first(*values: str | None) -> str:
     return next(filter(None, values), "")
 
@@ -184,6 +206,7 @@ def _end(token: str) -> float | None:
     try:
         claims = token.split(".")[1]
         found: Any = _json.parse(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
-        return float(found["exp"])
+        ends = float(found["exp"])
     except (IndexError, KeyError, OverflowError, TypeError, ValueError):
         return None
+    return ends if math.isfinite(ends) else None

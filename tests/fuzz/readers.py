@@ -20,7 +20,7 @@ from eoskafka.transactions import Kind as Purpose
 from eoskafka.transactions.model import kind_and_owner as purpose
 from kafka import TopicPartition
 
-from fuzz import given, inputs
+from fuzz import given, inputs, registered
 from fuzz.inputs import number
 
 OWNER = stamps.digest("ours")
@@ -379,4 +379,5 @@ ALL: tuple[Reader, ...] = (
     a_checkpoints_offsets,
     an_answer,
     *given.ALL,
+    *registered.ALL,
 )

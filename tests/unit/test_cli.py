@@ -160,6 +160,8 @@ def test_a_property_has_a_key_and_a_value(capsys: pytest.CaptureFixture[str], gi
         ("ssl.key.password=${file:/etc/gH7k:password}", False),
         ("ssl.keystore.location=/etc/gH7k.pem", False),
         ("sasl.oauthbearer.token.endpoint.url=https://gH7k", False),
+        ("proxy_url=socks5://user:gH7k@host:1080", True),
+        ("proxy_url=socks5://gH7k:1080", False),
     ],
 )
 def test_a_secret_on_the_command_line_is_warned_of(

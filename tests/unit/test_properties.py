@@ -106,6 +106,110 @@ def test_what_is_given_comes_before_the_file() -> None:
     assert properties.of_kafka_python(given, in_file) == found
 
 
+@pytest.mark.parametrize(
+    ("of_java", "of_python", "from_java", "from_python"),
+    [
+        (
+            {"ssl.endpoint.identification.algorithm": "https"},
+            {"ssl_check_hostname": "false"},
+            {"ssl_check_hostname": True},
+            {"ssl_check_hostname": False},
+        ),
+        (
+            {"ssl.truststore.location": "/new.pem"},
+            {"ssl_cafile": "/old.pem"},
+            {"ssl_cafile": "/new.pem"},
+            {"ssl_cafile": "/old.pem"},
+        ),
+        (
+            {"ssl.keystore.location": "/me.pem", "ssl.key.password": "p"},
+            {"ssl_certfile": "/c.pem", "ssl_keyfile": "/k.pem", "ssl_password": "q"},
+            {"ssl_certfile": "/me.pem", "ssl_keyfile": "/me.pem", "ssl_password": "p"},
+            {"ssl_certfile": "/c.pem", "ssl_keyfile": "/k.pem", "ssl_password": "q"},
+        ),
+        (
+            {"sasl.jaas.config": "x username=a password=b;"},
+            {"sasl_plain_username": "c", "sasl_plain_password": "d"},
+            {"sasl_plain_username": "a", "sasl_plain_password": "b"},
+            {"sasl_plain_username": "c", "sasl_plain_password": "d"},
+        ),
+    ],
+    ids=["host name", "trust", "keys", "login"],
+)
+def test_what_is_given_comes_before_the_file_also_under_another_name(
+    of_java: dict[str, str],
+    of_python: dict[str, str],
+    from_java: dict[str, object],
+    from_python: dict[str, object],
+) -> None:
+    assert properties.of_kafka_python(of_java, of_python) == from_java
+    assert properties.of_kafka_python(of_python, of_java) == from_python
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.enabled.protocols", "TLSv1.3"),
+        ("ssl.protocol", "TLSv1.1"),
+        ("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384"),
+        ("ssl.provider", "geheim"),
+        ("security.providers", "com.example.FipsProvider"),
+        ("ssl.engine.factory.class", "com.example.Engines"),
+        ("sasl.client.callback.handler.class", "com.example.Handler"),
+        ("sasl.login.callback.handler.class", "com.example.Handler"),
+        ("sasl.login.class", "com.example.Login"),
+        ("sasl.oauthbearer.jwt.retriever.class", "com.example.Retriever"),
+        ("sasl.oauthbearer.assertion.file", "/assertion"),
+        ("sasl.oauthbearer.header.urlencode", "true"),
+        ("ssl.of.a.later.release", "x"),
+    ],
+)
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_a_setting_of_security_is_obeyed_or_refused(
+    name: str, value: str, mechanism: str, tmp_path: Path
+) -> None:
+    login = {
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": "x username=a password=b;",
+        "sasl.oauthbearer.token.endpoint.url": (tmp_path / "token").as_uri(),
+    }
+    properties.of_kafka_python({}, login)
+    for asked, in_file in (({name: value}, login), (login, {name: value})):
+        with pytest.raises(ConfigurationError, match=f"^{name} is read by Java") as refused:
+            properties.of_kafka_python(asked, in_file)
+        assert "geheim" not in str(refused.value)
+
+
+def test_what_makes_no_connection_less_safe_may_be_in_a_file() -> None:
+    package = "org.apache.kafka.common.security.oauthbearer"
+    in_file = {
+        "ssl.truststore.password": "p",
+        "ssl.enabled.protocols": "TLSv1.2, TLSv1.3",
+        "ssl.protocol": "TLSv1.3",
+        "ssl.cipher.suites": "",
+        "ssl.keymanager.algorithm": "PKIX",
+        "sasl.login.retry.backoff.ms": "100",
+        "sasl.login.callback.handler.class": f"{package}.secured.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.jwt.retriever.class": f"{package}.ClientCredentialsJwtRetriever",
+        "sasl.oauthbearer.jwks.endpoint.url": "https://host/keys",
+        "sasl.oauthbearer.scope": "of another mechanism",
+    }
+    assert properties.of_kafka_python({}, in_file) == {}
+
+
+@pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location"])
+def test_a_store_without_a_path_is_refused(name: str) -> None:
+    kind = {name.replace("location", "type"): "PEM"}
+    with pytest.raises(ConfigurationError, match=f"{name} is empty"):
+        properties.of_kafka_python({name: "", **kind})
+
+
+@pytest.mark.parametrize("name", ["ssl_ciphers", "proxy_url", "socks5_proxy", "security_x"])
+def test_what_librdkafka_lacks_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} has no counterpart in librdkafka"):
+        properties.of_librdkafka({name: "x"})
+
+
 def test_the_options_of_a_login_are_read_as_kafka_reads_them() -> None:
     line = r"""x.PlainLoginModule required username=me password="a\"b\\c; d='e'";"""
     found = {"sasl_plain_username": "me", "sasl_plain_password": r"""a"b\c; d='e'"""}
@@ -153,9 +257,7 @@ def test_a_value_that_no_provider_has_is_refused(name: str, value: str, said: st
         properties.of_kafka_python(given)
 
 
-def test_a_setting_without_a_counterpart_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="ssl_ciphers has no counterpart in librdkafka"):
-        properties.of_librdkafka({"ssl_ciphers": "x"})
+def test_what_no_connection_depends_on_is_left_out() -> None:
     assert properties.of_librdkafka({"retry_backoff_ms": 7}) == {}
 
 

@@ -194,6 +194,37 @@ def test_a_registry_that_does_not_answer_is_unreachable(
         asked.version("orders", 1)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        {"subject": "orders", "version": "1", "id": 1, "schema": '"int"'},
+        {"subject": "orders", "version": 1, "id": None, "schema": '"int"'},
+        {"subject": "orders", "version": 1, "id": 1, "schema": '"int"', "ruleSet": 7},
+        {"subject": "orders", "version": 1, "id": 1, "schema": '"int"', "references": [7]},
+    ],
+)
+def test_an_answer_that_is_no_version_is_an_error_of_the_registry(
+    server: RegistryServer,
+    asked: Requests,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Any,
+) -> None:
+    monkeypatch.setattr(server, "answer", lambda *_: answer)
+    with pytest.raises(UnreachableError, match="gave no answer about version 1"):
+        asked.version("orders", 1)
+
+
+@pytest.mark.parametrize("schema", [7, None])
+def test_a_schema_that_is_no_text_is_not_supported(
+    server: RegistryServer, asked: Requests, monkeypatch: pytest.MonkeyPatch, schema: Any
+) -> None:
+    answer = {"subject": "orders", "version": 1, "id": 1, "schema": schema}
+    monkeypatch.setattr(server, "answer", lambda *_: answer)
+    with pytest.raises(ConfigurationError, match="it has no text"):
+        asked.version("orders", 1).supported()
+
+
 def test_a_slow_registry_is_waited_for_as_long_as_it_was_said(server: RegistryServer) -> None:
     server.add("orders", ORDER)
     server.faults += [Answer(200, after_s=1.0)]
@@ -283,6 +314,23 @@ def logical(kind: str, name: str) -> dict[str, str]:
     return {"type": kind, "logicalType": name}
 
 
+def nested(levels: int) -> Any:
+    """So many levels below a record."""
+    kind: Any = "int"
+    for _ in range(levels - 1):
+        kind = {"type": "array", "items": kind}
+    return record(kind)
+
+
+def doubled(times: int) -> Any:
+    """Records, each of which has the one before it twice."""
+    made: Any = record("int", "R0")
+    for number in range(1, times):
+        made = record(made, f"R{number}")
+        made["fields"].append({"name": "b", "type": f"R{number - 1}"})
+    return made
+
+
 AGAIN = record("R")
 TWICE = [
     {"name": "a", "type": {"type": "fixed", "name": "F", "size": 1}},
@@ -337,8 +385,18 @@ TWICE = [
         (record({"type": "enum", "name": "E", "symbols": []}), "symbols that Avro does not"),
         (record({"type": {"type": "long"}}), "the field a has no type that is a name"),
         (record("int", "9"), "has the name '9', which Avro does not allow"),
+        (record({"type": "fixed", "name": "F", "size": 10**10}), "one from 1 to 1,048,576 bytes"),
+        (
+            record(decimal(39, 0, "fixed", name="F", size=2_000)),
+            "precision must be from 1 to 38",
+        ),
+        (record("int", "null"), "has the name 'null', which Avro does not allow"),
+        (nested(64), "has more than 10,000 types, or more than 64 within each other"),
+        (doubled(14), "has more than 10,000 types, or more than 64 within each other"),
         ("{", "it is no JSON"),
         ('{"type": "double", "a": NaN}', "it is no JSON"),
+        ('{"type": "double", "a": 1e999}', "it is no JSON"),
+        ('{"type":' * 20_000 + '"int"' + "}" * 20_000, "it is no JSON"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(schema: Any, said: str) -> None:

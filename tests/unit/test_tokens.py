@@ -161,6 +161,14 @@ def test_other_sources_of_tokens_are_refused(given: dict[str, str]) -> None:
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize("url", [f"https://me:{SECRET}@host/token", f"http://[{SECRET}"])
+def test_an_address_that_may_have_a_secret_in_it_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="Nothing was asked of the brokers") as refused:
+        provider(sasl_oauthbearer_token_endpoint_url=url)
+    assert SECRET not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
 def test_a_store_that_only_java_reads_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"/ca\.jks, which only Java reads"):
         provider(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from eoskafka import _json
 from eoskafka.errors import ConfigurationError
 from eoskafka.schemas.registry import Registered, Requests, Version
 from eoskafka.schemas.types import hash_of
@@ -91,7 +92,7 @@ def _content(of: Registered) -> dict[str, Any]:
 def _parsed(path: str, line: str) -> dict[str, Any]:
     kinds = {"format": int, "subject": str, "version": int, "id": int, "sha256": str}
     try:
-        found = json.loads(line)
+        found = _json.parse(line)
     except ValueError:
         found = None
     if (

@@ -149,11 +149,10 @@ class Requests:
     def version(self, subject: str, version: Version) -> Registered:
         """A version of a subject, also a deleted one, or the `latest` one that is not deleted."""
         require_version(subject, version)
-        return _registered(
-            subject,
-            self._ask(
-                f"version {version} of the subject {subject}",
-                lambda: self._client.get_version(subject, version, deleted=version != "latest"),
+        return self._ask(
+            f"version {version} of the subject {subject}",
+            lambda: _registered(
+                subject, self._client.get_version(subject, version, deleted=version != "latest")
             ),
         )
 
@@ -245,7 +244,13 @@ def require_version(subject: str, version: object) -> None:
 
 
 def _registered(subject: str, found: Any) -> Registered:
-    """A version with its type, or with the reason why it is not supported."""
+    """A version with its type, or with the reason why it is not supported.
+
+    Raises:
+        ValueError: the registry's answer is no version of a subject.
+    """
+    if type(found.version) is not int or type(found.schema_id) is not int:
+        raise ValueError(f"version {found.version!r} with the schema id {found.schema_id!r}")
     schema = found.schema
     kind, refusal = None, ""
     if (form := schema.schema_type or "AVRO") != "AVRO":

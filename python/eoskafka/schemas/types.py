@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 NULLABLE = "nullable"
@@ -25,6 +26,12 @@ PRIMITIVES = {
 }
 # A longer precision is not possible in Spark.
 MAX_PRECISION = 38
+# Limits for a schema that somebody else has registered. Of types, in each of its places anew, as
+# Spark has them: a record that has another one twice doubles it. And of levels.
+MOST_TYPES = 10_000
+MOST_LEVELS = 64
+# Of a fixed type, in bytes: a reader makes room for it before it has read one.
+MOST_BYTES = 1 << 20
 # Which type each logical type belongs to, and what Spark makes of it.
 _LOGICAL = {
     "date": ("int", "date"),
@@ -74,6 +81,8 @@ class Type:
         item: what an array, a map or a nullable type has.
         size: of a fixed type, in bytes.
         null_first: whether null is the first branch of a nullable type.
+        types: how many it has in all, itself included; what has a name counts in each place anew.
+        levels: how deeply they are nested.
     """
 
     kind: str
@@ -84,6 +93,16 @@ class Type:
     size: int = 0
     logical: Logical | None = None
     null_first: bool = False
+    types: int = field(init=False, compare=False, repr=False)
+    levels: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        within = [each.type for each in self.fields]
+        if self.item is not None:
+            within.append(self.item)
+        # The class is frozen.
+        object.__setattr__(self, "types", 1 + sum(each.types for each in within))
+        object.__setattr__(self, "levels", 1 + max((each.levels for each in within), default=0))
 
     def inner(self) -> Type:
         """The type of what an array, a map or a nullable type has."""
@@ -101,9 +120,11 @@ def parse(text: str) -> Type:
     Raises:
         UnsupportedError: it is no Avro schema, or not in the supported part of Avro.
     """
+    if not isinstance(text, str):
+        raise UnsupportedError("it has no text")
     try:
-        node = json.loads(text, parse_constant=_no_number)
-    except ValueError as error:
+        node = json.loads(text, parse_constant=_no_number, parse_float=_number)
+    except (ValueError, RecursionError) as error:
         raise UnsupportedError(f"it is no JSON ({error})") from error
     found = _Parser().type(node, "", "")
     # Confluent's serializers write other values than records and these as raw bytes, or differ.
@@ -119,6 +140,11 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
+def _number(text: str) -> float:
+    found = float(text)
+    return found if math.isfinite(found) else _no_number(text)
+
+
 def place(path: str) -> str:
     """How a message names a part of a schema."""
     return f"the field {path}" if path else "its top level"
@@ -128,8 +154,20 @@ class _Parser:
     def __init__(self) -> None:
         self._known: dict[str, Type] = {}
         self._open: set[str] = set()
+        self._level = 0
 
     def type(self, node: Any, namespace: str, path: str) -> Type:
+        self._level += 1
+        found = self._type(node, namespace, path) if self._level <= MOST_LEVELS else None
+        self._level -= 1
+        if found is None or found.levels > MOST_LEVELS or found.types > MOST_TYPES:
+            raise UnsupportedError(
+                f"{place(path)} has more than {MOST_TYPES:,} types, or more than {MOST_LEVELS} "
+                "within each other"
+            )
+        return found
+
+    def _type(self, node: Any, namespace: str, path: str) -> Type:
         if isinstance(node, list):
             return self._union(node, namespace, path)
         if isinstance(node, str):
@@ -187,8 +225,11 @@ class _Parser:
             made = Type(kind, name, symbols=_symbols(node, name))
         else:
             size = node.get("size")
-            if type(size) is not int or size < 1:
-                raise UnsupportedError(f"the type {name} has the size {size!r}")
+            if type(size) is not int or not 1 <= size <= MOST_BYTES:
+                raise UnsupportedError(
+                    f"the type {name} has the size {size!r}, and must have one from 1 to "
+                    f"{MOST_BYTES:,} bytes"
+                )
             made = Type(kind, name, size=size, logical=_logical(node, kind, size, path))
         self._open.remove(name)
         self._known[name] = made
@@ -226,7 +267,11 @@ def _full_name(node: dict[str, Any], namespace: str, path: str) -> str:
         given = node.get("namespace")
         space = namespace if given is None else given
         name = f"{space}.{name}" if space else name
-    if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
+    if (
+        not isinstance(name, str)
+        or not all(map(_NAME.fullmatch, name.split(".")))
+        or name in (*PRIMITIVES, "null")
+    ):
         raise UnsupportedError(f"{place(path)} has the name {name!r}, which Avro does not allow")
     return name
 
@@ -272,7 +317,8 @@ def _logical(node: dict[str, Any], kind: str, size: int, path: str) -> Logical |
 
 def digits(size: int) -> int:
     """How many digits each number has room for in so many bytes."""
-    return len(str(2 ** (8 * size - 1) - 1)) - 1
+    # Every decimal that Spark has is shorter than this, and Python writes no number of thousands.
+    return len(str(2 ** (8 * min(size, MAX_PRECISION) - 1) - 1)) - 1
 
 
 def text_of(of: Type) -> str:
