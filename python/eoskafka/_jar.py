@@ -113,6 +113,11 @@ def check(jar: Path) -> None:
     if root is not None and found.get("sources") != sources_digest(root):
         raise JarError(f"{jar} is stale, its sources have changed since: {_remedy()}")
     recorded = _record(jar)
+    if root is None and not recorded.is_file():
+        raise JarError(
+            f"{recorded} is missing, so nobody can tell whether {jar.name} is as it was built. "
+            f"Nothing was read or written: {_remedy()}"
+        )
     if recorded.is_file() and (digest := _sha256(jar)) != _recorded(recorded):
         raise JarError(
             f"{jar} was changed after it was built: its SHA-256 is {digest}, and {recorded.name} "

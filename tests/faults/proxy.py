@@ -39,6 +39,7 @@ class Api(enum.IntEnum):
     PRODUCE = 0
     FETCH = 1
     METADATA = 3
+    OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
     JOIN_GROUP = 11
@@ -70,6 +71,21 @@ class Drop:
     happened: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass
+class Hold:
+    """A request that is kept, and whose sender loses the connection: it may still come, and late.
+
+    Attributes:
+        api: the kind of request.
+        request: what is kept; empty before.
+        happened: set when there is one.
+    """
+
+    api: Api
+    request: bytes = b""
+    happened: threading.Event = field(default_factory=threading.Event)
+
+
 class Proxy:
     """Stands between a broker's clients and the broker.
 
@@ -97,6 +113,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._drops: list[Drop] = []
+        self._holds: list[Hold] = []
         self._delay_s = 0.0
         self._is_cut = False
         self._is_mute = False
@@ -124,6 +141,16 @@ class Proxy:
         drop = Drop(api, count)
         self._loop.call_soon_threadsafe(self._drops.append, drop)
         return drop
+
+    def hold_request(self, api: Api) -> Hold:
+        """Keep the next request of this kind, and close its sender's connection."""
+        hold = Hold(api)
+        self._loop.call_soon_threadsafe(self._holds.append, hold)
+        return hold
+
+    def deliver(self, hold: Hold) -> bytes:
+        """Let the broker have a request that was kept; its reply, which goes to nobody else."""
+        return self._call(self._deliver(hold.request))
 
     def limit(self, api: Api, highest: int = -1) -> None:
         """Hide newer versions of a request from new connections; -1 hides it altogether."""
@@ -190,6 +217,7 @@ class Proxy:
         self._refusals.clear()
         self._replaced.clear()
         self._drops.clear()
+        self._holds.clear()
 
     def _close_all(self) -> None:
         for writer in list(self._open):
@@ -244,6 +272,8 @@ class Proxy:
                 for client, kind in self._refusals
             ):
                 return
+            if self._keeps(api, frame):
+                return
             asked[correlation] = api, version
             self.requests[api] += 1
             await _write(broker, frame)
@@ -271,6 +301,25 @@ class Proxy:
             if api in self._replaced:
                 frame = frame.replace(*self._replaced[api])
             await _write(client, frame)
+
+    async def _deliver(self, request: bytes) -> bytes:
+        broker, to_broker = await self._connect()
+        try:
+            await _write(to_broker, request)
+            reply = await _read(broker)
+            assert reply is not None
+            return reply
+        finally:
+            to_broker.transport.abort()
+
+    def _keeps(self, api: int, frame: bytes) -> bool:
+        for hold in self._holds:
+            if hold.api == api:
+                hold.request = frame
+                self._holds.remove(hold)
+                hold.happened.set()
+                return True
+        return False
 
     def _is_lost(self, api: int | None) -> bool:
         for drop in self._drops:

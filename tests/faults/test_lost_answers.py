@@ -1,4 +1,4 @@
-"""A broker does what it was asked to and its answer is lost: what is then known, and said."""
+"""An answer is lost, or a request comes late: what is then known, and said."""
 
 from __future__ import annotations
 
@@ -40,6 +40,42 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
 def flow(faulty: FaultyCluster, tmp_path: Path) -> Flow:
     """A query's topics, group and checkpoint."""
     return Flow(faulty.bootstrap_servers, tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({}, id="exclusive"),
+        pytest.param({"ownership": "shared"}, marks=pytest.mark.slow, id="shared"),
+        pytest.param(
+            {"ownership": "shared", "kafka.group.protocol": "consumer"},
+            marks=pytest.mark.slow,
+            id="shared-consumer",
+        ),
+    ],
+)
+def test_a_commit_of_starts_that_comes_late_moves_no_offset_back(
+    faulty: FaultyCluster,
+    shared: Application,
+    flow: Flow,
+    keep_logs: list[Path],
+    how: dict[str, Any],
+) -> None:
+    (proxy,) = faulty.proxies.values()
+    flow.produce(RECORDS)
+    often: dict[str, Any] = {"interval": "100 milliseconds", **how}
+    with shared.lent(keep_logs) as application:
+        starts = proxy.hold_request(Api.OFFSET_COMMIT)
+        error = str(flow.start(application, **often).wait_end().error)
+        assert "[EOSKAFKA_START_UNANSWERED]" in error, error
+        assert flow.committed() == {}
+        query = flow.start(application, **often)
+        flow.wait_committed()
+        proxy.deliver(starts)
+        assert flow.committed() == flow.ends()
+        assert query.stop().error is None
+        flow.start(application, **how).wait_done()
+        flow.assert_exactly_once()
 
 
 @pytest.mark.slow

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import subprocess
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+POM = ROOT / "jvm-shim" / "connector" / "pom.xml"
+CHECK = "shaded-jar-is-the-pinned-one"
+
+
+def test_each_build_makes_the_check() -> None:
+    executions = [each for each in ET.parse(POM).iterfind(".//{*}execution")]
+    (check,) = [each for each in executions if each.findtext("{*}id") == CHECK]
+    # Each jar and each run of the JVM's tests comes after it.
+    assert check.findtext("{*}phase") == "process-classes"
 
 
 @pytest.mark.parametrize("is_pinned", [True, False])
 def test_a_build_checks_the_digest_of_what_it_contains(is_pinned: bool) -> None:
-    goal = "enforcer:enforce@shaded-jar-is-the-pinned-one"
+    goal = f"enforcer:enforce@{CHECK}"
     command = [
         "mvn",
         "-q",

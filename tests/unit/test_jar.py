@@ -133,6 +133,12 @@ def test_a_jar_that_was_changed_after_it_was_built_is_refused(own: Path) -> None
         _jar.to_run()
 
 
+def test_an_installed_jar_without_its_digest_is_refused(own: Path) -> None:
+    own.with_name(f"{own.name}.sha256").unlink()
+    with pytest.raises(JarError, match=r"sha256 is missing, so nobody can tell .*reinstall"):
+        _jar.to_run()
+
+
 def test_commands_run_another_jar_only_if_that_is_allowed(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,19 @@ def test_a_jar_with_another_digest_is_refused_by_name(tmp_path: Path) -> None:
     jars.verify([locked], tmp_path)
 
 
+def test_a_jar_that_was_changed_in_the_cache_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = jars.LockedJar("g", "a", "1", hashlib.sha256(b"pinned").hexdigest())
+    monkeypatch.setattr(jars, "read_lock", lambda: [locked])
+    monkeypatch.setattr(jars, "_home", lambda: tmp_path)
+    (tmp_path / "a-1.jar").write_bytes(b"pinned")
+    assert jars.kafka_jars() == [tmp_path / "a-1.jar"]
+    (tmp_path / "a-1.jar").write_bytes(b"tampered")
+    with pytest.raises(ClusterError, match="Nothing was started"):
+        jars.kafka_jars()
+
+
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EOSKAFKA_CACHE", "/own")
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")

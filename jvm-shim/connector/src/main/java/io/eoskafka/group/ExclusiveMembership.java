@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.CommitFailedException;
@@ -61,6 +62,7 @@ public final class ExclusiveMembership implements Membership {
 
   private final Identity identity;
   private final GroupInspector members;
+  private final FencedCommit fencedCommit;
   private final KafkaConsumer<byte[], byte[]> consumer;
   private boolean assigned;
   private Set<String> topics = Set.of();
@@ -70,6 +72,7 @@ public final class ExclusiveMembership implements Membership {
   public ExclusiveMembership(ClientSettings client, Identity identity, Admin admin) {
     this.identity = identity;
     this.members = new GroupInspector(admin, identity.group());
+    this.fencedCommit = new FencedCommit(admin, client);
     Map<String, Object> config =
         client.exclusiveMember(
             identity.instanceId() + "-driver", identity.group(), identity.instanceId());
@@ -179,10 +182,20 @@ public final class ExclusiveMembership implements Membership {
   @Override
   public void commit(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
+    commit(offsets, part -> consumer.commitSync(part, COMMIT_TRY));
+  }
+
+  @Override
+  public void commitStarts(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
+    commit(offsets, part -> fencedCommit.commitOnce(part, ownership.fence()));
+  }
+
+  private void commit(
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Consumer<Map<TopicPartition, OffsetAndMetadata>> commit) {
     try {
-      for (Map<TopicPartition, OffsetAndMetadata> part : parts(offsets)) {
-        consumer.commitSync(part, COMMIT_TRY);
-      }
+      parts(offsets).forEach(commit);
     } catch (FencedInstanceIdException | CommitFailedException | RebalanceInProgressException e) {
       throw fenced(e);
     } catch (AuthenticationException | AuthorizationException e) {
@@ -233,7 +246,11 @@ public final class ExclusiveMembership implements Membership {
    */
   @Override
   public void close() {
-    MemberConsumer.leave(consumer);
+    try {
+      MemberConsumer.leave(consumer);
+    } finally {
+      fencedCommit.close();
+    }
   }
 
   private final class Assignment implements ConsumerRebalanceListener {

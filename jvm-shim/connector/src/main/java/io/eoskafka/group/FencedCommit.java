@@ -1,6 +1,7 @@
 package io.eoskafka.group;
 
 import io.eoskafka.config.ClientSettings;
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.BrokerRequests;
 import io.eoskafka.wire.GroupCoordinator;
@@ -13,17 +14,21 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.DescribeClusterOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.GroupAuthorizationException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.message.OffsetCommitRequestData;
 import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestPartition;
 import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestTopic;
+import org.apache.kafka.common.message.OffsetCommitResponseData.OffsetCommitResponseTopic;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
@@ -31,12 +36,19 @@ import org.apache.kafka.common.requests.OffsetCommitRequest;
 import org.apache.kafka.common.requests.OffsetCommitResponse;
 
 /**
- * Commits offsets outside a transaction with a member's epoch, which the group coordinator checks.
+ * Commits offsets outside a transaction with a member's generation or epoch, which the group
+ * coordinator checks. There are two reasons not to leave this to a consumer:
  *
- * <p>The consumer of the protocol {@code consumer} (KIP-848) does not always send one. Once the
- * broker has fenced it, and until it is polled, it commits without an epoch. The broker takes this
- * for the commit of a client that is no member, which it accepts if the group is empty: then other
- * drivers may have come and gone, and their offsets would move back.
+ * <ul>
+ *   <li>A consumer that has no answer sends the commit again. The first copy may still be on its
+ *       way, for example in a proxy, and the coordinator would accept it as long as the member has
+ *       the same generation: after tasks have committed, it would move their offsets back to the
+ *       start. {@link #commitOnce} sends no second copy.
+ *   <li>The consumer of the protocol {@code consumer} (KIP-848) does not always send an epoch. Once
+ *       the broker has fenced it, and until it is polled, it commits without one. The broker takes
+ *       this for the commit of a client that is no member, which it accepts if the group is empty:
+ *       then other drivers may have come and gone, and their offsets would move back.
+ * </ul>
  */
 final class FencedCommit implements AutoCloseable {
   private static final Set<Errors> FENCED =
@@ -45,6 +57,7 @@ final class FencedCommit implements AutoCloseable {
           Errors.STALE_MEMBER_EPOCH,
           Errors.FENCED_MEMBER_EPOCH,
           Errors.UNKNOWN_MEMBER_ID,
+          Errors.REBALANCE_IN_PROGRESS,
           // A group that is empty and has no offset is deleted after a while.
           Errors.GROUP_ID_NOT_FOUND);
 
@@ -101,6 +114,21 @@ final class FencedCommit implements AutoCloseable {
    * @throws org.apache.kafka.common.errors.ApiException any other refusal
    */
   void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
+    commit(offsets, fence, true);
+  }
+
+  /**
+   * As {@link #commit}, but ends with an error if a commit may come later that it has sent. Only
+   * another generation or another member is safe from that.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_START_UNANSWERED}
+   */
+  void commitOnce(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
+    commit(offsets, fence, false);
+  }
+
+  private void commit(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, boolean mayRepeat) {
     OffsetCommitRequestData data =
         new OffsetCommitRequestData()
             .setGroupId(fence.group())
@@ -110,12 +138,15 @@ final class FencedCommit implements AutoCloseable {
             .setTopics(topics(offsets));
     long deadline = System.nanoTime() + ExclusiveMembership.COMMIT_TRY.toNanos();
     while (true) {
-      Errors error = ask(data);
+      Errors error = ask(data, mayRepeat);
       if (error == Errors.NONE) {
         return;
       }
       if (FENCED.contains(error)) {
         throw new CommitFailedException("The coordinator answers " + error + " to " + fence);
+      }
+      if (error == Errors.GROUP_AUTHORIZATION_FAILED) {
+        throw GroupAuthorizationException.forGroupId(fence.group());
       }
       if (!(error.exception() instanceof RetriableException)) {
         throw error.exception();
@@ -145,21 +176,46 @@ final class FencedCommit implements AutoCloseable {
     return new ArrayList<>(topics.values());
   }
 
-  private Errors ask(OffsetCommitRequestData data) {
+  private static void requireTopicsAllowed(OffsetCommitResponse response) {
+    Set<String> refused =
+        response.data().topics().stream()
+            .filter(
+                topic ->
+                    topic.partitions().stream()
+                        .anyMatch(
+                            partition ->
+                                partition.errorCode() == Errors.TOPIC_AUTHORIZATION_FAILED.code()))
+            .map(OffsetCommitResponseTopic::name)
+            .collect(Collectors.toSet());
+    if (!refused.isEmpty()) {
+      throw new TopicAuthorizationException(refused);
+    }
+  }
+
+  private Errors ask(OffsetCommitRequestData data, boolean mayRepeat) {
+    String broker = "";
     try {
       GroupCoordinator coordinator = GroupCoordinator.find(brokers.get(), data.groupId(), requests);
       if (coordinator.error() != Errors.NONE) {
         return coordinator.error();
       }
+      broker = coordinator.node().toString();
       OffsetCommitResponse response =
           (OffsetCommitResponse)
               requests.ask(coordinator.node(), OffsetCommitRequest.Builder.forTopicNames(data));
+      requireTopicsAllowed(response);
       return response.data().topics().stream()
           .flatMap(topic -> topic.partitions().stream())
           .map(partition -> Errors.forCode(partition.errorCode()))
           .filter(error -> error != Errors.NONE)
           .findFirst()
           .orElse(Errors.NONE);
+    } catch (BrokerRequests.UnansweredException e) {
+      if (!broker.isEmpty() && !mayRepeat) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_START_UNANSWERED", Map.of("group", data.groupId(), "broker", broker), e);
+      }
+      return Errors.NETWORK_EXCEPTION;
     } catch (IOException e) {
       return Errors.NETWORK_EXCEPTION;
     }

@@ -65,13 +65,22 @@ public interface Membership extends AutoCloseable {
   boolean isTakenOver(GroupInspector now);
 
   /**
-   * Commits offsets outside a transaction, fenced.
+   * Commits offsets outside a transaction, fenced. It may send them several times, so a copy may
+   * come late: only for offsets that Spark's log has, too.
    *
    * @param since the terms in which they were found
    * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
    * @throws MovedException if one of the partitions did not stay owned; nothing is lost
    */
   void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since);
+
+  /**
+   * The same for offsets from which tasks go on. No copy of them comes after what tasks commit.
+   *
+   * @throws EosKafkaException as {@link #commit}, and {@code EOSKAFKA_START_UNANSWERED}
+   */
+  void commitStarts(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since);
 
   /**
    * The stable offsets, as the coordinator says at which this driver has joined. To let a driver

@@ -73,7 +73,6 @@ public final class SharedMembership implements Membership {
   /** With the classic protocol. */
   private final boolean isStatic;
 
-  /** With the other one, or null. */
   private final FencedCommit fencedCommit;
 
   private final Consumer<List<String>> fenceProducers;
@@ -119,7 +118,7 @@ public final class SharedMembership implements Membership {
     if (isStatic) {
       config.put(ASSIGNORS, List.of(DriverAssignors.Shared.class));
     }
-    fencedCommit = isStatic ? null : new FencedCommit(admin, client);
+    fencedCommit = new FencedCommit(admin, client);
     consumer = new KafkaConsumer<>(config);
     thread = daemon(this::run, "eoskafka-member-" + identity.group());
     afterRebalance =
@@ -214,6 +213,19 @@ public final class SharedMembership implements Membership {
   @Override
   public void commit(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
+    commit(offsets, since, this::commitSync);
+  }
+
+  @Override
+  public void commitStarts(
+      Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
+    commit(offsets, since, part -> fencedCommit.commitOnce(part, requireFence()));
+  }
+
+  private void commit(
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Map<TopicPartition, Long> since,
+      Consumer<Map<TopicPartition, OffsetAndMetadata>> commit) {
     orders.ask(
         done -> {
           try {
@@ -222,9 +234,7 @@ public final class SharedMembership implements Membership {
               throw new MovedException(null);
             }
             FaultPoint.BEFORE_STARTS.reach();
-            for (Map<TopicPartition, OffsetAndMetadata> part : ExclusiveMembership.parts(offsets)) {
-              commitSync(part);
-            }
+            ExclusiveMembership.parts(offsets).forEach(commit);
             done.complete(null);
           } catch (CommitFailedException | RebalanceInProgressException e) {
             done.completeExceptionally(new MovedException(e));
@@ -299,8 +309,8 @@ public final class SharedMembership implements Membership {
   }
 
   private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
-    if (fencedCommit != null) {
-      fencedCommit.commit(offsets, currentFence().orElseThrow(() -> new MovedException(null)));
+    if (!isStatic) {
+      fencedCommit.commit(offsets, requireFence());
       return;
     }
     while (true) {
@@ -341,7 +351,7 @@ public final class SharedMembership implements Membership {
       throw e;
     } finally {
       MemberConsumer.leave(consumer);
-      closeCommit();
+      fencedCommit.close();
     }
   }
 
@@ -359,10 +369,8 @@ public final class SharedMembership implements Membership {
             now.groupInstanceId().orElse(null)));
   }
 
-  private void closeCommit() {
-    if (fencedCommit != null) {
-      fencedCommit.close();
-    }
+  private Fence requireFence() {
+    return currentFence().orElseThrow(() -> new MovedException(null));
   }
 
   private void fail(RuntimeException e) {
@@ -376,7 +384,7 @@ public final class SharedMembership implements Membership {
     afterRebalance.close();
     if (thread.getState() == Thread.State.NEW) {
       consumer.close(CloseOptions.timeout(Duration.ZERO));
-      closeCommit();
+      fencedCommit.close();
       return;
     }
     consumer.wakeup();

@@ -14,6 +14,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.kafka.common.TopicPartition;
@@ -34,6 +35,9 @@ final class CheckpointFiles {
   private static final String TAKEN_OVER = "eoskafka-taken-over";
   private static final String REAL_TIME = "eoskafka-real-time";
   private static final String INITIAL_OFFSETS = "0";
+
+  /** The number of a batch. */
+  private static final Pattern BATCH = Pattern.compile("[0-9]{1,18}");
 
   private final CheckpointFolder folder;
   private final CheckpointFolder offsetLog;
@@ -171,18 +175,18 @@ final class CheckpointFiles {
 
   /** The last batch of others in Spark's log that a run of this connector has gone on from. */
   OptionalLong readTakenOver() {
-    return readNumber(TAKEN_OVER);
+    return readBatch(TAKEN_OVER);
   }
 
-  private OptionalLong readNumber(String file) {
+  private OptionalLong readBatch(String file) {
     Optional<String> text = folder.read(file);
-    try {
-      return text.isEmpty()
-          ? OptionalLong.empty()
-          : OptionalLong.of(Long.parseLong(text.get().trim()));
-    } catch (NumberFormatException e) {
-      throw folder.unreadable(file, e);
+    if (text.isEmpty()) {
+      return OptionalLong.empty();
     }
+    if (!BATCH.matcher(text.get().trim()).matches()) {
+      throw folder.unreadable(file, null);
+    }
+    return OptionalLong.of(Long.parseLong(text.get().trim()));
   }
 
   void writeTakenOver(long batch) {
@@ -194,7 +198,7 @@ final class CheckpointFiles {
    * tasks may have committed although Spark's log does not have it.
    */
   OptionalLong readRealTime() {
-    return readNumber(REAL_TIME);
+    return readBatch(REAL_TIME);
   }
 
   void writeRealTime(long batch) {

@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -52,19 +53,24 @@ final class OffsetCommitter {
    * @return partitions that turned out to be deleted and were left out; the next look for
    *     partitions reports them
    * @throws Membership.MovedException if one of the partitions did not stay owned
+   * @throws io.eoskafka.config.EosKafkaException {@code EOSKAFKA_START_UNANSWERED}
    */
   Set<TopicPartition> commitStarts(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> terms) {
     if (starts.isEmpty()) {
       return Set.of();
     }
-    Stamp.Scope scope = sinkIsOurs ? Stamp.Scope.TASK : Stamp.Scope.SOURCE_ONLY;
-    return commit(stamped(starts, scope, START), terms);
+    if (!sinkIsOurs) {
+      return commit(
+          stamped(starts, Stamp.Scope.SOURCE_ONLY, START), left -> member.commit(left, terms));
+    }
+    return commit(
+        stamped(starts, Stamp.Scope.TASK, START), left -> member.commitStarts(left, terms));
   }
 
   /** Commits what an epoch has read, after it has taken effect. */
   void commitEpoch(Map<TopicPartition, Long> ends, long epoch, Map<TopicPartition, Long> terms) {
-    commit(stampedForEpoch(ends, epoch), terms);
+    commit(stampedForEpoch(ends, epoch), left -> member.commit(left, terms));
   }
 
   /** What an epoch has read, for the transaction of its decision. */
@@ -74,13 +80,14 @@ final class OffsetCommitter {
   }
 
   private Set<TopicPartition> commit(
-      Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> terms) {
+      Map<TopicPartition, OffsetAndMetadata> offsets,
+      Consumer<Map<TopicPartition, OffsetAndMetadata>> commit) {
     Set<TopicPartition> leftOut = new HashSet<>();
     Map<TopicPartition, OffsetAndMetadata> left = new HashMap<>(offsets);
     long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (!left.isEmpty()) {
       try {
-        member.commit(left, terms);
+        commit.accept(left);
         return leftOut;
       } catch (TimeoutException e) {
         Set<TopicPartition> deleted = topics.gone(left.keySet());

@@ -6,6 +6,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import org.apache.kafka.clients.ApiVersions;
+import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.ClientUtils;
 import org.apache.kafka.clients.DefaultHostResolver;
 import org.apache.kafka.clients.ManualMetadataUpdater;
@@ -28,6 +29,15 @@ public final class BrokerRequests implements AutoCloseable {
   public static final int TIMEOUT_MS = 10_000;
 
   private static final int IN_FLIGHT = 100;
+
+  /** A request was sent, or a part of it, and has no answer: the broker may carry it out later. */
+  public static final class UnansweredException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    public UnansweredException(IOException cause) {
+      super(cause);
+    }
+  }
 
   private final Metrics metrics = new Metrics();
   private final ManualMetadataUpdater nodes = new ManualMetadataUpdater();
@@ -78,7 +88,8 @@ public final class BrokerRequests implements AutoCloseable {
    * Sends one request and waits for its answer.
    *
    * @param node one of {@link #setNodes}
-   * @throws IOException no connection comes about, or it breaks
+   * @throws UnansweredException the connection breaks
+   * @throws IOException no connection comes about
    */
   public AbstractResponse ask(Node node, AbstractRequest.Builder<?> request) throws IOException {
     return ask(node, request, timeoutMs);
@@ -94,11 +105,13 @@ public final class BrokerRequests implements AutoCloseable {
     if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, connectMs)) {
       throw new IOException("no connection to " + node);
     }
-    return NetworkClientUtils.sendAndReceive(
-            client,
-            client.newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true),
-            Time.SYSTEM)
-        .responseBody();
+    ClientRequest sent =
+        client.newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true);
+    try {
+      return NetworkClientUtils.sendAndReceive(client, sent, Time.SYSTEM).responseBody();
+    } catch (IOException e) {
+      throw new UnansweredException(e);
+    }
   }
 
   /** What a broker that is connected has said it can do; empty before. */

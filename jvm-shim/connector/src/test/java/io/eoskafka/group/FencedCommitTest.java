@@ -3,7 +3,9 @@ package io.eoskafka.group;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.identity.Fence;
+import io.eoskafka.wire.BrokerRequests;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -15,6 +17,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.GroupAuthorizationException;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
@@ -31,6 +34,9 @@ class FencedCommitTest {
   private static final Node BROKER = new Node(1, "one", 9092);
   private static final Node COORDINATOR = new Node(2, "two", 9092);
   private static final TopicPartition PARTITION = new TopicPartition("t", 0);
+  private static final Map<TopicPartition, OffsetAndMetadata> OFFSETS =
+      Map.of(PARTITION, new OffsetAndMetadata(7));
+  private static final Fence FENCE = new Fence("g", 3, "member", null);
 
   /** None: the connection breaks. */
   private final Deque<Errors> found = new ArrayDeque<>();
@@ -64,11 +70,22 @@ class FencedCommitTest {
           error, "g", error == Errors.NONE ? COORDINATOR : Node.noNode());
     }
     assertThat(request).isInstanceOf(OffsetCommitRequest.Builder.class);
-    return new OffsetCommitResponse(0, Map.of(PARTITION, committed.remove()));
+    Errors error = committed.remove();
+    if (error == Errors.NETWORK_EXCEPTION) {
+      throw new BrokerRequests.UnansweredException(new IOException());
+    }
+    if (error == Errors.BROKER_NOT_AVAILABLE) {
+      throw new IOException("no connection");
+    }
+    return new OffsetCommitResponse(0, Map.of(PARTITION, error));
   }
 
   private void commit() {
-    commit.commit(Map.of(PARTITION, new OffsetAndMetadata(7)), new Fence("g", 3, "member", null));
+    commit.commit(OFFSETS, FENCE);
+  }
+
+  private void commitOnce() {
+    commit.commitOnce(OFFSETS, FENCE);
   }
 
   @Test
@@ -97,12 +114,56 @@ class FencedCommitTest {
         "STALE_MEMBER_EPOCH",
         "FENCED_MEMBER_EPOCH",
         "UNKNOWN_MEMBER_ID",
+        "REBALANCE_IN_PROGRESS",
         "GROUP_ID_NOT_FOUND"
       })
   void aMemberThatTheGroupDoesNotHaveAnyMoreIsFenced(Errors refusal) {
     found.add(Errors.NONE);
     committed.add(refusal);
     assertThatThrownBy(this::commit).isInstanceOf(CommitFailedException.class);
+  }
+
+  @Test
+  void aCommitWithoutAnAnswerIsSentAgain() {
+    found.addAll(List.of(Errors.NONE, Errors.NONE));
+    committed.addAll(List.of(Errors.NETWORK_EXCEPTION, Errors.NONE));
+    commit();
+    assertThat(asked).containsExactly(BROKER, COORDINATOR, BROKER, COORDINATOR);
+  }
+
+  @Test
+  void aCommitOfStartsWithoutAnAnswerIsNotSentAgain() {
+    found.addAll(List.of(Errors.NONE, Errors.NONE));
+    committed.addAll(List.of(Errors.NETWORK_EXCEPTION, Errors.NONE));
+    assertThatThrownBy(this::commitOnce)
+        .isInstanceOf(EosKafkaException.class)
+        .hasMessageContaining("[EOSKAFKA_START_UNANSWERED]")
+        .hasMessageContaining("'g'")
+        .hasMessageContaining("two:9092");
+    assertThat(asked).containsExactly(BROKER, COORDINATOR);
+  }
+
+  @Test
+  void aCommitOfStartsThatWasAnsweredOrNeverSentIsSentAgain() {
+    found.addAll(List.of(Errors.NETWORK_EXCEPTION, Errors.NONE, Errors.NONE, Errors.NONE));
+    committed.addAll(
+        List.of(Errors.BROKER_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NONE));
+    commitOnce();
+    assertThat(committed).isEmpty();
+  }
+
+  @Test
+  void aRightThatIsMissingIsNamed() {
+    found.addAll(List.of(Errors.NONE, Errors.NONE));
+    committed.addAll(List.of(Errors.TOPIC_AUTHORIZATION_FAILED, Errors.GROUP_AUTHORIZATION_FAILED));
+    assertThatThrownBy(this::commit)
+        .isInstanceOfSatisfying(
+            TopicAuthorizationException.class,
+            refused -> assertThat(refused.unauthorizedTopics()).containsExactly("t"));
+    assertThatThrownBy(this::commit)
+        .isInstanceOfSatisfying(
+            GroupAuthorizationException.class,
+            refused -> assertThat(refused.groupId()).isEqualTo("g"));
   }
 
   @Test

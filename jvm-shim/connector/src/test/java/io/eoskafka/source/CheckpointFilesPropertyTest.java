@@ -97,9 +97,11 @@ class CheckpointFilesPropertyTest {
   @Tag("reader")
   void anyNumberIsReadOrRefused(@ForAll("numbers") String text) {
     put("eoskafka-taken-over", text);
-    MemoryFiles.read(() -> FILES.readTakenOver().orElseThrow());
+    MemoryFiles.read(() -> FILES.readTakenOver().orElseThrow())
+        .ifPresent(batch -> assertThat(batch).isBetween(0L, 999_999_999_999_999_999L));
     put("eoskafka-real-time", text);
-    MemoryFiles.read(() -> FILES.readRealTime().orElseThrow());
+    MemoryFiles.read(() -> FILES.readRealTime().orElseThrow())
+        .ifPresent(batch -> assertThat(batch).isBetween(0L, 999_999_999_999_999_999L));
     put("eoskafka-run", text);
     MemoryFiles.read(() -> FILES.readRun().orElseThrow())
         .ifPresent(run -> assertThat(run).isEqualTo(text));
@@ -120,7 +122,7 @@ class CheckpointFilesPropertyTest {
       FILES.writeTopicIds(ids);
       assertThat(FILES.readTopicIds()).isEqualTo(ids);
     }
-    long batch = random.nextInt();
+    long batch = random.nextInt(Integer.MAX_VALUE);
     FILES.writeTakenOver(batch);
     assertThat(FILES.readTakenOver()).hasValue(batch);
   }
