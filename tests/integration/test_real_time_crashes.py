@@ -20,9 +20,9 @@ FENCED = r"EOSKAFKA_(ATTEMPT_FENCED|FENCED_BY_GROUP|FENCED_BY_DRIVER)"
 
 
 def wait_written(flow: Flow) -> None:
-    """Until as many records are out as are in: before the batch's end, which is far."""
+    """Until as many records are out as are in, and one at least: the batch's end is far then."""
 
-    wanted = flow.produced
+    wanted = max(flow.produced, 1)
 
     def are_out() -> bool:
         try:

@@ -14,7 +14,7 @@ CHECK = "shaded-jar-is-the-pinned-one"
 
 
 def test_each_build_makes_the_check() -> None:
-    executions = [each for each in ET.parse(POM).iterfind(".//{*}execution")]
+    executions = list(ET.parse(POM).iterfind(".//{*}execution"))
     (check,) = [each for each in executions if each.findtext("{*}id") == CHECK]
     # Each jar and each run of the JVM's tests comes after it.
     assert check.findtext("{*}phase") == "process-classes"
