@@ -32,11 +32,12 @@ LISTS: list[dict[str, Any]] = json.loads(
 QUERIES = [each for each in LISTS if "use" in each]
 COMMANDS = [each for each in LISTS if "commands" in each]
 _FAST = ("task", "epoch")
+# By the kind of resource, and whether the right is for all names that begin so.
 _KINDS = {
-    "topic": "the topic ",
-    "group": "groups that begin with ",
-    "transactional-id": "transactional ids that begin with ",
-    "cluster": "the cluster",
+    ("topic", False): "the topic ",
+    ("group", True): "groups that begin with ",
+    ("transactional-id", True): "transactional ids that begin with ",
+    ("cluster", False): "the cluster",
 }
 
 
@@ -90,7 +91,7 @@ class Case:
             right for each in scripts for right in granted_by(each, folder, **self.names)
         ):
             name = variables.get(right.name, right.name)
-            found[f"{right.operation} on {_KINDS[right.kind]}{name}"] = right
+            found[f"{right.operation} on {_KINDS[right.kind, right.is_prefix]}{name}"] = right
         return found
 
     def said(self, text: str) -> str:

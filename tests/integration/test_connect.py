@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eoskafka.audit import read_committed
+from eoskafka.cluster.local import free_ports
 from eoskafka.session import jar_path
 from harness import Flow
 from harness.connect import Client, ConnectServer
@@ -16,6 +18,8 @@ from harness.versions import HAS_REAL_TIME_THROUGH_CONNECT
 from kafka import TopicPartition
 from kafka.admin import NewTopic
 
+ROOT = Path(__file__).parents[2]
+SECRET = "s3cretQx77ofTheUser"
 RECORDS = 60
 PER_BATCH = 20
 # From Spark 4.3 on a function has a session of its own, which says so.
@@ -93,6 +97,53 @@ def test_a_jar_that_a_client_adds_is_refused_by_name(flow: Flow, tmp_path: Path)
         assert answer.get("condition") == "EOSKAFKA_JAR_IN_SESSION"
         assert "ConfigurationError" in answer["classes"]
     assert flow.outputs() == []
+
+
+def _settings_of_page() -> dict[str, str]:
+    """What docs/connect.md tells a server's administrator to set against secrets."""
+    lines = (ROOT / "conf" / "spark-defaults" / "connect.conf").read_text("utf-8").splitlines()
+    found = dict(line.split(maxsplit=1) for line in lines if not line.startswith("#"))
+    return {name: value for name, value in found.items() if "redaction" in name}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_set", [True, False])
+def test_no_secret_of_a_client_is_shown_by_a_server_with_these_settings(
+    flow: Flow, tmp_path: Path, is_set: bool
+) -> None:
+    (port,) = free_ports(1)
+    events = tmp_path / "events"
+    events.mkdir()
+    settings = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(port),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+        **(_settings_of_page() if is_set else {}),
+    }
+    # Quoted and escaped, as a JAAS line has it. No broker asks for it here.
+    jaas = f'a.Module required username="u" password="{SECRET}\\"{SECRET}";'
+    secret = {"ssl.key.password": SECRET, "sasl.jaas.config": jaas}
+    of = spec(flow)
+    of["source"]["kafka"] = of["sink"]["kafka"] = secret
+    flow.produce(RECORDS)
+    with (
+        ConnectServer(tmp_path, settings) as server,
+        Client(server.url, tmp_path / "client.log") as client,
+    ):
+        ask(client, "copy", **of)
+        ask(client, "batch", rows=5, sink=of["sink"], back={**of["source"], "group_id": None})
+        shown = [server.log.read_text("utf-8")]
+        for page in ("connect", "jobs", "stages", "SQL", "StreamingQuery", "environment"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}/", timeout=30) as answer:
+                shown.append(answer.read().decode())
+    shown += [file.read_text("utf-8") for file in events.rglob("*") if file.is_file()]
+    text = "\n".join(shown)
+    assert "SparkListenerConnectOperationStarted" in text
+    assert "ssl.key.password" in text or is_set
+    # Without them Spark does show it: otherwise the search would be in vain.
+    assert (SECRET in text) is not is_set
 
 
 def test_a_query_and_all_that_shows_its_progress(client: Client, flow: Flow) -> None:

@@ -129,6 +129,8 @@ def test_settings_for_a_cluster_have_what_the_connector_needs(file: Path) -> Non
     }
     assert found["spark.plugins"] == PLUGIN_CLASS
     assert found[REDACTION] == REDACTED
+    if file.name == "connect.conf":
+        assert REDACTED.removeprefix("(?i)") in found["spark.redaction.string.regex"]
     assert all(key.startswith("spark.") for key in found)
     assert "spark.jars" in found or file.name == "databricks.conf"
 

@@ -358,6 +358,26 @@ def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     flow.assert_exactly_once()
 
 
+@SLOW
+def test_a_prepared_transaction_that_somebody_aborts_after_the_decision_is_written_again(
+    application: Application, start_application: StartApplication, flow: Flow
+) -> None:
+    # Its rows are the same when it runs again.
+    how: dict[str, Any] = {"transform": "repartitioned"}
+    first = start_application("local[2]")
+    flow.produce(RECORDS)
+    query = flow.reach(first, "after-decision", "stop", **how)
+    ended = flow.open_transactions()[0]
+    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
+        producer.init_transactions()
+    first.resume()
+    error = str(query.wait_end().error)
+    assert "[EOSKAFKA_EPOCH_TIMED_OUT]" in error, error
+    assert "or somebody with Write on their transactional ids has aborted them" in error
+    flow.start(application, **how).wait_done()
+    flow.assert_exactly_once()
+
+
 def test_a_decided_epoch_whose_group_is_gone_is_not_written_again(
     application: Application, flow: Flow
 ) -> None:

@@ -203,6 +203,19 @@ def _commands(log_ins: LogIns, folder: Path, flow: Flow) -> list[str]:
     checkpoint = str(folder / "checkpoints" / "everything-epoch")
     topics = ["--input", flow.input, "--output", flow.output]
     show = ["offsets", "show"]
+    writer = f"eoskafka-{flow.name}-{flow.group}-0"
+    others = (
+        ["offsets", "lag"],
+        ["offsets", "reset", "--group", flow.group, "--to", "earliest", "--dry-run"],
+        ["offsets", "adopt", checkpoint, "--dry-run"],
+        ["txn", "list"],
+        ["txn", "describe", writer],
+        ["txn", "abort", writer],
+        ["txn", "find-hanging"],
+        ["dead-letters", "show", flow.output],
+        ["dead-letters", "replay", flow.output],
+        ["upgrade", "check", "--group", flow.group],
+    )
     resolve = ["txn", "resolve", "--checkpoint", checkpoint]
     doctor = ["doctor", *topics, "--group", flow.group]
     verify = ["verify", *topics, "--by", "key"]
@@ -210,7 +223,8 @@ def _commands(log_ins: LogIns, folder: Path, flow: Flow) -> list[str]:
     for name, settings, commands, code in (
         ("right", right, (show, doctor, resolve), (0, 1)),
         ("everything", everything, (show, verify), (1, 2)),
-        ("wrong", wrong, (show, doctor, resolve, verify), (1, 2, 3)),
+        ("wrong", wrong, (show, doctor, resolve, verify, *others), (1, 2, 3)),
+        ("right", right, others, (0, 1, 2, 3)),
         ("oauth", oauth, (show, resolve), (1, 3)),
     ):
         file = folder / f"{name}.properties"

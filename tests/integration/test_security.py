@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from eoskafka import real_time_trigger
 from eoskafka.session import REAL_TIME_CHECK
+from harness.certificates import Authority
 from harness.log_ins import CLIENT_SECRET, SCRAM_PASSWORD, LogIns
 from harness.versions import needs_real_time
 from sessions import PROPERTY, settings
@@ -257,6 +259,61 @@ def test_a_command_whose_log_in_is_refused_says_what_to_check(
     assert code == 3
     assert "that the log-in and the brokers' certificate are valid" in " ".join(err.split())
     assert "another-one" not in out + err
+
+
+@pytest.fixture
+def untrusted(tmp_path: Path) -> Path:
+    """The certificate of an authority that has issued nothing here."""
+    folder = tmp_path / "untrusted"
+    folder.mkdir()
+    return Authority(folder, "of-nothing").trust
+
+
+@slow
+@pytest.mark.parametrize("kind", ["misnamed", "expired", "untrusted"])
+@pytest.mark.parametrize(
+    "asks",
+    [
+        ["offsets", "lag"],
+        ["verify", "--input", "t", "--output", "u", "--by", "key"],
+        ["doctor", "--input", "t"],
+        ["txn", "resolve", "nightly"],
+    ],
+    ids=lambda asks: asks[0],
+)
+def test_a_command_trusts_no_other_certificate(
+    log_ins: LogIns,
+    kind: str,
+    asks: list[str],
+    tmp_path: Path,
+    untrusted: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = _asked(log_ins, "tls" if kind == "untrusted" else kind, tmp_path)
+    if kind == "untrusted":
+        # It comes before the right one in the file.
+        asked += ["-X", f"ssl.truststore.location={untrusted}"]
+    code, out, err = command(capsys, *asks, *asked)
+    assert code in (1, 3), (out, err)
+    assert re.search("certificate|handshake|SSL", out + err), (out, err)
+    # With the certificate that is right, the same command gets an answer of the brokers.
+    _, out, err = command(capsys, *asks, *_asked(log_ins, "tls", tmp_path))
+    assert not re.search("certificate that|handshake|CERTIFICATE_VERIFY", out + err), (out, err)
+
+
+def test_a_command_trusts_no_other_token_service(
+    log_ins: LogIns, untrusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = _asked(log_ins, "oauth", tmp_path)
+    before = len(log_ins.tokens.issued)
+    jaas = log_ins.clients["oauth"]["sasl.jaas.config"]
+    other = jaas.replace(str(log_ins.authority.trust), str(untrusted))
+    assert other != jaas
+    code, _, err = command(capsys, "offsets", "lag", *asked, "-X", f"sasl.jaas.config={other}")
+    assert code == 3
+    assert "could not be asked" in err
+    assert "CERTIFICATE_VERIFY_FAILED" in "".join(err.split())
+    assert len(log_ins.tokens.issued) == before
 
 
 @slow

@@ -15,6 +15,7 @@ from eoskafka.checkpoints import Checkpoint
 from eoskafka.errors import OffsetsError
 from harness import Application, Flow, Query, until
 from harness.strangers import Stranger, stranger
+from streams import Streams, kv
 
 RECORDS = 400
 PYTHON = pytest.param("python", marks=pytest.mark.slow)
@@ -84,6 +85,24 @@ def test_four_kinds_of_consumers_try_for_a_minute(
         got = {kind: (other.partitions(), other.read()) for kind, other in others.items()}
         assert got == dict.fromkeys(KINDS, (0, 0))
     end(flow, query)
+
+
+@pytest.mark.parametrize("ownership", OWNERSHIPS)
+def test_a_driver_does_not_start_beside_a_consumer_of_another_application(
+    streams: Streams, tmp_path: Path, ownership: str
+) -> None:
+    topic, output, group = streams.topic(records=20), streams.topic(), streams.group()
+    # An offset of its own would be found first.
+    settings = ["client.id=another-application", "enable.auto.commit=false"]
+    servers = streams.servers
+    with stranger("classic", servers, topic, group, tmp_path / "log", *settings) as other:
+        other.wait_given()
+        rows = kv(streams.source(topic, {"kafka.group.id": group, "ownership": ownership}))
+        error = streams.failure(streams.sink(rows, output))
+        assert f"[EOSKAFKA_FOREIGN_MEMBER] Group '{group}' has another member" in error, error
+        assert "another-application" in error
+        assert other.partitions() > 0
+    assert streams.values(output) == []
 
 
 # ---- a group of the consumer protocol, which brokers let everybody into

@@ -14,7 +14,12 @@ import pytest
 from eoskafka import offsets
 from eoskafka.brokers.connection import Connection
 from eoskafka.checkpoints import Checkpoint, Identity
-from eoskafka.errors import AuthorizationError, OffsetsError, UnreachableError
+from eoskafka.errors import (
+    AuthorizationError,
+    ConfigurationError,
+    OffsetsError,
+    UnreachableError,
+)
 from eoskafka.offsets import Adoption, Situation, Standing, adoption, commit, move, standing
 from eoskafka.offsets.standing import Snapshot, _position, require_agreed_ids
 from kafka import TopicPartition
@@ -36,6 +41,21 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 def at(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, "", -1)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://AKIA:geheim@bucket/checkpoint",
+        "s3a://AKIA:geheim@bucket/checkpoint?region=x",
+        "abfss://c@a.dfs.core.windows.net/checkpoint?sig=geheim",
+        "s3://bucket/checkpoint?secret_key=geheim",
+    ],
+)
+def test_an_address_with_a_secret_is_refused_and_not_shown(location: str) -> None:
+    with pytest.raises(ConfigurationError, match="Give the credentials in the env") as refused:
+        Checkpoint(location)
+    assert "geheim" not in str(refused.value)
 
 
 class Coordinator:

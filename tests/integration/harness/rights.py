@@ -31,6 +31,7 @@ from harness.waiting import until
 CONF = Path(__file__).parents[3] / "conf"
 USERS = ("job", "team-a", "team-b")
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_PRINCIPAL = "User:of-the-script"
 _KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -86,18 +87,28 @@ def granted_by(script: str, folder: Path, **variables: str) -> list[Right]:
         check=True,
         capture_output=True,
         text=True,
-        env={"PATH": f"{folder}:{os.environ['PATH']}", **variables},
+        env={"PATH": f"{folder}:{os.environ['PATH']}", "PRINCIPAL": _PRINCIPAL, **variables},
     )
     calls = said.stdout.strip("\n").split("\n\n")
     return [right for call in calls for right in _rights(call.split("\n"))]
 
 
 def _rights(arguments: list[str]) -> list[Right]:
-    given = list(zip(arguments, [*arguments[1:], ""], strict=True))
-    (kind,) = [kind for kind in _KINDS if f"--{kind}" in arguments]
-    name = "" if kind == "cluster" else dict(given)[f"--{kind}"]
-    is_prefix = ("--resource-pattern-type", "prefixed") in given
-    return [Right(value, kind, name, is_prefix) for key, value in given if key == "--operation"]
+    """What a call grants. It fails on an argument that could grant more: to others, or to all."""
+    left = list(arguments)
+    assert left[:1] == ["--bootstrap-server"], arguments
+    assert left[2:5] == ["--add", "--allow-principal", _PRINCIPAL], arguments
+    del left[:5]
+    operations = []
+    while left[:1] == ["--operation"]:
+        operations.append(left[1])
+        del left[:2]
+    kind = left.pop(0).removeprefix("--")
+    assert kind in _KINDS, arguments
+    name = "" if kind == "cluster" else left.pop(0)
+    assert name != "*", arguments
+    assert left in ([], ["--resource-pattern-type", "prefixed"]), arguments
+    return [Right(each, kind, name, bool(left)) for each in operations]
 
 
 class GuardedCluster:

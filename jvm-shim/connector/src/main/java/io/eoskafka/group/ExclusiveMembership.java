@@ -188,7 +188,7 @@ public final class ExclusiveMembership implements Membership {
   @Override
   public void commitStarts(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
-    commit(offsets, part -> fencedCommit.commitOnce(part, ownership.fence()));
+    commit(offsets, part -> fencedCommit.commit(part, ownership.fence()));
   }
 
   private void commit(

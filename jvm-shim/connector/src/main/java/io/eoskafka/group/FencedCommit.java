@@ -43,7 +43,7 @@ import org.apache.kafka.common.requests.OffsetCommitResponse;
  *   <li>A consumer that has no answer sends the commit again. The first copy may still be on its
  *       way, for example in a proxy, and the coordinator would accept it as long as the member has
  *       the same generation: after tasks have committed, it would move their offsets back to the
- *       start. {@link #commitOnce} sends no second copy.
+ *       start. This one sends no second copy.
  *   <li>The consumer of the protocol {@code consumer} (KIP-848) does not always send an epoch. Once
  *       the broker has fenced it, and until it is polled, it commits without one. The broker takes
  *       this for the commit of a client that is no member, which it accepts if the group is empty:
@@ -109,26 +109,13 @@ final class FencedCommit implements AutoCloseable {
    * waited for longer than that.
    *
    * @param offsets at most as many as fit one request
+   * @throws EosKafkaException {@code EOSKAFKA_START_UNANSWERED} if the commit may come later. Only
+   *     another generation or another member is safe from that.
    * @throws CommitFailedException if the group refuses the fence
    * @throws TimeoutException if no coordinator takes them in time, or a topic does not exist
    * @throws org.apache.kafka.common.errors.ApiException any other refusal
    */
   void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
-    commit(offsets, fence, true);
-  }
-
-  /**
-   * As {@link #commit}, but ends with an error if a commit may come later that it has sent. Only
-   * another generation or another member is safe from that.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_START_UNANSWERED}
-   */
-  void commitOnce(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {
-    commit(offsets, fence, false);
-  }
-
-  private void commit(
-      Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, boolean mayRepeat) {
     OffsetCommitRequestData data =
         new OffsetCommitRequestData()
             .setGroupId(fence.group())
@@ -138,7 +125,7 @@ final class FencedCommit implements AutoCloseable {
             .setTopics(topics(offsets));
     long deadline = System.nanoTime() + ExclusiveMembership.COMMIT_TRY.toNanos();
     while (true) {
-      Errors error = ask(data, mayRepeat);
+      Errors error = ask(data);
       if (error == Errors.NONE) {
         return;
       }
@@ -192,17 +179,13 @@ final class FencedCommit implements AutoCloseable {
     }
   }
 
-  private Errors ask(OffsetCommitRequestData data, boolean mayRepeat) {
-    String broker = "";
+  private Errors ask(OffsetCommitRequestData data) {
     try {
       GroupCoordinator coordinator = GroupCoordinator.find(brokers.get(), data.groupId(), requests);
       if (coordinator.error() != Errors.NONE) {
         return coordinator.error();
       }
-      broker = coordinator.node().toString();
-      OffsetCommitResponse response =
-          (OffsetCommitResponse)
-              requests.ask(coordinator.node(), OffsetCommitRequest.Builder.forTopicNames(data));
+      OffsetCommitResponse response = send(data, coordinator.node());
       requireTopicsAllowed(response);
       return response.data().topics().stream()
           .flatMap(topic -> topic.partitions().stream())
@@ -210,14 +193,19 @@ final class FencedCommit implements AutoCloseable {
           .filter(error -> error != Errors.NONE)
           .findFirst()
           .orElse(Errors.NONE);
-    } catch (BrokerRequests.UnansweredException e) {
-      if (!broker.isEmpty() && !mayRepeat) {
-        throw EosKafkaException.of(
-            "EOSKAFKA_START_UNANSWERED", Map.of("group", data.groupId(), "broker", broker), e);
-      }
-      return Errors.NETWORK_EXCEPTION;
     } catch (IOException e) {
       return Errors.NETWORK_EXCEPTION;
+    }
+  }
+
+  private OffsetCommitResponse send(OffsetCommitRequestData data, Node coordinator)
+      throws IOException {
+    try {
+      return (OffsetCommitResponse)
+          requests.ask(coordinator, OffsetCommitRequest.Builder.forTopicNames(data));
+    } catch (BrokerRequests.UnansweredException e) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_START_UNANSWERED", Map.of("group", data.groupId(), "broker", coordinator), e);
     }
   }
 

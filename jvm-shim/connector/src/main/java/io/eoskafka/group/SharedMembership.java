@@ -210,22 +210,16 @@ public final class SharedMembership implements Membership {
     return left.keySet();
   }
 
+  /** A shared group follows no log of Spark's: all that its drivers commit are starts. */
   @Override
   public void commit(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
-    commit(offsets, since, this::commitSync);
+    commitStarts(offsets, since);
   }
 
   @Override
   public void commitStarts(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
-    commit(offsets, since, part -> fencedCommit.commitOnce(part, requireFence()));
-  }
-
-  private void commit(
-      Map<TopicPartition, OffsetAndMetadata> offsets,
-      Map<TopicPartition, Long> since,
-      Consumer<Map<TopicPartition, OffsetAndMetadata>> commit) {
     orders.ask(
         done -> {
           try {
@@ -234,7 +228,9 @@ public final class SharedMembership implements Membership {
               throw new MovedException(null);
             }
             FaultPoint.BEFORE_STARTS.reach();
-            ExclusiveMembership.parts(offsets).forEach(commit);
+            for (Map<TopicPartition, OffsetAndMetadata> part : ExclusiveMembership.parts(offsets)) {
+              fencedCommit.commit(part, requireFence());
+            }
             done.complete(null);
           } catch (CommitFailedException | RebalanceInProgressException e) {
             done.completeExceptionally(new MovedException(e));
@@ -306,21 +302,6 @@ public final class SharedMembership implements Membership {
 
   private void rebalance(String reason) {
     orders.addAndWake(() -> consumer.enforceRebalance(reason));
-  }
-
-  private void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
-    if (!isStatic) {
-      fencedCommit.commit(offsets, requireFence());
-      return;
-    }
-    while (true) {
-      try {
-        consumer.commitSync(offsets, ExclusiveMembership.COMMIT_TRY);
-        return;
-      } catch (WakeupException e) {
-        // It was meant for the poll that this order did not wait for.
-      }
-    }
   }
 
   private void run() {

@@ -84,10 +84,6 @@ class FencedCommitTest {
     commit.commit(OFFSETS, FENCE);
   }
 
-  private void commitOnce() {
-    commit.commitOnce(OFFSETS, FENCE);
-  }
-
   @Test
   void theCoordinatorThatAnyBrokerNamesIsAsked() {
     found.add(Errors.NONE);
@@ -124,18 +120,10 @@ class FencedCommitTest {
   }
 
   @Test
-  void aCommitWithoutAnAnswerIsSentAgain() {
+  void aCommitWithoutAnAnswerIsNotSentAgain() {
     found.addAll(List.of(Errors.NONE, Errors.NONE));
     committed.addAll(List.of(Errors.NETWORK_EXCEPTION, Errors.NONE));
-    commit();
-    assertThat(asked).containsExactly(BROKER, COORDINATOR, BROKER, COORDINATOR);
-  }
-
-  @Test
-  void aCommitOfStartsWithoutAnAnswerIsNotSentAgain() {
-    found.addAll(List.of(Errors.NONE, Errors.NONE));
-    committed.addAll(List.of(Errors.NETWORK_EXCEPTION, Errors.NONE));
-    assertThatThrownBy(this::commitOnce)
+    assertThatThrownBy(this::commit)
         .isInstanceOf(EosKafkaException.class)
         .hasMessageContaining("[EOSKAFKA_START_UNANSWERED]")
         .hasMessageContaining("'g'")
@@ -144,11 +132,11 @@ class FencedCommitTest {
   }
 
   @Test
-  void aCommitOfStartsThatWasAnsweredOrNeverSentIsSentAgain() {
+  void aCommitThatWasAnsweredOrNeverSentIsSentAgain() {
     found.addAll(List.of(Errors.NETWORK_EXCEPTION, Errors.NONE, Errors.NONE, Errors.NONE));
     committed.addAll(
         List.of(Errors.BROKER_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NONE));
-    commitOnce();
+    commit();
     assertThat(committed).isEmpty();
   }
 
