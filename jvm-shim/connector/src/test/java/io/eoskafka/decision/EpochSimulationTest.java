@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
  */
 class EpochSimulationTest {
   private static final long SEED = Long.getLong("eoskafka.seed", -1);
-  private static final long SCHEDULES = Long.getLong("eoskafka.schedules", 1_000);
+  private static final long SCHEDULES = Long.getLong("eoskafka.schedules", 300);
   private static final long SEEDS_TWICE = 20;
 
   /** How much of a failed schedule its error shows. */
