@@ -45,8 +45,12 @@ from eoskafka._jar import sources_digest
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parent.parent
+sys.path.insert(0, str(FOLDER.parent))
+
+from prove.behaviour import behaviour  # noqa: E402
+
 REPORT = ROOT / "reports" / "mutations.md"
 VERSION = "0.0.0"
 DIGEST_CHARS = 12
@@ -92,8 +96,8 @@ class State:
 
     Attributes:
         patch: digest of the patch.
-        sources: digest of what the connector's jar is made of, or of the Python package if the
-            patch changes that alone; before the patch.
+        sources: digest of what the connector's jar is made of, without comments and the texts of
+            messages, or of the Python package if the patch changes that alone; before the patch.
         commit: of the tree.
         is_clean: whether the tree was as committed; the report itself does not count.
     """
@@ -470,7 +474,7 @@ def state_of(mutation: Mutation) -> State:
 def digest_of_sources(patch: Path) -> str:
     """Of what a patch changes a part of: the Python package, or what the jar is made of."""
     if not is_of_python(patch):
-        return sources_digest(ROOT)
+        return sources_digest(ROOT, behaviour)
     digest = hashlib.sha256()
     for file in sorted((ROOT / "python" / "eoskafka").rglob("*.py")):
         digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())

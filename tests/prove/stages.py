@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -23,6 +22,8 @@ from typing import Any
 from eoskafka._jar import sources_digest
 from harness.runs import run_tests
 
+from prove.behaviour import behaviour
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "prove"
 DIGEST_CHARS = 12
@@ -30,11 +31,6 @@ DIGEST_CHARS = 12
 TIMEOUT_S = 4 * 3600
 _FOLDERS = ("tests/integration", "tests/faults")
 _SLOW = re.compile(r"\bmark\.slow\b")
-# Comments, literals, words, and any other character but white space.
-_JAVA = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|\"{3}.*?\"{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\w+|\S""",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
@@ -229,23 +225,6 @@ def stages() -> list[Stage]:
 @cache
 def _connector() -> str:
     return sources_digest(ROOT, behaviour)
-
-
-def behaviour(file: Path) -> bytes:
-    """The content of a source file without what cannot change what the connector does.
-
-    That is a comment or white space in Java, and the text of an error message.
-    """
-    content = file.read_bytes()
-    if file.suffix == ".java":
-        tokens = _JAVA.findall(content.decode("utf-8"))
-        return "\n".join(token for token in tokens if not token.startswith(("//", "/*"))).encode()
-    if file.name == "errors.json":
-        spec = json.loads(content)
-        for condition in spec["conditions"].values():
-            del condition["message"]
-        return json.dumps(spec).encode()
-    return content
 
 
 def _slow_tests() -> list[Stage]:

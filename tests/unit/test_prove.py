@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from prove import __main__ as prove
-from prove.stages import ROOT, Stage, behaviour, figures_of, stages
+from prove.behaviour import behaviour
+from prove.stages import ROOT, Stage, figures_of, stages
 
 RESULT = {
     "passed": True,
