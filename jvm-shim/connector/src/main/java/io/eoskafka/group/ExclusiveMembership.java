@@ -182,13 +182,13 @@ public final class ExclusiveMembership implements Membership {
   @Override
   public void commit(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
-    commit(offsets, part -> consumer.commitSync(part, COMMIT_TRY));
+    commit(offsets, part -> fencedCommit.commit(part, ownership.fence()));
   }
 
   @Override
-  public void commitStarts(
+  public void commitAsLogged(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
-    commit(offsets, part -> fencedCommit.commit(part, ownership.fence()));
+    commit(offsets, part -> consumer.commitSync(part, COMMIT_TRY));
   }
 
   private void commit(

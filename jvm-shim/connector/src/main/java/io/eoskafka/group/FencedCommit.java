@@ -63,31 +63,52 @@ final class FencedCommit implements AutoCloseable {
 
   private static final long RETRY_MS = 100;
 
+  /** For a connection, and for the answer to a question. */
   private static final int TIMEOUT_MS = (int) ExclusiveMembership.COMMIT_TRY.toMillis();
+
+  /**
+   * For the answer to a commit. A broker answers after {@code offsets.commit.timeout.ms}, five
+   * seconds by default, if a replica of the offsets is away. That is an answer, too.
+   */
+  private static final int ANSWER_MS = 30_000;
+
+  private static final long IDLE_MS = 10_000;
 
   /** What is asked of one broker. */
   interface Requests extends GroupCoordinator.Requests, AutoCloseable {
+    /** As {@link BrokerRequests#askOnce}. */
+    AbstractResponse commit(Node coordinator, OffsetCommitRequest.Builder request)
+        throws IOException;
+
     @Override
     void close();
   }
 
   private final Supplier<Collection<Node>> brokers;
-  private final Requests requests;
+  private final Supplier<Requests> newRequests;
+
+  /** Null before the first commit: most starts have nothing to commit. */
+  private Requests requests;
+
+  /** Where the last commit was accepted, or null. */
+  private Node coordinator;
 
   FencedCommit(Admin admin, ClientSettings settings) {
     this(
         () ->
             KafkaCalls.get(
                 admin.describeCluster(new DescribeClusterOptions().timeoutMs(TIMEOUT_MS)).nodes()),
-        new OfClient(new BrokerRequests(settings, "eoskafka-fenced-commit", TIMEOUT_MS)));
+        () ->
+            new OfClient(
+                new BrokerRequests(settings, "eoskafka-fenced-commit", TIMEOUT_MS, IDLE_MS)));
   }
 
   /**
    * @param brokers those that are there now
    */
-  FencedCommit(Supplier<Collection<Node>> brokers, Requests requests) {
+  FencedCommit(Supplier<Collection<Node>> brokers, Supplier<Requests> newRequests) {
     this.brokers = brokers;
-    this.requests = requests;
+    this.newRequests = newRequests;
   }
 
   private record OfClient(BrokerRequests requests) implements Requests {
@@ -99,18 +120,24 @@ final class FencedCommit implements AutoCloseable {
     }
 
     @Override
+    public AbstractResponse commit(Node coordinator, OffsetCommitRequest.Builder request)
+        throws IOException {
+      requests.setNodes(List.of(coordinator));
+      return requests.askOnce(coordinator, request, ANSWER_MS);
+    }
+
+    @Override
     public void close() {
       requests.close();
     }
   }
 
   /**
-   * Commits. It begins no other try after {@link ExclusiveMembership#COMMIT_TRY}, and no broker is
-   * waited for longer than that.
+   * Commits. It begins no other try after {@link ExclusiveMembership#COMMIT_TRY}.
    *
    * @param offsets at most as many as fit one request
-   * @throws EosKafkaException {@code EOSKAFKA_START_UNANSWERED} if the commit may come later. Only
-   *     another generation or another member is safe from that.
+   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNANSWERED} if the commit may come later. Only
+   *     another member is safe from that, so this run has to end.
    * @throws CommitFailedException if the group refuses the fence
    * @throws TimeoutException if no coordinator takes them in time, or a topic does not exist
    * @throws org.apache.kafka.common.errors.ApiException any other refusal
@@ -180,37 +207,53 @@ final class FencedCommit implements AutoCloseable {
   }
 
   private Errors ask(OffsetCommitRequestData data) {
+    if (requests == null) {
+      requests = newRequests.get();
+    }
+    Node known = coordinator;
+    coordinator = null;
     try {
-      GroupCoordinator coordinator = GroupCoordinator.find(brokers.get(), data.groupId(), requests);
-      if (coordinator.error() != Errors.NONE) {
-        return coordinator.error();
+      if (known == null) {
+        GroupCoordinator found = GroupCoordinator.find(brokers.get(), data.groupId(), requests);
+        if (found.error() != Errors.NONE) {
+          return found.error();
+        }
+        known = found.node();
       }
-      OffsetCommitResponse response = send(data, coordinator.node());
+      OffsetCommitResponse response = send(data, known);
       requireTopicsAllowed(response);
-      return response.data().topics().stream()
-          .flatMap(topic -> topic.partitions().stream())
-          .map(partition -> Errors.forCode(partition.errorCode()))
-          .filter(error -> error != Errors.NONE)
-          .findFirst()
-          .orElse(Errors.NONE);
+      Errors error =
+          response.data().topics().stream()
+              .flatMap(topic -> topic.partitions().stream())
+              .map(partition -> Errors.forCode(partition.errorCode()))
+              .filter(each -> each != Errors.NONE)
+              .findFirst()
+              .orElse(Errors.NONE);
+      if (error == Errors.NONE) {
+        coordinator = known;
+      }
+      return error;
     } catch (IOException e) {
       return Errors.NETWORK_EXCEPTION;
     }
   }
 
-  private OffsetCommitResponse send(OffsetCommitRequestData data, Node coordinator)
-      throws IOException {
+  private OffsetCommitResponse send(OffsetCommitRequestData data, Node broker) throws IOException {
     try {
       return (OffsetCommitResponse)
-          requests.ask(coordinator, OffsetCommitRequest.Builder.forTopicNames(data));
+          requests.commit(broker, OffsetCommitRequest.Builder.forTopicNames(data));
     } catch (BrokerRequests.UnansweredException e) {
       throw EosKafkaException.of(
-          "EOSKAFKA_START_UNANSWERED", Map.of("group", data.groupId(), "broker", coordinator), e);
+          "EOSKAFKA_COMMIT_UNANSWERED",
+          Map.of("group", data.groupId(), "broker", broker, "cause", e.getMessage()),
+          e);
     }
   }
 
   @Override
   public void close() {
-    requests.close();
+    if (requests != null) {
+      requests.close();
+    }
   }
 }

@@ -65,21 +65,20 @@ public interface Membership extends AutoCloseable {
   boolean isTakenOver(GroupInspector now);
 
   /**
-   * Commits offsets outside a transaction, fenced. It may send them several times, so a copy may
-   * come late: only for offsets that Spark's log has, too.
+   * Commits offsets outside a transaction, fenced. No copy of them comes after what this driver or
+   * its tasks commit next.
    *
    * @param since the terms in which they were found
-   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}
+   * @throws EosKafkaException {@code EOSKAFKA_FENCED_BY_DRIVER}, {@code EOSKAFKA_COMMIT_UNANSWERED}
    * @throws MovedException if one of the partitions did not stay owned; nothing is lost
    */
   void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since);
 
   /**
-   * The same for offsets from which tasks go on. No copy of them comes after what tasks commit.
-   *
-   * @throws EosKafkaException as {@link #commit}, and {@code EOSKAFKA_START_UNANSWERED}
+   * The same for a query whose sink is not ours. Spark's log is authoritative there, so a late copy
+   * does no harm, and a commit without an answer may be repeated.
    */
-  void commitStarts(
+  void commitAsLogged(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since);
 
   /**

@@ -210,15 +210,15 @@ public final class SharedMembership implements Membership {
     return left.keySet();
   }
 
-  /** A shared group follows no log of Spark's: all that its drivers commit are starts. */
+  /** A shared group follows no log of Spark's. */
   @Override
-  public void commit(
+  public void commitAsLogged(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
-    commitStarts(offsets, since);
+    commit(offsets, since);
   }
 
   @Override
-  public void commitStarts(
+  public void commit(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
     orders.ask(
         done -> {
@@ -331,8 +331,11 @@ public final class SharedMembership implements Membership {
       fail(new IllegalStateException(e));
       throw e;
     } finally {
-      MemberConsumer.leave(consumer);
-      fencedCommit.close();
+      try {
+        MemberConsumer.leave(consumer);
+      } finally {
+        fencedCommit.close();
+      }
     }
   }
 
@@ -365,7 +368,6 @@ public final class SharedMembership implements Membership {
     afterRebalance.close();
     if (thread.getState() == Thread.State.NEW) {
       consumer.close(CloseOptions.timeout(Duration.ZERO));
-      fencedCommit.close();
       return;
     }
     consumer.wakeup();

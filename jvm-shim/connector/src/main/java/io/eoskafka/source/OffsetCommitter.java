@@ -53,7 +53,7 @@ final class OffsetCommitter {
    * @return partitions that turned out to be deleted and were left out; the next look for
    *     partitions reports them
    * @throws Membership.MovedException if one of the partitions did not stay owned
-   * @throws io.eoskafka.config.EosKafkaException {@code EOSKAFKA_START_UNANSWERED}
+   * @throws io.eoskafka.config.EosKafkaException {@code EOSKAFKA_COMMIT_UNANSWERED}
    */
   Set<TopicPartition> commitStarts(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> terms) {
@@ -62,13 +62,18 @@ final class OffsetCommitter {
     }
     if (!sinkIsOurs) {
       return commit(
-          stamped(starts, Stamp.Scope.SOURCE_ONLY, START), left -> member.commit(left, terms));
+          stamped(starts, Stamp.Scope.SOURCE_ONLY, START),
+          left -> member.commitAsLogged(left, terms));
     }
-    return commit(
-        stamped(starts, Stamp.Scope.TASK, START), left -> member.commitStarts(left, terms));
+    return commit(stamped(starts, Stamp.Scope.TASK, START), left -> member.commit(left, terms));
   }
 
-  /** Commits what an epoch has read, after it has taken effect. */
+  /**
+   * Commits what an epoch has read, after it has taken effect.
+   *
+   * @throws io.eoskafka.config.EosKafkaException {@code EOSKAFKA_COMMIT_UNANSWERED}; the next start
+   *     commits it
+   */
   void commitEpoch(Map<TopicPartition, Long> ends, long epoch, Map<TopicPartition, Long> terms) {
     commit(stampedForEpoch(ends, epoch), left -> member.commit(left, terms));
   }

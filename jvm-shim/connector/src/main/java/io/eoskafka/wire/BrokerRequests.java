@@ -2,11 +2,13 @@ package io.eoskafka.wire;
 
 import io.eoskafka.config.ClientSettings;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.apache.kafka.clients.ApiVersions;
-import org.apache.kafka.clients.ClientRequest;
+import org.apache.kafka.clients.ClientResponse;
 import org.apache.kafka.clients.ClientUtils;
 import org.apache.kafka.clients.DefaultHostResolver;
 import org.apache.kafka.clients.ManualMetadataUpdater;
@@ -15,6 +17,7 @@ import org.apache.kafka.clients.NetworkClientUtils;
 import org.apache.kafka.clients.NodeApiVersions;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.common.Node;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
@@ -30,12 +33,15 @@ public final class BrokerRequests implements AutoCloseable {
 
   private static final int IN_FLIGHT = 100;
 
+  /** How soon a wait for an answer ends after the thread was interrupted. */
+  private static final long POLL_MS = 100;
+
   /** A request was sent, or a part of it, and has no answer: the broker may carry it out later. */
   public static final class UnansweredException extends IOException {
     private static final long serialVersionUID = 1L;
 
-    public UnansweredException(IOException cause) {
-      super(cause);
+    public UnansweredException(String message) {
+      super(message);
     }
   }
 
@@ -56,10 +62,32 @@ public final class BrokerRequests implements AutoCloseable {
    * @param timeoutMs how long a connection may take to come about, and then an answer
    */
   public BrokerRequests(ClientSettings settings, String name, int timeoutMs) {
+    this(settings.admin(name), name, timeoutMs);
+  }
+
+  /**
+   * The same with a new connection for a request that comes long after the last one. Something
+   * between client and broker may have dropped the former connection without a word.
+   *
+   * @param idleMs how long a connection may rest
+   */
+  public BrokerRequests(ClientSettings settings, String name, int timeoutMs, long idleMs) {
+    this(
+        with(settings.admin(name), AdminClientConfig.CONNECTIONS_MAX_IDLE_MS_CONFIG, idleMs),
+        name,
+        timeoutMs);
+  }
+
+  private static Map<String, Object> with(Map<String, Object> config, String key, Object value) {
+    config.put(key, value);
+    return config;
+  }
+
+  private BrokerRequests(Map<String, Object> config, String name, int timeoutMs) {
     this.timeoutMs = timeoutMs;
     client =
         ClientUtils.createNetworkClient(
-            new AdminClientConfig(settings.admin(name)),
+            new AdminClientConfig(config),
             name,
             metrics,
             name,
@@ -88,8 +116,7 @@ public final class BrokerRequests implements AutoCloseable {
    * Sends one request and waits for its answer.
    *
    * @param node one of {@link #setNodes}
-   * @throws UnansweredException the connection breaks
-   * @throws IOException no connection comes about
+   * @throws IOException no connection comes about, or it breaks
    */
   public AbstractResponse ask(Node node, AbstractRequest.Builder<?> request) throws IOException {
     return ask(node, request, timeoutMs);
@@ -105,13 +132,48 @@ public final class BrokerRequests implements AutoCloseable {
     if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, connectMs)) {
       throw new IOException("no connection to " + node);
     }
-    ClientRequest sent =
-        client.newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true);
-    try {
-      return NetworkClientUtils.sendAndReceive(client, sent, Time.SYSTEM).responseBody();
-    } catch (IOException e) {
-      throw new UnansweredException(e);
+    return NetworkClientUtils.sendAndReceive(
+            client,
+            client.newClientRequest(node.idString(), request, Time.SYSTEM.milliseconds(), true),
+            Time.SYSTEM)
+        .responseBody();
+  }
+
+  /**
+   * As {@link #ask}, for a request that must not be repeated unless it was answered.
+   *
+   * @param answerMs how long the answer may take
+   * @throws UnansweredException there is no answer in time, or the connection breaks before it
+   * @throws IOException no connection comes about
+   * @throws InterruptException the thread was interrupted
+   */
+  public AbstractResponse askOnce(Node node, AbstractRequest.Builder<?> request, int answerMs)
+      throws IOException {
+    if (!NetworkClientUtils.awaitReady(client, node, Time.SYSTEM, timeoutMs)) {
+      throw new IOException("no connection to " + node);
     }
+    List<ClientResponse> answers = new ArrayList<>();
+    long now = Time.SYSTEM.milliseconds();
+    client.send(
+        client.newClientRequest(node.idString(), request, now, true, answerMs, answers::add), now);
+    while (answers.isEmpty()) {
+      // The client itself would go round and round without a pause.
+      if (Thread.currentThread().isInterrupted()) {
+        throw new InterruptException(new InterruptedException());
+      }
+      client.poll(POLL_MS, Time.SYSTEM.milliseconds());
+    }
+    ClientResponse answer = answers.get(0);
+    if (answer.wasDisconnected()) {
+      throw new UnansweredException(
+          answer.wasTimedOut()
+              ? "it has not answered within " + answerMs + " ms"
+              : "the connection broke");
+    }
+    if (answer.versionMismatch() != null) {
+      throw answer.versionMismatch();
+    }
+    return answer.responseBody();
   }
 
   /** What a broker that is connected has said it can do; empty before. */

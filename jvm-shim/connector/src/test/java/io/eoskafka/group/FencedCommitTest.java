@@ -47,17 +47,25 @@ class FencedCommitTest {
   private final FencedCommit commit =
       new FencedCommit(
           () -> List.of(BROKER),
-          new FencedCommit.Requests() {
-            @Override
-            public AbstractResponse ask(Node broker, AbstractRequest.Builder<?> request)
-                throws IOException {
-              asked.add(broker);
-              return answer(request);
-            }
+          () ->
+              new FencedCommit.Requests() {
+                @Override
+                public AbstractResponse ask(Node broker, AbstractRequest.Builder<?> request)
+                    throws IOException {
+                  asked.add(broker);
+                  return answer(request);
+                }
 
-            @Override
-            public void close() {}
-          });
+                @Override
+                public AbstractResponse commit(
+                    Node coordinator, OffsetCommitRequest.Builder request) throws IOException {
+                  asked.add(coordinator);
+                  return answer(request);
+                }
+
+                @Override
+                public void close() {}
+              });
 
   private AbstractResponse answer(AbstractRequest.Builder<?> request) throws IOException {
     if (request instanceof FindCoordinatorRequest.Builder find) {
@@ -72,7 +80,7 @@ class FencedCommitTest {
     assertThat(request).isInstanceOf(OffsetCommitRequest.Builder.class);
     Errors error = committed.remove();
     if (error == Errors.NETWORK_EXCEPTION) {
-      throw new BrokerRequests.UnansweredException(new IOException());
+      throw new BrokerRequests.UnansweredException("the connection broke");
     }
     if (error == Errors.BROKER_NOT_AVAILABLE) {
       throw new IOException("no connection");
@@ -125,7 +133,7 @@ class FencedCommitTest {
     committed.addAll(List.of(Errors.NETWORK_EXCEPTION, Errors.NONE));
     assertThatThrownBy(this::commit)
         .isInstanceOf(EosKafkaException.class)
-        .hasMessageContaining("[EOSKAFKA_START_UNANSWERED]")
+        .hasMessageContaining("[EOSKAFKA_COMMIT_UNANSWERED]")
         .hasMessageContaining("'g'")
         .hasMessageContaining("two:9092");
     assertThat(asked).containsExactly(BROKER, COORDINATOR);
@@ -138,6 +146,17 @@ class FencedCommitTest {
         List.of(Errors.BROKER_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NONE));
     commit();
     assertThat(committed).isEmpty();
+  }
+
+  @Test
+  void theCoordinatorThatHasAcceptedACommitIsAskedAgainUntilItRefuses() {
+    found.addAll(List.of(Errors.NONE, Errors.NONE));
+    committed.addAll(List.of(Errors.NONE, Errors.NONE, Errors.NOT_COORDINATOR, Errors.NONE));
+    commit();
+    commit();
+    assertThat(asked).containsExactly(BROKER, COORDINATOR, COORDINATOR);
+    commit();
+    assertThat(asked).endsWith(COORDINATOR, BROKER, COORDINATOR).hasSize(6);
   }
 
   @Test
