@@ -166,8 +166,8 @@ class Connection:
         except (KafkaError, OSError) as error:
             raise UnreachableError(
                 f"the change of {what} on {self.servers} got no clear answer: {error!r}. It was "
-                f"made, in part or not at all, or it is made later: {look}, and repeat the command. "
-                "Before the next start of the query, look again"
+                f"made, in part or not at all, or it is made later: {look}, and repeat the "
+                "command. Before the next start of the query, look again"
             ) from error
 
 
