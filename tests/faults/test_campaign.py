@@ -19,9 +19,12 @@ TASK_SCOPE = WORKLOADS["task scope"]
 # What the crash tests do one by one, each with the same verdict: an executor or a driver that is
 # killed at a step of a commit, or is paused.
 IN_OTHER_TESTS = ("executor killed ", "driver killed ", "executor paused", "driver paused")
-# What leaves brokers and clients with the same to do as other kinds: a coordinator that is killed,
-# a broker that is paused.
-ALIKE = ("controller killed", "replies delayed")
+# What leaves brokers and clients with the same to do as other kinds (a coordinator that is killed,
+# a broker that is paused), or as a test of its own.
+ALIKE = (
+    *("controller killed", "replies delayed"),
+    *("driver killed", "END_TXN reply lost", "INIT_PRODUCER_ID reply lost"),
+)
 IN_SHORT = [
     kind
     for kind in kinds(TASK_SCOPE)

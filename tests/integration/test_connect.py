@@ -281,17 +281,12 @@ def test_a_session_with_a_function_has_no_jobs_and_another_session_has(
     assert len(flow.outputs()) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
     [
-        "half-rolled-forward",
-        *(
-            pytest.param(point, marks=pytest.mark.slow)
-            for point in (
-                *("before-run", "before-flush", "after-flush"),
-                *("before-decision", "after-decision", "before-log"),
-            )
-        ),
+        *("before-run", "before-flush", "after-flush", "before-decision"),
+        *("after-decision", "half-rolled-forward", "before-log"),
     ],
 )
 def test_a_server_killed_in_a_write_of_foreach_batch_loses_and_duplicates_nothing(

@@ -186,6 +186,7 @@ def test_a_sink_that_commits_records_and_offsets_apart_is_caught(
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     with subprocess.Popen(
         demo_command("--records", "20000", "--seed", "1"),

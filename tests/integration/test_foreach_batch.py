@@ -153,6 +153,7 @@ def test_a_write_that_was_renamed_is_refused_while_its_batch_is_decided(
     flow.assert_exactly_once()
 
 
+@pytest.mark.slow
 def test_a_fallback_for_a_batch_that_a_former_run_has_decided_is_refused(
     streams: Streams, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def test_an_attempt_that_fails_is_repeated_from_the_last_commit(
     meet(application, flow, point, "fail")
 
 
+@pytest.mark.slow
 def test_batches_end_and_begin_under_load(application: Application, flow: Flow) -> None:
     query = flow.start(application, real_time=SHORT)
     with flow.feeding(100, 0.05):

@@ -159,6 +159,7 @@ def test_an_attempt_fenced_by_another_fails_alone(
     flow.assert_exactly_once()
 
 
+@pytest.mark.slow
 def test_a_slow_attempt_and_its_speculative_copy_write_once(
     speculating_application: Application, flow: Flow
 ) -> None:

@@ -14,11 +14,8 @@ from corpus.stage import Runtime, Stage
 from corpus.stored import Stored, stored
 from eoskafka._jar import ensure_built
 
-# One of each kind. `make test` has them on this Spark version only; .ci/run tests others, too.
-QUICK = {
-    "stored/task",
-    "stored/shared",
-}
+# Of task scope. `make test` has them on this Spark version only; .ci/run tests others, too.
+QUICK = {"stored/task"}
 
 
 @pytest.fixture(scope="module")

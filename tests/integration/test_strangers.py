@@ -20,6 +20,7 @@ from streams import Streams, kv
 RECORDS = 400
 PYTHON = pytest.param("python", marks=pytest.mark.slow)
 CLASSIC = pytest.param("classic", marks=pytest.mark.slow)
+EXCLUSIVE = pytest.param("exclusive", marks=pytest.mark.slow)
 KINDS = ("classic", "consumer", "console", "python")
 OWNERSHIPS = ["exclusive", "shared"]
 OFTEN: dict[str, Any] = {"interval": "100 milliseconds"}
@@ -48,7 +49,7 @@ def end(flow: Flow, query: Query) -> None:
 
 
 @pytest.mark.parametrize("kind", [CLASSIC, "consumer", PYTHON])
-@pytest.mark.parametrize("ownership", OWNERSHIPS)
+@pytest.mark.parametrize("ownership", [EXCLUSIVE, "shared"])
 def test_a_consumer_of_another_application_is_refused_and_the_owner_is_not_disturbed(
     application: Application, flow: Flow, tmp_path: Path, kind: str, ownership: str
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_task_whose_transaction_is_ended_is_done_again(streams: Streams) -> No
     assert streams.numbers(output) == [*range(RECORDS)]
 
 
+@pytest.mark.slow
 def test_a_writer_is_ended_only_when_its_query_cannot_decide_any_more(streams: Streams) -> None:
     output = streams.topic()
     # Its own one: in the common one other tests have compressed records.
