@@ -152,18 +152,15 @@ class Job:
 def follow(terminal: Terminal) -> tuple[float, float]:
     """Do what the page says; return the seconds to the proof, and those of pip."""
     page = PAGE.read_text(encoding="utf-8")
-    commands = [
-        line
-        for block in re.findall(r"^```\n(.*?)^```", page, re.M | re.S)
-        for line in block.splitlines()
-    ]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.M | re.S)
+    commands = [line for kind, block in blocks if not kind for line in block.splitlines()]
 
     def of_page(start: str) -> str:
         found: list[str] = [line for line in commands if line.startswith(start)]
         assert len(found) == 1, start
         return found[0]
 
-    programs = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    programs = [block for kind, block in blocks if kind == "python"]
     for name, program in zip(("topics.py", "job.py"), programs, strict=True):
         (terminal.folder / name).write_text(program, encoding="utf-8")
     (terminal.folder / WHEEL.name).write_bytes(WHEEL.read_bytes())
