@@ -184,7 +184,7 @@ def follow(terminal: Terminal) -> tuple[float, float]:
     # Asked too early, as a user does, and then until everything has been read.
     output, _ = terminal.attempt(verify)
     deadline, last = time.monotonic() + UNTIL_READ_S, list[str]()
-    while not output.startswith("exactly once: 100,000 in, 100,000 out"):
+    while "\nexactly once: 100,000 in, 100,000 out" not in f"\n{output}":
         if time.monotonic() > deadline:
             raise SystemExit(f"no proof within {UNTIL_READ_S:.0f} s:\n{output}")
         time.sleep(2)
