@@ -17,6 +17,7 @@ from kafka import TopicPartition
 
 from eoskafka import _json, stamps
 from eoskafka.errors import CheckpointError, ConfigurationError
+from eoskafka.properties import PASSWORD_IN_URL
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -27,8 +28,8 @@ _TAKEN_OVER = "eoskafka-taken-over"
 _SOURCE = re.compile("[A-Za-z0-9_]+")
 # Of a write in `foreachBatch` (`io.eoskafka.decision.EpochOwner`).
 _WRITE = re.compile(r"eoskafka-write-.*\.json")
-# An address that is not to be shown: a password after its user, or a key in its query.
-_WITH_SECRET = re.compile(r"://[^/@]*:[^/@]+@|[?&][^=&]*(?:key|secret|token|password|sig)[^=&]*=")
+# In the query of an address.
+_SECRET = re.compile(r"[?&][^=&]*(?:key|secret|token|password|sig)[^=&]*=")
 _BATCH = re.compile("[0-9]{1,18}")
 _PARTITION = re.compile("0|[1-9][0-9]{0,9}")
 
@@ -346,7 +347,7 @@ class Checkpoint:
 
 
 def _file_system(location: str) -> tuple[Any, str]:
-    if _WITH_SECRET.search(location):
+    if PASSWORD_IN_URL.search(location) or _SECRET.search(location):
         raise ConfigurationError(
             "the address of the checkpoint has a password or a key in it, and is not shown here. "
             "Nothing was read or changed. Give the credentials in the environment: see "

@@ -182,9 +182,10 @@ def resolve(
 def _allowed_urls(options: Any) -> list[str]:
     """Java's client asks no token service that a system property does not allow."""
     url = options.get("kafka.sasl.oauthbearer.token.endpoint.url")
-    if url:
-        endpoint(url)
-    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"] if url else []
+    if not url:
+        return []
+    endpoint(url)
+    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"]
 
 
 def _resolution(answer: dict[str, Any]) -> Resolution:

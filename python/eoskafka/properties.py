@@ -20,6 +20,8 @@ _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*
 _ESCAPED = re.compile(r"""\\(["'\\])""")
 # A place of a value that a config provider has, by Kafka's own pattern.
 VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+# A password after its user.
+PASSWORD_IN_URL = re.compile(r"://[^/@]*:[^/@]+@")
 _PROVIDERS = "config_providers"
 _SEPARATOR = re.compile("[=:]")
 _PEM = (".pem", ".crt", ".cer")
@@ -164,9 +166,10 @@ def of_kafka_python(
         found["ssl_password"] = named.pop("ssl_key_password")
     if "ssl_endpoint_identification_algorithm" in named:
         found["ssl_check_hostname"] = named.pop("ssl_endpoint_identification_algorithm") != ""
-    for name in [name for name in named if _is_of_java_alone(name)]:
-        _require_needless(name, named.pop(name))
     for name, value in named.items():
+        if name.startswith(_OF_SECURITY) and name not in _KNOWN:
+            _require_needless(name, value)
+            continue
         # Log-in names and passwords are texts, whatever they look like.
         is_text = name.startswith("sasl_") or "password" in name
         if name in asked or name in _KNOWN - _LEFT_OUT:
@@ -191,10 +194,6 @@ def _replaced_by(asked: Mapping[str, str]) -> set[str]:
         if of_python <= asked.keys():
             found |= of_java
     return found
-
-
-def _is_of_java_alone(name: str) -> bool:
-    return name.startswith(_OF_SECURITY) and name not in _KNOWN
 
 
 def _require_needless(name: str, value: str) -> None:

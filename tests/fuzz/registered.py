@@ -89,14 +89,14 @@ class _Schema:
         return self.record(depth - 1)
 
 
-def _doubling(random: Random) -> dict[str, Any]:
-    """Records, each of which has the one before it twice."""
+def doubled(records: int) -> dict[str, Any]:
+    """So many records, each of which has the one before it twice."""
     made: dict[str, Any] = {
         "type": "record",
         "name": "R0",
         "fields": [{"name": "x", "type": "int"}],
     }
-    for number in range(1, random.randint(2, 40)):
+    for number in range(1, records):
         twice = [{"name": "x", "type": made}, {"name": "y", "type": f"R{number - 1}"}]
         made = {"type": "record", "name": f"R{number}", "fields": twice}
     return made
@@ -104,7 +104,9 @@ def _doubling(random: Random) -> dict[str, Any]:
 
 def a_schema(random: Random) -> bool:
     """Any text is a schema of a bounded size, which Avro's own readers know too, or is refused."""
-    made = _doubling(random) if random.randrange(20) == 0 else _Schema(random).record(3)
+    made = (
+        doubled(random.randint(2, 40)) if random.randrange(20) == 0 else _Schema(random).record(3)
+    )
     text = json.dumps(made)
     if random.randrange(3):
         text = inputs.damaged_json(random, text)

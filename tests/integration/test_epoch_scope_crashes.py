@@ -337,6 +337,14 @@ def test_a_query_stopped_after_its_decision_commits_what_it_has_decided(
     flow.assert_exactly_once()
 
 
+def end_one(flow: Flow) -> str:
+    """Abort one of the query's open transactions, as anybody can who may use its id."""
+    ended = flow.open_transactions()[0]
+    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
+        producer.init_transactions()
+    return ended
+
+
 @SLOW
 def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     application: Application, start_application: StartApplication, flow: Flow
@@ -344,9 +352,7 @@ def test_a_prepared_transaction_that_somebody_has_ended_is_not_decided_on(
     first = start_application("local[2]")
     flow.produce(RECORDS)
     query = flow.reach(first, "before-decision", "stop", **STATEFUL)
-    ended = flow.open_transactions()[0]
-    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
-        producer.init_transactions()
+    ended = end_one(flow)
     first.resume()
     error = query.wait_end().error
     assert error is not None
@@ -367,9 +373,7 @@ def test_a_prepared_transaction_that_somebody_aborts_after_the_decision_is_writt
     first = start_application("local[2]")
     flow.produce(RECORDS)
     query = flow.reach(first, "after-decision", "stop", **how)
-    ended = flow.open_transactions()[0]
-    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
-        producer.init_transactions()
+    end_one(flow)
     first.resume()
     error = str(query.wait_end().error)
     assert "[EOSKAFKA_EPOCH_TIMED_OUT]" in error, error

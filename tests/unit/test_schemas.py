@@ -17,6 +17,7 @@ from eoskafka.schemas.jar import LIMITS, has_jar, package_for, with_limits, with
 from eoskafka.schemas.registry import Requests, requests_of
 from eoskafka.schemas.resolution import around, difference, skips, widened, without_defaults
 from eoskafka.schemas.types import UnsupportedError, hash_of, parse, spark_type, text_of
+from fuzz.registered import doubled
 from harness.registry import Answer, RegistryServer
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
@@ -320,15 +321,6 @@ def nested(levels: int) -> Any:
     for _ in range(levels - 1):
         kind = {"type": "array", "items": kind}
     return record(kind)
-
-
-def doubled(times: int) -> Any:
-    """Records, each of which has the one before it twice."""
-    made: Any = record("int", "R0")
-    for number in range(1, times):
-        made = record(made, f"R{number}")
-        made["fields"].append({"name": "b", "type": f"R{number - 1}"})
-    return made
 
 
 AGAIN = record("R")

@@ -49,8 +49,6 @@ _KEY = re.compile(r"[\w.-]+")
 _HOLDS_SECRET = re.compile(
     r"password|secret|passphrase|private.?key|keystore[._]key$|access.?key|token$", re.IGNORECASE
 )
-# A password after its user.
-_IN_URL = re.compile(r"://[^/@]*:[^/@]+@")
 
 
 def java_settings(items: list[str] | None, config: Path | None) -> dict[str, str]:
@@ -92,7 +90,7 @@ def _is_secret(key: str, value: str) -> bool:
             _HOLDS_SECRET.search(name) and not properties.VARIABLE.fullmatch(text)
             for name, text in properties.jaas_options(value).items()
         )
-    holds = _HOLDS_SECRET.search(key) or _IN_URL.search(value)
+    holds = _HOLDS_SECRET.search(key) or properties.PASSWORD_IN_URL.search(value)
     return bool(holds and value and not properties.VARIABLE.fullmatch(value))
 
 

@@ -12,7 +12,9 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
+
+from eoskafka import _json
 
 NULLABLE = "nullable"
 PRIMITIVES = {
@@ -123,8 +125,8 @@ def parse(text: str) -> Type:
     if not isinstance(text, str):
         raise UnsupportedError("it has no text")
     try:
-        node = json.loads(text, parse_constant=_no_number, parse_float=_number)
-    except (ValueError, RecursionError) as error:
+        node = _json.parse(text, _finite)
+    except ValueError as error:
         raise UnsupportedError(f"it is no JSON ({error})") from error
     found = _Parser().type(node, "", "")
     # Confluent's serializers write other values than records and these as raw bytes, or differ.
@@ -136,13 +138,11 @@ def parse(text: str) -> Type:
     return found
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
-
-
-def _number(text: str) -> float:
+def _finite(text: str) -> float:
     found = float(text)
-    return found if math.isfinite(found) else _no_number(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{text} is too large")
+    return found
 
 
 def place(path: str) -> str:

@@ -41,9 +41,9 @@ import org.apache.kafka.common.requests.OffsetCommitResponse;
  *
  * <ul>
  *   <li>A consumer that has no answer sends the commit again. The first copy may still be on its
- *       way, for example in a proxy, and the coordinator would accept it as long as the member has
- *       the same generation: after tasks have committed, it would move their offsets back to the
- *       start. This one sends no second copy.
+ *       way, for example in a proxy, and the coordinator would accept it from the same member: it
+ *       would move the group back behind what has been committed since. This one sends no second
+ *       copy.
  *   <li>The consumer of the protocol {@code consumer} (KIP-848) does not always send an epoch. Once
  *       the broker has fenced it, and until it is polled, it commits without one. The broker takes
  *       this for the commit of a client that is no member, which it accepts if the group is empty:
@@ -72,6 +72,7 @@ final class FencedCommit implements AutoCloseable {
    */
   private static final int ANSWER_MS = 30_000;
 
+  /** A firewall may drop a connection that rests for some minutes without telling anybody. */
   private static final long IDLE_MS = 10_000;
 
   /** What is asked of one broker. */
