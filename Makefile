@@ -43,10 +43,12 @@ unit: build ## the tests that need no broker, of both languages (about a minute)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target unit-java unit-python
 
 unit-java:
-	$(MVN) -q -pl connector test
+	@# Tests are short: what the second compiler of the JVM gains costs more than it saves.
+	JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1 $(MVN) -q -pl connector test -Deoskafka.schedules=100
 
 unit-python:
-	$(BIN)/pytest -q tests/unit
+	@# A third of the inputs and schedules that `make test` tries.
+	EOSKAFKA_TRIES=100 $(BIN)/pytest -q -n 2 tests/unit
 
 test: build ## JVM unit tests, unit and integration tests, a short campaign of faults
 	mkdir -p build

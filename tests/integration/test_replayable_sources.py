@@ -30,7 +30,7 @@ def socket_rows(streams: Streams) -> Iterator[DataFrame]:
     """Spark's socket source."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Lines) as server:
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         host, port = str(server.server_address[0]), server.server_address[1]
         reader = streams.spark.readStream.format("socket").option("host", host)
         yield reader.option("port", port).load()

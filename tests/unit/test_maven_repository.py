@@ -67,7 +67,7 @@ def server(tmp_path: Path, home: Path) -> Iterator[Server]:
     file.parent.mkdir(parents=True)
     file.write_bytes(b"pinned")
     with Server(tmp_path / "served") as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
         server.shutdown()
@@ -169,7 +169,7 @@ def test_a_redirect_to_another_host_does_not_carry_the_password(
 
     server.wants_password = True
     with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as other:
-        thread = threading.Thread(target=other.serve_forever)
+        thread = threading.Thread(target=other.serve_forever, args=(0.01,))
         thread.start()
         monkeypatch.setenv(VARIABLE, f"http://ann:secret%20word@127.0.0.1:{other.server_port}")
         with pytest.raises(ClusterError, match="401"):

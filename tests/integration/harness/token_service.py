@@ -49,7 +49,7 @@ class TokenService:
             context.load_cert_chain(certificate)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.url = f"{scheme}://127.0.0.1:{self._server.server_port}/token"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def __enter__(self) -> TokenService:
         return self
