@@ -57,7 +57,7 @@ test: build ## JVM unit tests, unit and integration tests, a short campaign of f
 		$(MVN) -pl connector test && { wait $$prefetch || { cat build/prefetch.log; exit 1; }; }
 	@# The longest files first, or one process would wait for the other at the end.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 -m "not slow" \
-		tests/faults tests/integration tests/tools tests/unit
+		--junitxml=build/tests.xml tests/faults tests/integration tests/tools tests/unit
 
 prefetch:
 	$(BIN)/python -c "from eoskafka.cluster.jars import kafka_jars; kafka_jars()"
@@ -106,7 +106,7 @@ requests: build ## which requests queries of each kind send, by a broker's log, 
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m requestlog
 
 mutations: build ## each rule taken out in turn, and its test that must then fail (resumable)
-	$(BIN)/python tests/mutations/run.py --resume
+	$(BIN)/python tests/mutations/run.py --resume $(addprefix --passed ,$(wildcard build/tests.xml))
 
 prove: build ## what a guarantee rests on and CI leaves out, and reports/proof.md (a day, resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m prove $(if $(MINUTES),--minutes $(MINUTES))

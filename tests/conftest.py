@@ -1,4 +1,4 @@
-"""For all tests: what a failed test left in its `tmp_path` is kept."""
+"""For all tests: logs of failed ones are kept, and JUnit's report says what they ran against."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from eoskafka.cluster import broker
+from prove.behaviour import connector_digest, package_digest
 
-KEPT_LOGS = Path(__file__).parent.parent / "build" / "test-logs"
+ROOT = Path(__file__).parent.parent
+KEPT_LOGS = ROOT / "build" / "test-logs"
 # Spark's Python workers must see the packages of the environment that pytest runs in.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -21,6 +23,14 @@ if "EOSKAFKA_JAR" in os.environ:
     os.environ.setdefault("EOSKAFKA_ALLOW_OTHER_JAR", "true")
 
 _FAILED = pytest.StashKey[bool]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A JUnit report names the sources of each test, unless they are not this checkout's."""
+    if config.option.xmlpath and "EOSKAFKA_JAR" not in os.environ:
+        sources = [("connector", connector_digest(ROOT)), ("package", package_digest(ROOT))]
+        for item in items:
+            item.user_properties += sources
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 `python tests/mutations/run.py [NAME ...]`: NAME is part of a patch's file name; without, all run.
 `--resume` skips what reports/mutations.md says was caught with this patch and these sources.
+`--passed REPORT` takes pytest's JUnit report on these sources for the control of the tests in it.
 `--test NODE` runs another test against each of them, to see whether it would have found it too;
 the report does not get that.
 
@@ -41,7 +42,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from eoskafka._jar import sources_digest
 from rich.console import Console
 from rich.table import Table
 
@@ -49,7 +49,7 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from prove.behaviour import behaviour  # noqa: E402
+from prove.behaviour import connector_digest, package_digest  # noqa: E402
 
 REPORT = ROOT / "reports" / "mutations.md"
 VERSION = "0.0.0"
@@ -132,6 +132,14 @@ def main() -> int:
     parser.add_argument(
         "--resume", action="store_true", help="skip what was caught with this patch and sources"
     )
+    parser.add_argument(
+        "--passed",
+        action="append",
+        default=[],
+        metavar="REPORT",
+        type=Path,
+        help="pytest's report: what passed there with these sources does so without the mutation",
+    )
     arguments = parser.parse_args()
     if arguments.test and arguments.resume:
         parser.error("the report of --resume is of the mutations' own tests, not of --test")
@@ -153,7 +161,7 @@ def main() -> int:
         mutations = chosen
     results = []
     with tempfile.TemporaryDirectory(prefix="eoskafka-mutations-") as name:
-        control = Control(Path(name))
+        control = Control(Path(name), passed_in(arguments.passed))
         for number, mutation in enumerate(mutations, start=1):
             print(f"[{number}/{len(mutations)}] {mutation.patch.stem}: {mutation.rule}", flush=True)
             results.append(attempt(mutation, control))
@@ -187,13 +195,17 @@ class Control:
 
     Attributes:
         folder: for the tree that its jar is built in.
+        passed: node ids of tests that are known to pass.
     """
 
     folder: Path
+    passed: set[str] = field(default_factory=set)
     _broken: dict[str, str | None] = field(default_factory=dict)
 
     def require_passes(self, test: str) -> None:
         """BrokenError unless the test passes without any mutation."""
+        if test in self.passed:
+            return
         if test not in self._broken:
             self._broken[test] = self._why_not(test)
         if why := self._broken[test]:
@@ -220,6 +232,20 @@ class Control:
         except BrokenError as error:
             return str(error)
         return None if outcome is Outcome.SURVIVED else detail
+
+
+def passed_in(reports: Iterable[Path]) -> set[str]:
+    """Node ids of the tests that have passed with the present sources, by pytest's reports."""
+    sources = {"connector": connector_digest(ROOT), "package": package_digest(ROOT)}
+    passed: set[str] = set()
+    others: set[str] = set()
+    for report in reports:
+        for case in ET.parse(report).iter("testcase"):
+            test = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+            known = {entry.get("name"): entry.get("value") for entry in case.iter("property")}
+            verdict = any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))
+            (others if verdict or not sources.items() <= known.items() else passed).add(test)
+    return passed - others
 
 
 def attempt(mutation: Mutation, control: Control) -> Result:
@@ -473,12 +499,7 @@ def state_of(mutation: Mutation) -> State:
 
 def digest_of_sources(patch: Path) -> str:
     """Of what a patch changes a part of: the Python package, or what the jar is made of."""
-    if not is_of_python(patch):
-        return sources_digest(ROOT, behaviour)
-    digest = hashlib.sha256()
-    for file in sorted((ROOT / "python" / "eoskafka").rglob("*.py")):
-        digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
-    return digest.hexdigest()
+    return package_digest(ROOT) if is_of_python(patch) else connector_digest(ROOT)
 
 
 def is_caught(row: Row | None, state: State) -> bool:

@@ -1,16 +1,32 @@
-"""What of a source file can change what the connector does."""
+"""Digests of what a test runs against: the same as long as that behaves the same."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
+
+from eoskafka._jar import sources_digest
 
 # Comments, literals, words, and any other character but white space.
 _JAVA = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\"{3}.*?\"{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\w+|\S""",
     re.DOTALL,
 )
+
+
+def connector_digest(root: Path) -> str:
+    """Of what the jar is made of in this checkout."""
+    return sources_digest(root, behaviour)
+
+
+def package_digest(root: Path) -> str:
+    """Of the Python package in this checkout."""
+    digest = hashlib.sha256()
+    for file in sorted((root / "python" / "eoskafka").rglob("*.py")):
+        digest.update(f"{file.relative_to(root)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def behaviour(file: Path) -> bytes:

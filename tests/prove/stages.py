@@ -19,10 +19,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from eoskafka._jar import sources_digest
 from harness.runs import run_tests
 
-from prove.behaviour import behaviour
+from prove.behaviour import connector_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "prove"
@@ -224,7 +223,7 @@ def stages() -> list[Stage]:
 
 @cache
 def _connector() -> str:
-    return sources_digest(ROOT, behaviour)
+    return connector_digest(ROOT)
 
 
 def _slow_tests() -> list[Stage]:

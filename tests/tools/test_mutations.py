@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from mutations import run
 from mutations.run import BrokenError, Mutation, Outcome, Result, State
+from prove.behaviour import connector_digest, package_digest
 
 WAITING = run.ROOT / "tests" / "integration" / "harness" / "waiting.py"
 TESTS = """
@@ -220,6 +221,25 @@ def test_what_was_caught_with_this_patch_and_these_sources_is_skipped(
 ) -> None:
     assert run.is_caught(run.row_of(result(PATCHES[0], outcome)), now) is is_skipped
     assert not run.is_caught(None, now)
+
+
+def test_what_passed_with_these_sources_needs_no_control(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    test = "tests/unit/test_prove.py::test_each_stage_has_a_name_of_its_own"
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", test]
+    subprocess.run(command, cwd=run.ROOT, check=True, capture_output=True)
+    assert run.passed_in([report]) == {test}
+    text = report.read_text(encoding="utf-8")
+    case = text[text.index("<testcase") : text.index("</testcase>")]
+    for other in (
+        text.replace(connector_digest(run.ROOT), "of a former commit"),
+        text.replace(package_digest(run.ROOT), "of a former commit"),
+        text.replace("</testcase>", '<skipped message="" /></testcase>'),
+        # Passed, and failed when it was cleaned up: pytest has two entries then.
+        text.replace("</testcase>", f"</testcase>{case}<error /></testcase>"),
+    ):
+        report.write_text(other, encoding="utf-8")
+        assert run.passed_in([report]) == set()
 
 
 def test_every_patch_names_one_test() -> None:
