@@ -88,26 +88,19 @@ def _has_timestamp(returns: DataType) -> bool:
 def _of_rows(
     function: Callable[..., Any], returns: DataType, catch: Any, limit: int = REASON_LIMIT
 ) -> Callable[..., tuple[Any, str | None]]:
-    describe = _describer(limit)
+    describe, check = _describer(limit), _checker()
     cache: list[Callable[[Any], None]] = []
 
     def run(*arguments: Any) -> tuple[Any, str | None]:
         try:
             value = function(*arguments)
             if not cache:
-                from pyspark.sql.types import StringType, _make_type_verifier
+                from pyspark.sql.types import _make_type_verifier
 
-                def require_text(value: object) -> None:
-                    # Spark would take anything for a string.
-                    if value is not None:
-                        if not isinstance(value, str):
-                            raise TypeError(f"the result is not a str but {type(value).__name__}")
-                        value.encode()
-
-                is_text = isinstance(returns, StringType)
-                cache.append(require_text if is_text else _make_type_verifier(returns))
+                cache.append(_make_type_verifier(returns))
             # Spark makes null of a value of another type, or fails.
             cache[0](value)
+            check(returns, value)
             return value, None
         except MemoryError:
             raise
@@ -115,6 +108,54 @@ def _of_rows(
             return None, describe(error)
 
     return run
+
+
+def _checker() -> Callable[[DataType, Any], None]:
+    """What fails on a result that passes Spark's own check, and that Spark then alters or fails on.
+
+    Spark converts a result after the function has returned, where an error fails the task.
+    """
+
+    def check(kind: Any, value: Any) -> None:
+        from decimal import Context, Decimal
+
+        from pyspark.sql import types
+
+        if value is None:
+            return
+        if isinstance(kind, (types.StringType, types.CharType, types.VarcharType)):
+            # Spark would take anything for a string.
+            if not isinstance(value, str):
+                raise TypeError(f"the result is not a str but {type(value).__name__}")
+            value.encode()
+        elif isinstance(kind, types.DecimalType):
+            # Spark rounds to the scale. The least number that it could round up to another digit:
+            least = Context(prec=80).subtract(
+                Decimal((0, (1,), kind.precision - kind.scale)), Decimal((0, (5,), -kind.scale - 1))
+            )
+            if not value.is_finite() or abs(value) >= least:
+                raise ValueError(f"the result {value} has no place in {kind.simpleString()}")
+        elif isinstance(kind, types.ArrayType):
+            for each in value:
+                check(kind.elementType, each)
+        elif isinstance(kind, types.MapType):
+            for key, each in value.items():
+                check(kind.keyType, key)
+                check(kind.valueType, each)
+        elif isinstance(kind, types.StructType):
+            if isinstance(value, (tuple, list)):
+                of = dict(zip(kind.names, value, strict=True))
+            else:
+                of = value if isinstance(value, dict) else vars(value)
+            for field in kind.fields:
+                check(field.dataType, of.get(field.name))
+        elif kind.needConversion() and not isinstance(kind, types.UserDefinedType):
+            # A date, a time, or an interval.
+            internal = kind.toInternal(value)
+            if not -(2**63) <= internal < 2**63:
+                raise OverflowError(f"the result {value} has no place in {kind.simpleString()}")
+
+    return check
 
 
 def _of_series(

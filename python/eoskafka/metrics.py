@@ -97,6 +97,11 @@ class Board(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's names)
         """A query has started, or started again."""
         with self._lock:
+            # With a new checkpoint a query has another id under its former name.
+            former = [id_ for id_, each in self._queries.items() if each.name == event.name]
+            for id_ in former:
+                if id_ != str(event.id):
+                    del self._queries[id_]
             query = self._query(event.id, event.name)
             query.is_active, query.failure = True, ""
 

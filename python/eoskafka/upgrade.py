@@ -148,7 +148,7 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
         # Of topics that are named also partitions without an offset: it may be the first one.
         partitions = {*offsets, *topic_ids(admin, topics)}
         is_open = pending(cluster, group, partitions)
-        transactions, is_listed = _transactions(admin, group)
+        transactions, is_listed = _transactions(cluster, admin, group)
         # If nothing could be asked for, the first offsets may be in any of these.
         may_be_open = not (partitions or present) and (
             bool(transactions) or not is_listed or not sees_every_transaction(admin)
@@ -208,10 +208,12 @@ def _kinds(
     return dict(kinds), identities
 
 
-def _transactions(admin: KafkaAdminClient, group: str) -> tuple[tuple[str, ...], bool]:
+def _transactions(
+    cluster: Connection, admin: KafkaAdminClient, group: str
+) -> tuple[tuple[str, ...], bool]:
     """Those that may hold offsets of the group, and whether this user may ask for them."""
     try:
-        return open_transactions(admin, group), True
+        return open_transactions(cluster, admin, group), True
     except TopicAuthorizationFailedError:
         return (), False
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from eoskafka import DataLossError, FencedError, OffsetsError, replay
 from eoskafka.audit import read_committed
 from eoskafka.brokers.connection import Connection
 from eoskafka.brokers.topics import log_offsets
+from eoskafka.cluster import LocalCluster
 from eoskafka.replay import run as replay_run
 from eoskafka.replay.progress import committed_offsets
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 from letters import BAD, BEGAN_MS, RECORDS, Case, routed
 from streams import Streams, command
@@ -116,6 +119,55 @@ def test_a_replay_that_cannot_know_where_a_record_goes_is_refused(
     assert "there is no topic not-there" in err
     assert replayed(case, capsys, "--from-beginning", "--to", case.output)[0] == 0
     assert streams.values(case.output) == ["1"]
+
+
+def test_dead_letters_that_only_together_are_too_large_are_replayed(
+    streams: Streams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client packs several into one batch."""
+    dead, target, count = streams.topic(partitions=1), f"small-{streams.group()}", 20
+    streams.create(target, 1, {"max.message.bytes": "10000"})
+    values = [f"{n:02}{'x' * 3_000}" for n in range(count)]
+    streams.send_values(dead, *values)
+    servers = ("--bootstrap-servers", streams.servers)
+    replay = ("dead-letters", "replay", dead, "--to", target, "--from-beginning", *servers)
+    assert command(capsys, *replay)[:2] == (0, f"{count} dead letters were replayed\n")
+    assert streams.values(target) == values
+
+
+@pytest.mark.slow
+def test_brokers_may_allow_short_transactions_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`dead-letters replay` says what to set, and `txn abort` needs no time."""
+    few = {"transaction.max.timeout.ms": "45000"}
+    with LocalCluster(data_dir=tmp_path / "cluster", properties=few) as cluster:
+        servers = cluster.bootstrap_servers
+        with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+            admin.create_topics([NewTopic("dead", 1, 1), NewTopic("target", 1, 1)])
+            admin.wait_for_topics(["dead", "target"])
+        id_ = f"eoskafka-{'q' * 22}-0"
+        with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
+            producer.send("dead", b"a").get(30)
+        replay = ("dead-letters", "replay", "dead", "--to", "target", "--from-beginning")
+        code, _, err = command(capsys, *replay, "--bootstrap-servers", servers)
+        assert code == 1, err
+        assert "allow no transaction of 60 s" in err
+        shorter = ("-X", "request.timeout.ms=15000")
+        code, out, err = command(capsys, *replay, *shorter, "--bootstrap-servers", servers)
+        assert (code, out) == (0, "1 dead letters were replayed\n"), err
+
+        with closing(
+            KafkaProducer(
+                bootstrap_servers=servers, transactional_id=id_, transaction_timeout_ms=40_000
+            )
+        ) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("target", b"b").get(30)
+            code, _, err = command(capsys, "txn", "abort", id_, "--bootstrap-servers", servers)
+            assert code == 0, err
+        assert [record.value for record in read_committed(servers, "target")] == [b"a"]
 
 
 def test_a_replay_of_a_topic_that_may_be_a_former_one_writes_nothing(

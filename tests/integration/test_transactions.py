@@ -6,14 +6,16 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import eoskafka
 import pytest
 from eoskafka import transactions
+from eoskafka.brokers import transactions as listed
 from eoskafka.brokers.topics import log_offsets
 from eoskafka.errors import TransactionError
-from eoskafka.transactions import Kind, Transaction, decided
+from eoskafka.transactions import Kind, Transaction, blocking, decided, listing
 from harness import Flow, Point, StartApplication, until
 from kafka import KafkaProducer, TopicPartition
 from pyspark.sql.streaming import StreamingQuery
@@ -80,6 +82,29 @@ def test_a_transaction_of_another_application(
     assert transactions.blocked(streams.servers, [topic]) == ()
     code, _, err = command(capsys, "txn", "describe", "nobody", *where)
     assert (code, "never used there" in err) == (1, True)
+
+
+@pytest.mark.parametrize("former", ["of the transaction", "of others"])
+def test_a_transaction_that_a_former_coordinator_does_not_know_is_not_said_to_hang(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch, former: str
+) -> None:
+    """A broker that is cut off answers from its memory, and does not list what has begun since."""
+    topic = streams.topic(partitions=1)
+    real = listing.described
+
+    def from_memory(*arguments: Any) -> Transaction | None:
+        found = real(*arguments)
+        return found and replace(found, state="CompleteCommit")
+
+    with streams.open_transaction(topic, 1):
+        monkeypatch.setattr(blocking, "described", from_memory)
+        if former == "of others":
+            monkeypatch.setattr(blocking, "OPEN", ())
+            (held,) = transactions.blocked(streams.servers, [topic])
+            assert held.is_hanging
+            monkeypatch.setattr(listed, "former_leader", lambda *_: "broker 2 knows a newer one")
+        (held,) = transactions.blocked(streams.servers, [topic])
+        assert (held.transactional_id, held.is_hanging, held.is_unknown) == ("", False, True)
 
 
 def test_short_transactions_do_not_hang(streams: Streams) -> None:

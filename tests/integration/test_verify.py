@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from eoskafka import offsets
+from eoskafka import offsets, stamps
+from eoskafka.brokers.topics import topic_ids
 from eoskafka.cli import app
 from eoskafka.cluster import LocalCluster
 from eoskafka.errors import CheckpointError
@@ -67,14 +68,16 @@ def copy(copier: KafkaProducer, topics: Topics, numbers: range | list[int]) -> N
     copier.flush()
 
 
-def reached(topics: Topics, records: int) -> None:
+def reached(topics: Topics, records: int, metadata: str = "") -> None:
     """Commit that a group has read so many records."""
     with closing(
         KafkaConsumer(bootstrap_servers=topics.servers, group_id=topics.group)
     ) as consumer:
         consumer.commit(
             {
-                TopicPartition(topics.input, p): OffsetAndMetadata(records // PARTITIONS, "", -1)
+                TopicPartition(topics.input, p): OffsetAndMetadata(
+                    records // PARTITIONS, metadata, -1
+                )
                 for p in range(PARTITIONS)
             }
         )
@@ -155,6 +158,18 @@ def test_what_the_group_has_not_reached_need_not_be_there(
     chosen = ["--group", topics.group, "--input-from", start, "--output-from", there]
     code, verdict, _ = run(topics, "--by", "value", *chosen)
     assert (code, verdict["inputs"], verdict["outputs"]) == (0, 30, 30)
+
+
+def test_an_offset_of_a_former_topic_says_nothing_of_the_present_one(topics: Topics) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=topics.servers)) as admin:
+        present = next(iter(topic_ids(admin, [topics.input]).values()))
+    of_present = stamps.Stamp(stamps.Scope.TASK, "q" * 22, present, "-", 7)
+    reached(topics, 240, stamps.encode(of_present))
+    code, verdict, _ = run(topics, "--by", "value", "--group", topics.group)
+    assert (code, verdict["faults"]["lost"]) == (1, 240)
+    reached(topics, 240, stamps.encode(of_present._replace(topic_id="A" * 22)))
+    code, _, said = run(topics, "--by", "value", "--group", topics.group)
+    assert (code, "is of a former topic" in said) == (3, True)
 
 
 def test_what_is_gone_or_was_never_there_is_undecided(topics: Topics) -> None:

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +20,7 @@ from eoskafka.dead_letters import PREFIX, Origin
 from eoskafka.guarded import _has_timestamp, _of_rows, _of_series
 from eoskafka.replay import DeadLetter
 from pyspark import cloudpickle
+from pyspark.sql import Row
 from pyspark.sql.conversion import PandasToArrowConversion
 from pyspark.sql.types import (
     ArrayType,
@@ -27,6 +28,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     IntegerType,
@@ -67,6 +69,19 @@ def test_an_exception_is_returned_with_its_class() -> None:
         (IntegerType(), 1 << 31),
         (IntegerType(), Decimal(1)),
         (StructType([StructField("a", StringType(), False)]), (None,)),
+        (DecimalType(9, 2), Decimal("123456789.5")),
+        (DecimalType(9, 2), Decimal("9999999.995")),
+        (DecimalType(9, 2), Decimal("1e999999")),
+        (DecimalType(9, 2), Decimal("-Infinity")),
+        (ArrayType(StringType()), [1]),
+        (ArrayType(StringType()), ["\ud800"]),
+        (MapType(StringType(), StringType()), {"\ud800": "a"}),
+        (MapType(StringType(), DecimalType(2, 0)), {"a": Decimal(100)}),
+        (StructType([StructField("a", StringType())]), {"a": "\ud800"}),
+        (StructType([StructField("a", StringType())]), Row(a="\ud800")),
+        (ArrayType(StructType([StructField("a", DateType())])), [("2024-01-01",)]),
+        (TimestampType(), datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))),
+        (DayTimeIntervalType(), timedelta.max),
     ],
     ids=repr,
 )
@@ -74,6 +89,24 @@ def test_a_result_of_another_type_is_an_error(kind: DataType, value: object) -> 
     result, error = run(lambda: value, kind=kind)
     assert result is None
     assert error is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (DecimalType(9, 2), Decimal("-9999999.9949")),
+        (DecimalType(38, 38), Decimal("0.1")),
+        (ArrayType(StringType()), ["a", None]),
+        (MapType(StringType(), ArrayType(IntegerType())), {"a": [1, None], "b": None}),
+        (StructType([StructField("a", StringType()), StructField("b", DateType())]), {"a": "x"}),
+        (StructType([StructField("a", StringType())]), Row(a="x")),
+        (TimestampType(), datetime(9999, 12, 31, tzinfo=timezone.utc)),
+        (DayTimeIntervalType(), timedelta(days=-1)),
+    ],
+    ids=repr,
+)
+def test_a_result_of_the_type_is_no_error(kind: DataType, value: object) -> None:
+    assert run(lambda: value, kind=kind) == (value, None)
 
 
 def test_what_is_not_caught_and_no_memory_is_raised() -> None:

@@ -97,6 +97,14 @@ def test_reports_are_added_up_over_runs(board: Board) -> None:
     assert found['eoskafka_batch_duration_seconds{part="addBatch",query="payments"}'] == 0.12
 
 
+def test_a_query_with_a_new_checkpoint_takes_the_place_of_its_former_one(board: Board) -> None:
+    board.onQueryProgress(progress(10))
+    board.onQueryTerminated(ended())
+    board.onQueryStarted(SimpleNamespace(id="id-2", name="payments"))
+    assert [(each.name, each.is_active) for each in board.queries()] == [("payments", True)]
+    assert exported(board)['eoskafka_rows_total{query="payments"}'] == 0
+
+
 def test_a_query_that_fails_is_told_until_it_starts_again(board: Board) -> None:
     failed = 'eoskafka_query_failed{condition="EOSKAFKA_COMMIT_GAP",query="payments"}'
     board.onQueryTerminated(ended("EOSKAFKA_COMMIT_GAP"))

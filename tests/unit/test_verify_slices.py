@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 from eoskafka.audit import UndecidedError, slices
@@ -14,6 +13,7 @@ from eoskafka.brokers.connection import Connection
 from eoskafka.errors import ConfigurationError
 from kafka import TopicPartition
 from kafka.admin import OffsetSpec
+from kafka.structs import OffsetAndMetadata
 
 CLUSTER = Connection("b:9092", {})
 PARTITION = TopicPartition("in", 0)
@@ -44,8 +44,8 @@ class Log:
         offsets = self.offsets(_, partitions, OffsetSpec.LATEST)
         return offsets, dict.fromkeys(partitions, self.epoch)
 
-    def committed(self, *_: object) -> dict[TopicPartition, SimpleNamespace]:
-        return {} if self.reached is None else {PARTITION: SimpleNamespace(offset=self.reached)}
+    def committed(self, *_: object) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {} if self.reached is None else {PARTITION: OffsetAndMetadata(self.reached, "", -1)}
 
 
 def looked(

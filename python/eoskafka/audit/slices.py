@@ -18,8 +18,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
+from kafka.structs import OffsetAndMetadata
 
-from eoskafka import properties
+from eoskafka import properties, stamps
 from eoskafka.audit.reader import STALL_TIMEOUT_S, UndecidedError, describe_hidden
 from eoskafka.brokers.agreement import WAY_OUT, disagreement_on_ids, former_leader
 from eoskafka.brokers.connection import Connection
@@ -105,7 +106,9 @@ def look(
         stable, epochs = log_ends(admin, before, "read_committed")
         reached = stable
         if group:
-            reached = {p: o.offset for p, o in committed(cluster, group).items() if p in before}
+            offsets = {p: o for p, o in committed(cluster, group).items() if p in before}
+            _require_of_these_topics(group, offsets, before)
+            reached = {p: o.offset for p, o in offsets.items()}
         made = _partitions(admin, outputs)
         ends, output_epochs = _readable(admin, made, wait_s)
         began = _starts(admin, made, output_starts, "--output-from")
@@ -174,6 +177,21 @@ def _require_newest(
     """Refuse what a broker has said that is cut off: it does not know of the latest records."""
     if problem := disagreement_on_ids(cluster, ids, topics) or former_leader(cluster, epochs):
         raise UndecidedError(f"it is not known which records the topics have: {problem}. {WAY_OUT}")
+
+
+def _require_of_these_topics(
+    group: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ids: Mapping[TopicPartition, str],
+) -> None:
+    """Refuse offsets of a topic that was deleted, and created again with the same name."""
+    for partition, offset in offsets.items():
+        stamp = stamps.parse(offset.metadata)
+        if stamp is not None and stamp.topic_id != ids[partition]:
+            raise UndecidedError(
+                f"the offset of group {group} in {_name(partition)} is of a former topic of that "
+                "name, so it does not say how much of the present one was read"
+            )
 
 
 def _readable(

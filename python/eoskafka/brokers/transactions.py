@@ -17,11 +17,12 @@ from kafka.errors import (
     for_code,
 )
 
-from eoskafka.brokers.connection import OFFSETS_TOPIC
+from eoskafka.brokers.agreement import WAY_OUT, former_leader
+from eoskafka.brokers.connection import OFFSETS_TOPIC, Connection
 from eoskafka.brokers.groups import partition_of
 from eoskafka.brokers.topics import described_topics
 
-_OPEN = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _TRANSACTIONS_TOPIC = "__transaction_state"
 
 
@@ -31,7 +32,7 @@ def open_ids(admin: KafkaAdminClient) -> list[str]:
     Raises:
         BrokerNotAvailableError: a coordinator did not list its own, so that some may be missing.
     """
-    listed = admin.list_transactions(state_filters=_OPEN)
+    listed = admin.list_transactions(state_filters=list(OPEN))
     silent = silent_coordinators(admin, listed)
     if silent:
         raise BrokerNotAvailableError(
@@ -51,12 +52,32 @@ def silent_coordinators(admin: KafkaAdminClient, listed: Collection[int]) -> set
     return {each["leader_id"] for each in topic["partitions"]} - set(listed)
 
 
-def lists_everything(admin: KafkaAdminClient, listed: Collection[int]) -> bool:
+def lists_everything(cluster: Connection, admin: KafkaAdminClient, listed: Collection[int]) -> bool:
     """Whether these brokers have listed all transactions, as far as this user may know."""
     try:
-        return not silent_coordinators(admin, listed) and sees_every_transaction(admin)
+        return (
+            not silent_coordinators(admin, listed)
+            and not _former_coordinator(cluster, admin)
+            and sees_every_transaction(admin)
+        )
     except TopicAuthorizationFailedError:
         return False
+
+
+def _former_coordinator(cluster: Connection, admin: KafkaAdminClient) -> str:
+    """Why the coordinators are not believed; empty if all connected brokers name them.
+
+    A broker that is cut off from the controllers still takes itself for a coordinator, and does not
+    list what has begun since.
+    """
+    (topic,) = described_topics(admin, [_TRANSACTIONS_TOPIC])
+    return former_leader(
+        cluster,
+        {
+            TopicPartition(_TRANSACTIONS_TOPIC, each["partition_index"]): each["leader_epoch"]
+            for each in topic["partitions"]
+        },
+    )
 
 
 def sees_every_transaction(admin: KafkaAdminClient) -> bool:
@@ -74,14 +95,19 @@ def sees_every_transaction(admin: KafkaAdminClient) -> bool:
     return True
 
 
-def open_transactions(admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
+def open_transactions(cluster: Connection, admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
     """Transactions that have not ended, over the partition where the group's offsets are.
 
     Raises:
+        BrokerNotAvailableError: some may be missing.
         TopicAuthorizationFailedError: this user may not describe the topics of Kafka's own that
             say where.
     """
     ids = open_ids(admin)
+    if problem := _former_coordinator(cluster, admin):
+        raise BrokerNotAvailableError(
+            f"it is not known which transactions are open: {problem}. {WAY_OUT}"
+        )
     (topic,) = described_topics(admin, [OFFSETS_TOPIC])
     if not topic["partitions"]:
         raise KafkaError(f"{OFFSETS_TOPIC} cannot be described")

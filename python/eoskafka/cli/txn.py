@@ -220,9 +220,10 @@ def find_hanging(
     if any(each.is_unknown for each in found):
         messages.print(
             "This command cannot tell whether the unknown transactions hang: a coordinator did not "
-            "answer, or this user may not describe all transactional ids. Do not abort them, since "
-            "their commit may be decided. Run this command when all brokers are up, as a user "
-            "with the right Describe on every TransactionalId.",
+            "answer, a broker that is cut off from the others has answered, or this user may not "
+            "describe all transactional ids. Do not abort them, since their commit may be decided. "
+            "Run this command when all brokers are up and connected, as a user with the right "
+            "Describe on every TransactionalId.",
             markup=False,
         )
     if any(each.is_hanging or each.is_unknown for each in found):

@@ -144,7 +144,7 @@ def _holders(cluster: Connection, group: str) -> tuple[str, ...]:
     """
     try:
         with cluster.admin() as admin:
-            return open_transactions(admin, group)
+            return open_transactions(cluster, admin, group)
     except TopicAuthorizationFailedError:
         return ()
 

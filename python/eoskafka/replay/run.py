@@ -18,6 +18,7 @@ from typing import Any
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import (
     InvalidProducerEpochError,
+    InvalidTransactionTimeoutError,
     KafkaConfigurationError,
     KafkaError,
     MessageSizeTooLargeError,
@@ -97,7 +98,7 @@ def replay(
             # Before the id is initialised, which fences another replay.
             partition_ids(cluster, admin, topic)
         with _producer(cluster, group) as producer:
-            producer.init_transactions()
+            _initialise(producer, cluster)
             # Not before: another replay may have gone beyond these ends until now.
             log = TopicLog.of(cluster, topic)
             _require_agreed_ids(cluster, topic, log)
@@ -153,8 +154,22 @@ def _producer(cluster: Connection, group: str) -> Iterator[KafkaProducer]:
     try:
         yield producer
     finally:
-        # Aborts what is open, if it still can.
+        # It aborts nothing: what an interrupt has left open, the next replay aborts.
         producer.close(timeout=10)
+
+
+def _initialise(producer: KafkaProducer, cluster: Connection) -> None:
+    try:
+        producer.init_transactions()
+    except KafkaError as error:
+        # This client has no class of its own for it here.
+        if str(InvalidTransactionTimeoutError()) not in str(error):
+            raise
+        raise ConfigurationError(
+            f"the brokers allow no transaction of {_transaction_ms(cluster) / 1_000:g} s. Nothing "
+            "was replayed. Give -X request.timeout.ms=MS, with MS at least 30,000 less than the "
+            "brokers' transaction.max.timeout.ms, or raise this"
+        ) from error
 
 
 def _transaction_ms(cluster: Connection) -> int:
@@ -180,7 +195,7 @@ def _commit(
     producer.begin_transaction()
     try:
         sent = [producer.send(**arguments) for arguments in to_send.values()]
-        producer.flush()
+        # Not `flush`, which fails if a batch was too large and is sent again in parts.
         for future, (letter, arguments) in zip(sent, to_send.items(), strict=True):
             try:
                 future.get()

@@ -18,7 +18,7 @@ from kafka.errors import (
 
 from eoskafka.brokers.connection import COORDINATOR_COMES, Connection, lacks, until_elected
 from eoskafka.brokers.topics import described_topics, log_offsets
-from eoskafka.brokers.transactions import lists_everything
+from eoskafka.brokers.transactions import OPEN, lists_everything
 from eoskafka.errors import AuthorizationError, TransactionError
 from eoskafka.transactions.listing import described
 from eoskafka.transactions.model import Blocked, Transaction
@@ -53,7 +53,7 @@ def describe(
         over = {TopicPartition(topic, number) for topic, number in found.partitions}
         return found, tuple(
             each
-            for each in _blocked_among(admin, over)
+            for each in _blocked_among(cluster, over)
             if each.transactional_id == transactional_id
         )
 
@@ -77,7 +77,7 @@ def blocked(
     with cluster.looking_at("partitions", topics="Read"), cluster.admin() as admin:
         described = described_topics(admin, topics)
         return _blocked_among(
-            admin,
+            cluster,
             {
                 TopicPartition(topic["name"], each["partition_index"])
                 for topic in described
@@ -87,16 +87,16 @@ def blocked(
 
 
 def _blocked_among(
-    admin: KafkaAdminClient, partitions: Collection[TopicPartition]
+    cluster: Connection, partitions: Collection[TopicPartition]
 ) -> tuple[Blocked, ...]:
     """Look twice at what seems to hang: a transaction may end between two requests."""
-    found = {(each.topic, each.partition): each for each in _look(admin, partitions)}
+    found = {(each.topic, each.partition): each for each in _look(cluster, partitions)}
     suspects = {place: each for place, each in found.items() if not each.transactional_id}
     for _ in range(_LOOKS):
         if not suspects:
             break
         time.sleep(_LOOK_AGAIN_S)
-        again = _look(admin, [TopicPartition(*place) for place in suspects])
+        again = _look(cluster, [TopicPartition(*place) for place in suspects])
         now = {(each.topic, each.partition): each for each in again}
         for place, before in list(suspects.items()):
             each = now.get(place)
@@ -128,15 +128,19 @@ def _producers(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) 
         ) from error
 
 
-def _look(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> tuple[Blocked, ...]:
+def _look(cluster: Connection, partitions: Collection[TopicPartition]) -> tuple[Blocked, ...]:
     """Look, and again while somebody who was just elected cannot answer yet."""
-    return until_elected(
-        lambda: _look_once(admin, partitions), (*COORDINATOR_COMES, *_LEADER_COMES)
-    )
+
+    def look() -> tuple[Blocked, ...]:
+        # With a new client: one that has asked a former coordinator keeps to it.
+        with cluster.admin() as admin:
+            return _look_once(cluster, admin, partitions)
+
+    return until_elected(look, (*COORDINATOR_COMES, *_LEADER_COMES))
 
 
 def _look_once(
-    admin: KafkaAdminClient, partitions: Collection[TopicPartition]
+    cluster: Connection, admin: KafkaAdminClient, partitions: Collection[TopicPartition]
 ) -> tuple[Blocked, ...]:
     stable = log_offsets(admin, partitions, OffsetSpec.LATEST, "read_committed")
     ends = log_offsets(admin, partitions, OffsetSpec.LATEST)
@@ -154,9 +158,14 @@ def _look_once(
     ids = sorted({each.producer_id for each in first.values()})
     listed = admin.list_transactions(producer_id_filters=ids) if ids else {}
     names: dict[int, list[str]] = defaultdict(list)
+    # Of which some broker says that a transaction is open, though its coordinator may not: one that
+    # was deposed answers from its memory.
+    may_be_open = set()
     for some in listed.values():
         for each in some:
             names[each.producer_id].append(each.transactional_id)
+            if each.state.value in OPEN:
+                may_be_open.add(each.producer_id)
     holders = {
         partition: [
             each
@@ -168,10 +177,11 @@ def _look_once(
         for partition, producer in first.items()
     }
     # Brokers list neither what another one coordinates nor ids that this user may not describe.
-    is_complete = all(holders.values()) or lists_everything(admin, listed)
+    is_complete = all(holders.values()) or lists_everything(cluster, admin, listed)
     found = []
     for partition, producer in first.items():
         known = holders[partition]
+        nobody_holds = is_complete and producer.producer_id not in may_be_open
         found.append(
             Blocked(
                 topic=partition.topic,
@@ -179,9 +189,9 @@ def _look_once(
                 stable=stable[partition],
                 end=ends[partition],
                 transactional_id=known[0].id if known else "",
-                is_hanging=not known and is_complete,
+                is_hanging=not known and nobody_holds,
                 producer_id=producer.producer_id,
-                is_unknown=not known and not is_complete,
+                is_unknown=not known and not nobody_holds,
             )
         )
     return tuple(found)

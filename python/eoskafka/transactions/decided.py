@@ -96,7 +96,7 @@ def fence(
             with cluster.changing(f"the topic {topic}", look, "Write", topic), _fenced(writer):
                 return _commit_records(producer, f"fence:{writer.owner}", partitions)
         finally:
-            # Aborts what is open, if it still can.
+            # It aborts nothing: what an interrupt has left open ends with its timeout.
             producer.close(timeout=10)
 
 

@@ -17,6 +17,7 @@ from eoskafka.transactions.listing import described
 from eoskafka.transactions.model import Kind, Transaction
 
 DEFAULT_DECISION_TOPIC = "__eoskafka_decisions"
+_TRANSACTION_MS = 1_000
 _STOPPED = "A running driver of its query was fenced and stops: start the query again"
 
 
@@ -136,6 +137,8 @@ def _initialise(cluster: Connection, transactional_id: str) -> None:
         producer = KafkaProducer(
             bootstrap_servers=cluster.servers.split(","),
             transactional_id=transactional_id,
+            # It begins none. Brokers refuse a timeout that is longer than theirs.
+            transaction_timeout_ms=_TRANSACTION_MS,
             **cluster.settings,
         )
         with closing(producer):

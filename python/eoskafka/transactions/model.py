@@ -79,8 +79,9 @@ class Blocked:
         is_hanging: whether no coordinator will ever end it (KIP-664), so that records stay hidden
             until somebody ends it.
         producer_id: of that transaction's producer.
-        is_unknown: whether a coordinator may know it after all: one did not answer, or this user
-            may not describe every transactional id. It is then not said to be hanging.
+        is_unknown: whether a coordinator may know it after all: one did not answer or is a former
+            one, or this user may not describe every transactional id. It is then not said to be
+            hanging.
     """
 
     topic: str
