@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -380,6 +381,101 @@ def test_a_batch_query_reads_what_a_deposed_leader_does_not_know(
         heal(split)
         assert sorted(until_end) == sorted(f"v{number}" for number in range(RECORDS))
         assert sorted(until_now) == sorted(until_end)
+
+
+def add_partition(split: SplitCluster, flow: Flow) -> int:
+    """Give the input a second partition, of which a broker that is cut off does not hear.
+
+    Returns:
+        the deposed broker, which leads and coordinates nothing.
+    """
+    deposed, *others = BROKERS
+    split.lead(others[0], flow.input, flow.output, TRANSACTIONS, GROUPS, "__eoskafka_decisions")
+    split.cut(deposed)
+    until(lambda: deposed in split.fenced(deposed), f"the fencing of broker {deposed}", 30)
+    send_elsewhere(flow, split, deposed)
+    with flow.admin() as admin:
+        new = {"count": 2, "assignments": [[*others, deposed]]}
+        admin.create_partitions({flow.input: new})
+    flow.partitions = 2
+    until(lambda: len(split.leaders(flow.input, deposed)) == 2, "another partition", 30)
+    flow.produce(PER_BATCH, [1])
+    return deposed
+
+
+def take_topics_from(split: SplitCluster, node: int, client_id: str) -> None:
+    """Clients with this id learn of topics from one broker alone."""
+    take_metadata_from(split, node, client_id)
+    for other in BROKERS:
+        if other != node:
+            split.proxies[other].refuse(client_id, Api.DESCRIBE_TOPIC_PARTITIONS)
+
+
+def test_a_batch_query_reads_a_partition_that_a_deposed_broker_does_not_know(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        # So that the decision topic is there.
+        flow.start(application, transform="repartitioned").wait_done()
+        deposed = add_partition(split, flow)
+        take_topics_from(split, deposed, "eoskafka-batch")
+        source = {"kafka.bootstrap.servers": split.servers(), "subscribe": flow.input}
+        asked = split.proxies[deposed].requests
+        before = asked[Api.DESCRIBE_TOPIC_PARTITIONS]
+        with ThreadPoolExecutor() as pool:
+            reading = pool.submit(application.read, **source)
+            until(
+                lambda: reading.done() or asked[Api.DESCRIBE_TOPIC_PARTITIONS] > before + 1,
+                "another question to the deposed broker",
+                60,
+            )
+            heal(split)
+            assert len(reading.result()) == RECORDS
+
+
+def test_a_partition_that_a_deposed_broker_does_not_know_is_not_dropped_from_an_open_batch(
+    split: SplitCluster, flow: Flow, tmp_path: Path, keep_logs: list[Path]
+) -> None:
+    epochs: dict[str, Any] = {"transform": "repartitioned", **SKIPS}
+    flow.produce(PER_BATCH)
+    for name in ("first", "next"):
+        (tmp_path / name).mkdir()
+    with Application(tmp_path / "first", "local[2]") as application:
+        keep_logs += application.logs()
+        flow.start(application, **epochs).wait_done()
+        deposed = add_partition(split, flow)
+        flow.reach(application, "before-log", "kill", **epochs)
+    with Application(tmp_path / "next", "local[2]") as application:
+        keep_logs += application.logs()
+        take_topics_from(split, deposed, DRIVER)
+        send_elsewhere(flow, split)
+        error = flow.start(application, **epochs).wait_end(UNREADABLE_S).error or ""
+        assert "[EOSKAFKA_TOPIC_ID_UNCLEAR]" in error, error
+        heal(split)
+        flow.start(application, **epochs).wait_done()
+        flow.assert_exactly_once()
+
+
+def test_a_query_does_not_wait_for_a_leader_that_was_deposed_while_it_ran(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    """Its driver has asked that broker before, and gets an answer without an error."""
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        split.lead(another(split.coordinator()), flow.input)
+        query = flow.start(application, interval="0 seconds")
+        until(lambda: query.status().batches == 1, "the first batch", 60, application.tail)
+        deposed = depose_leader(split, flow)
+        take_metadata_from(split, deposed, DRIVER)
+        flow.produce(PER_BATCH)
+        until(lambda: query.status().batches == 2, "the second batch", 120, application.tail)
+        heal(split)
+        query.stop()
+        send_elsewhere(flow, split)
+        flow.assert_exactly_once()
 
 
 class Silent:

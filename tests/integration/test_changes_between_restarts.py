@@ -15,8 +15,12 @@ from typing import Any, NamedTuple
 import pytest
 from eoskafka.audit import read_committed
 from harness import Application, Flow, Point, StartApplication
+from harness.versions import needs_named_sources
 from kafka import KafkaProducer
 from kafka.admin import NewTopic
+from pyspark.sql import DataFrame
+from sessions import settings
+from streams import Streams, kv
 
 RECORDS = 200
 TASK: dict[str, Any] = {"transform": "exclaim"}
@@ -188,3 +192,37 @@ def test_another_number_of_shuffle_partitions(
     other = start_application("local[2]", spark_sql_shuffle_partitions="5")
     flow.start(other, **how).wait_done()
     flow.assert_exactly_once()
+
+
+@needs_named_sources
+def test_a_source_with_a_name_may_be_added(streams: Streams) -> None:
+    first, second = streams.topic(records=10), streams.topic()
+    streams.send(second, *range(100, 110))
+    output, checkpoint, group = streams.topic(), streams.checkpoint(), streams.group()
+
+    def rows(name: str, topic: str, starting: str) -> DataFrame:
+        options = {
+            "kafka.bootstrap.servers": streams.servers,
+            "kafka.group.id": f"{group}-{name}",
+            "subscribe": topic,
+            "startingOffsets": starting,
+        }
+        reader = streams.spark.readStream.format("eoskafka").name(name)
+        return kv(reader.options(**options).load())
+
+    def both() -> None:
+        united = rows("first", first, "earliest").union(rows("second", second, "latest"))
+        streams.run(streams.sink(united, output, checkpoint))
+
+    of_sources = {
+        "spark.sql.streaming.offsetLog.formatVersion": "2",
+        "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+    }
+    with settings(streams.spark, of_sources):
+        streams.run(streams.sink(rows("first", first, "earliest"), output, checkpoint))
+        streams.send(first, *range(10, 20))
+        both()
+        streams.send(first, *range(20, 30))
+        streams.send(second, *range(110, 120))
+        both()
+    assert streams.numbers(output) == [*range(30), *range(110, 120)]

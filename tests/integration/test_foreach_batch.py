@@ -107,6 +107,25 @@ def test_a_decided_write_that_is_not_called_again_takes_effect_whole(
 
 
 @pytest.mark.slow
+def test_a_decided_write_that_could_not_be_settled_at_the_start_is_settled_later(
+    application: Application, start_application: StartApplication, flow: Flow
+) -> None:
+    """The function never writes it again, and its transactions would time out."""
+    how: dict[str, Any] = {"maxOffsetsPerTrigger": BATCH, "sink": {OTHER: other_topic(flow)}}
+    flow.produce(BATCH)
+    flow.reach(application, "half-rolled-forward", "kill", form="two_writes", **how)
+    application.kill()
+    again = start_application("local[2]")
+    again.faults.arm("before-settlement", "fail")
+    query = flow.start(again, form="writes_nothing", interval="1 second", **how)
+    until(lambda: "could not be settled" in again.text(), "the failure", 60, again.tail)
+    assert flow.open_transactions()
+    until(lambda: not flow.open_transactions(), "the second try", 90, again.tail)
+    query.stop()
+    assert keys(flow, flow.output) == batches(0)
+
+
+@pytest.mark.slow
 def test_a_decided_write_is_settled_by_the_first_write_if_the_source_is_not_ours(
     application: Application, start_application: StartApplication, flow: Flow
 ) -> None:
@@ -302,6 +321,34 @@ def test_two_writes_on_two_threads_start_again(streams: Streams) -> None:
         run_rate(streams, checkpoint, write)
     for topic in (left, right):
         assert streams.numbers(topic) == [*range(4 * ROWS)]
+
+
+def test_a_write_on_another_thread_need_not_have_ended_when_its_batch_runs_again(
+    streams: Streams,
+) -> None:
+    """It was decided, and the other one was not."""
+    left, right = streams.topic(), streams.topic()
+    checkpoint = streams.checkpoint()
+
+    def fails(batch: DataFrame, _: int) -> None:
+        save(streams, batch, left, writeId=left)
+        raise RuntimeError("before the other one")
+
+    def on_threads(batch: DataFrame, _: int) -> None:
+        slow = batch.where("coalesce(java_method('java.lang.Thread', 'sleep', 200L), '') != 'x'")
+        with ThreadPoolExecutor() as pool:
+            both = [
+                pool.submit(save, streams, slow, left, writeId=left),
+                pool.submit(save, streams, batch, right, writeId=right),
+            ]
+        for one in both:
+            one.result()
+
+    with pytest.raises(Exception, match="before the other one"):
+        run_rate(streams, checkpoint, fails)
+    run_rate(streams, checkpoint, on_threads)
+    # The unfinished batch, and one more.
+    assert streams.numbers(right) == streams.numbers(left) == [*range(2 * ROWS)]
 
 
 @pytest.mark.slow

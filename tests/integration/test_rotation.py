@@ -359,6 +359,38 @@ def test_a_task_that_cannot_commit_on_the_way_ends_early(job: Job, cluster: Loca
 
 @needs_python_in_task_scope
 @pytest.mark.usefixtures("few_at_once")
+def test_a_partition_that_a_task_had_no_time_for_is_read_by_the_next_run(job: Job) -> None:
+    """The group has an epoch's offset of it, and Spark's log is beyond."""
+    streams = job.streams
+    one_slot: dict[str, Any] = {"kafka.group.id": job.group, "slots": 1}
+
+    def start(plan: Plan, **sink: Any) -> StreamingQuery:
+        made = plan(streams.source(job.input, one_slot))
+        writer = streams.sink(made, job.output, job.checkpoint, sink)
+        return streams.start(writer.trigger(processingTime="0 seconds"))
+
+    query = start(placed, transactionScope="epoch")
+    ends = streams.ends(job.input)
+    until(lambda: query.exception() or job.offsets() == ends, "the epoch", QUERY_S)
+    query.stop()
+    job.send(*range(RECORDS))
+    query = start(slowly, **SHORT)
+    until(
+        lambda: query.exception() or (job.checkpoint / "commits" / "1").exists(), "a batch", QUERY_S
+    )
+    query.stop()
+    assert len([p for p, offset in job.offsets().items() if offset == ends[p]]) == 1
+    query = start(slowly, **SHORT)
+    ends = streams.ends(job.input)
+    until(lambda: query.exception() or job.offsets() == ends, "all offsets", QUERY_S)
+    assert query.exception() is None
+    query.stop()
+    wanted = [f"{p}:{offset}" for p, end in ends.items() for offset in range(end)]
+    assert streams.values(job.output) == sorted(wanted)
+
+
+@needs_python_in_task_scope
+@pytest.mark.usefixtures("few_at_once")
 def test_what_a_task_has_left_stays_in_its_slot(job: Job, cluster: LocalCluster) -> None:
     """A late attempt of it and whoever goes on have one transactional id."""
     made = slowly(rows(job, f"a?{job.input}"))

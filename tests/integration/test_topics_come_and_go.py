@@ -421,3 +421,14 @@ def test_a_task_whose_consumer_still_knows_the_former_topic(
         own.proxies[1].mend()
         there.run(writer)
         assert there.numbers(output) == [*range(400)]
+
+
+def test_a_task_whose_topics_were_all_deleted_commits_no_output(streams: Streams) -> None:
+    """Without an offset nothing would check that it is the one attempt that counts."""
+    topic, output = streams.topic(partitions=1, records=10), streams.topic()
+    rows = streams.source(topic, {"failOnDataLoss": "false"})
+    writer = streams.sink(held(rows, topic, at=5, rest_ms=4_000), output)
+    query = streams.start_held(writer, topic)
+    streams.delete(topic)
+    until(lambda: not query.isActive, "the end of the query", QUERY_S)
+    assert streams.values(output) == []

@@ -112,3 +112,39 @@ def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
         assert resting.written() == [*range(100)]
         there.succeed(resting.writer(failOnDataLoss="false"))
         assert resting.written() == both
+
+
+def test_a_log_that_was_cut_behind_an_epoch_is_read_from_there(
+    streams: Streams, tmp_path: Path
+) -> None:
+    with (
+        LocalCluster(
+            brokers=3, data_dir=tmp_path / "own", properties={"replica.lag.time.max.ms": "3000"}
+        ) as own,
+        closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
+    ):
+        first, second, _ = own.brokers
+        topic = create(there, "cut", 1, 2)
+        send(there, topic, range(50))
+        job = Job(there, topic, create(there, "of-cut", 3), there.group(), there.checkpoint())
+
+        def run() -> None:
+            rows = there.source(topic, {"kafka.group.id": job.group, "failOnDataLoss": "false"})
+            sink = {"transactionScope": "epoch"}
+            there.run(there.sink(kv(rows), job.output, job.checkpoint, sink))
+
+        run()
+        second.kill()
+        send(there, topic, range(50, 100))
+        run()
+        assert job.offsets() == {0: 100}
+        first.kill()
+        second.start()
+        wait_led(there, topic, 2)
+        # Spark logs a batch that ends where the log now does. The next start finds this there.
+        run()
+        assert job.offsets() == {0: 50}
+        send(there, topic, range(1_050, 1_060))
+        run()
+        assert job.written() == [*range(100), *range(1_050, 1_060)]
+        assert job.offsets() == {0: 60}

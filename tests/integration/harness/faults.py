@@ -20,6 +20,7 @@ Point = Literal[
     "after-offsets",
     "after-commit",
     "before-last-run",
+    "before-settlement",
     "before-join",
     "after-join",
     "before-starts",

@@ -336,7 +336,7 @@ class Flow:
         """Every input record came out once, the group says so, and nothing is left open."""
         self.assert_nothing_is_open()
         inputs = self.inputs()
-        assert len(inputs) == self.produced
+        assert len(inputs) == self.produced, f"the input has {len(inputs)} of {self.produced}"
         report = compare(inputs, self.outputs(), exclaimed)
         assert report.is_exactly_once, "\n".join(
             [f"{report.faults}", *(str(finding) for finding in report.findings)]

@@ -75,6 +75,11 @@ public final class ClientSettings implements Serializable {
   private static final int BUFFER_BYTES = ofProducer(ProducerConfig.BUFFER_MEMORY_CONFIG);
   private static final int LEAST_BATCH_BYTES = 4_096;
 
+  /** Kafka's default. */
+  private static final long REBALANCE_MS = 300_000;
+
+  private static final long REBALANCE_MARGIN_MS = 60_000;
+
   /** Of a topic that a row names, of one that is not there yet, or that nobody tells of. */
   private static final int UNKNOWN_PARTITIONS = 128;
 
@@ -210,8 +215,9 @@ public final class ClientSettings implements Serializable {
   public Map<String, Object> dataConsumer(String clientId) {
     Map<String, Object> config = defaults("consumer");
     config.putAll(given);
-    // It is in no group.
+    // It is in no group. Kafka's consumer refuses an assignor of brokers without this protocol.
     config.remove(ConsumerConfig.GROUP_PROTOCOL_CONFIG);
+    config.remove(ConsumerConfig.GROUP_REMOTE_ASSIGNOR_CONFIG);
     bytesConsumer(config, named(clientId));
     return config;
   }
@@ -238,17 +244,26 @@ public final class ClientSettings implements Serializable {
       // not come back before its session has ended.
       return member(Map.of(), clientId, group, null);
     }
-    return member(
-        Map.of(
-            // A partition that moves waits twice for a heartbeat; Kafka's default is 3 s.
-            ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG,
-            500,
-            // The group's leader gives out new partitions when it sees them; the default is 5 min.
-            ConsumerConfig.METADATA_MAX_AGE_CONFIG,
-            10_000),
-        clientId,
-        group,
-        instanceId);
+    Map<String, Object> config =
+        member(
+            Map.of(
+                // A partition that moves waits twice for a heartbeat; Kafka's default is 3 s.
+                ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG,
+                500,
+                // The group's leader gives out new partitions when it sees them; the default is
+                // five minutes.
+                ConsumerConfig.METADATA_MAX_AGE_CONFIG,
+                10_000),
+            clientId,
+            group,
+            instanceId);
+    // For so long a rebalance waits for the members. A static one that misses it stays a member
+    // until its session ends, without what it was given meanwhile: it must not outlive the wait.
+    long session = number(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 45_000);
+    config.put(
+        ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG,
+        (int) Math.min(Integer.MAX_VALUE, Math.max(REBALANCE_MS, session + REBALANCE_MARGIN_MS)));
+    return config;
   }
 
   /** It joins and sends heartbeats, it never fetches. */

@@ -234,6 +234,8 @@ final class DecisionLog implements AutoCloseable {
       producer.flush();
       check.run();
       offsets.accept(producer);
+      // A coordinator that was away times nothing out: the writers' transactions may have ended.
+      producer.checkTime();
       sent = true;
       producer.commit();
     } catch (RuntimeException e) {

@@ -52,6 +52,13 @@ public final class DecisionOwners {
 
   private static final long IDLE_S = 5;
 
+  private static final long RETRY_S = 30;
+
+  /** For how long a write waits for another one that the function may be about to begin. */
+  private static final long OTHER_THREADS_MS = 5_000;
+
+  private static final long LOOK_MS = 50;
+
   /** What waits longer is settled while the query runs. */
   private static final long START_WAIT_MS = 5_000;
 
@@ -77,10 +84,10 @@ public final class DecisionOwners {
   /** The files of owners for which this run was the last one when it began to write as them. */
   private final Set<String> begun = ConcurrentHashMap.newKeySet();
 
-  /** The settings that settling was tried with. */
+  /** The settings that settling has begun with. */
   private final Set<ClientSettings> tried = new HashSet<>();
 
-  /** By file: the last batch that this run has written as this owner. */
+  /** By file: the last batch that this run has written, or has begun to write, as this owner. */
   private final Map<String, Long> written = new ConcurrentHashMap<>();
 
   /** By file: owners that have failed to write a batch which is, or may be, decided. */
@@ -150,7 +157,7 @@ public final class DecisionOwners {
    * @param client of a source or sink on that cluster
    */
   public synchronized void settle(ClientSettings client) {
-    if (files.isEmpty() || !tried.add(client)) {
+    if (files.isEmpty() || tried.contains(client)) {
       return;
     }
     long began = System.nanoTime();
@@ -158,6 +165,7 @@ public final class DecisionOwners {
     try (Admin admin = Admins.create(client, "eoskafka-driver-former-writes")) {
       cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
     }
+    tried.add(client);
     for (String file : files) {
       settled.compute(
           file,
@@ -174,7 +182,7 @@ public final class DecisionOwners {
         LOG.warn("{} is not settled yet; the query starts meanwhile", nameOf(write.getKey()));
       } catch (ExecutionException e) {
         LOG.error(
-            "{} could not be settled. Other writes go on; its own next write tries it again",
+            "{} could not be settled. Other writes go on; it is tried again",
             nameOf(write.getKey()),
             e.getCause());
       } catch (InterruptedException e) {
@@ -202,8 +210,46 @@ public final class DecisionOwners {
     }
     EpochOwner owner = EpochOwner.ofFile(checkpoint, file, kept);
     SinkOptions options = SinkOptions.ofOwner(client, kept.prefix(), kept.topic());
-    return Optional.of(
-        CompletableFuture.supplyAsync(() -> EpochSession.settle(owner, options), threads));
+    return Optional.of(settlement(file, owner, options));
+  }
+
+  /**
+   * Settles an owner, again and again while that fails: its own next write may never come, and what
+   * is decided must be committed before its transactions time out.
+   */
+  private CompletableFuture<Optional<Decision>> settlement(
+      String file, EpochOwner owner, SinkOptions options) {
+    CompletableFuture<Optional<Decision>> begun =
+        CompletableFuture.supplyAsync(
+            () -> {
+              FaultPoint.BEFORE_SETTLEMENT.reach();
+              return EpochSession.settle(owner, options);
+            },
+            threads);
+    begun.whenComplete(
+        (decision, error) -> {
+          if (error != null && !ended) {
+            later(() -> settleAgain(file, begun, owner, options));
+          }
+        });
+    return begun;
+  }
+
+  private static void later(Runnable work) {
+    CompletableFuture.delayedExecutor(RETRY_S, TimeUnit.SECONDS).execute(work);
+  }
+
+  private void settleAgain(
+      String file,
+      CompletableFuture<Optional<Decision>> failed,
+      EpochOwner owner,
+      SinkOptions options) {
+    settled.computeIfPresent(
+        file,
+        (name, former) ->
+            former == failed && !ended && !opened.contains(name)
+                ? settlement(name, owner, options)
+                : former);
   }
 
   /**
@@ -222,11 +268,12 @@ public final class DecisionOwners {
     requireNoneStuck(owner, batch);
     EpochBatch epoch = null;
     boolean done = false;
+    // Before it has: a write on another thread may ask. Should it fail, it is stuck, or undecided.
+    written.put(owner.file(), batch);
     try {
       epoch = begin(owner, query, options, batch);
       write.accept(epoch);
       done = true;
-      written.put(owner.file(), batch);
       stuck.remove(owner.file());
     } finally {
       // Also for checked exceptions of Spark's, which Java does not know of.
@@ -275,26 +322,11 @@ public final class DecisionOwners {
       requireNoOtherName(owner, isKnown, batch);
     }
     // What a former run has decided is committed by now, whatever its source is.
-    requireReplayable(query, options);
+    ReplayableSources.require(query, options);
     EpochBatch epoch = session.begin(batch, options);
     // After the decision's digest of the log was made: what replaces the file later differs in it.
     query.requireLogged();
     return epoch;
-  }
-
-  /** In task scope every source is ours. */
-  private static void requireReplayable(RunningQuery query, SinkOptions options) {
-    if (options.allowsNonReplayableSources()) {
-      return;
-    }
-    query
-        .nonReplayableSource()
-        .ifPresent(
-            source -> {
-              throw EosKafkaException.of(
-                  "EOSKAFKA_SOURCE_NOT_REPLAYABLE",
-                  Map.of("source", source, "option", SinkOptions.ALLOW_NON_REPLAYABLE));
-            });
   }
 
   /**
@@ -362,13 +394,13 @@ public final class DecisionOwners {
         Optional<Decision> other = settlement.get();
         boolean isSibling =
             isKnown && !isOtherKind && other.map(Decision::previous).orElse(-1L) == batch - 1;
-        boolean isWritten = isSibling || written.getOrDefault(file, -1L) == batch;
         // A later batch was decided by a run that has done this one.
-        if (epoch(other) < batch || epoch(other) == batch && isWritten) {
+        if (epoch(other) < batch
+            || epoch(other) == batch && (isSibling || isWritten(file, batch))) {
           continue;
         }
       } catch (ExecutionException e) {
-        if (isKnown && !isOtherKind || written.getOrDefault(file, -1L) == batch) {
+        if (isKnown && !isOtherKind || isWritten(file, batch)) {
           continue;
         }
         state = "could not be settled (" + EosKafkaException.plain(e) + ")";
@@ -389,6 +421,20 @@ public final class DecisionOwners {
               "file",
               checkpoint.folder().nameOf(file)));
     }
+  }
+
+  /**
+   * Whether the function writes the batch as this owner, too. On another thread it may be about to.
+   */
+  private boolean isWritten(String file, long batch) {
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(OTHER_THREADS_MS);
+    while (written.getOrDefault(file, -1L) != batch) {
+      if (ended || System.nanoTime() > deadline) {
+        return false;
+      }
+      KafkaCalls.sleep(LOOK_MS);
+    }
+    return true;
   }
 
   private String nameOf(String file) {

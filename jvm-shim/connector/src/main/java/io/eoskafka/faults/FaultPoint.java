@@ -30,6 +30,9 @@ public enum FaultPoint {
   /** On the driver: Spark has chosen its batch, and the run's id is not in the checkpoint. */
   BEFORE_LAST_RUN("before-last-run"),
 
+  /** On the driver: a write of a former run is about to be settled. */
+  BEFORE_SETTLEMENT("before-settlement"),
+
   /** On the driver: a start has looked for epoch scope, and not joined its group. */
   BEFORE_JOIN("before-join"),
 

@@ -67,6 +67,10 @@ public final class ExclusiveMembership implements Membership {
   private boolean assigned;
   private Set<String> topics = Set.of();
   private Ownership ownership;
+
+  /** How often the place in the group is another one than before; the first one is 1. */
+  private long places;
+
   private long polledNanos;
 
   public ExclusiveMembership(ClientSettings client, Identity identity, Admin admin) {
@@ -124,13 +128,14 @@ public final class ExclusiveMembership implements Membership {
     boolean isNew = ownership == null || !ownership.fence().equals(fence);
     if (isNew) {
       members.refuse(member -> !member.consumerId().equals(fence.memberId()));
+      // All partitions are owned anew. Not by the generation: a group that was deleted has the same
+      // ones again.
+      places++;
     }
     if (isNew || !ownership.terms().keySet().equals(known)) {
-      // A new generation counts as a loss of all partitions.
-      long generation = fence.generation();
+      long term = places;
       ownership =
-          new Ownership(
-              fence, known.stream().collect(Collectors.toMap(p -> p, p -> generation)), generation);
+          new Ownership(fence, known.stream().collect(Collectors.toMap(p -> p, p -> term)), term);
     }
     return ownership;
   }

@@ -72,8 +72,11 @@ final class FencedCommit implements AutoCloseable {
    */
   private static final int ANSWER_MS = 30_000;
 
-  /** A firewall may drop a connection that rests for some minutes without telling anybody. */
-  private static final long IDLE_MS = 10_000;
+  /**
+   * A firewall may drop a connection that rests for some minutes without telling anybody. Kafka's
+   * client also takes a connection for idle on which it waits for an answer.
+   */
+  private static final long IDLE_MS = ANSWER_MS + 10_000;
 
   /** What is asked of one broker. */
   interface Requests extends GroupCoordinator.Requests, AutoCloseable {

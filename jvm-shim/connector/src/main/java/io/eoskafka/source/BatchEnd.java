@@ -146,7 +146,11 @@ final class BatchEnd {
         && sharing.waitsForOthers()
         && until.equals(from)
         && !group.hasReached(availableNow)) {
-      // Spark ends the query where nothing is left to do here.
+      // Spark ends the query where nothing is left to do here. Others may have looked later, and
+      // wait for what has come to this driver's partitions since.
+      availableNow = new HashMap<>(availableNow);
+      from.keySet()
+          .forEach(partition -> availableNow.merge(partition, latest(partition), Math::max));
       return Optional.empty();
     }
     boolean hasMoved = !end.offsets().equals(start.offsets());
@@ -194,6 +198,10 @@ final class BatchEnd {
     // transaction of the input is open.
     until.replaceAll((p, end) -> Math.max(end, from.get(p)));
     return until;
+  }
+
+  private long latest(TopicPartition partition) {
+    return latest.getOrDefault(partition, 0L);
   }
 
   /** Looks how far these partitions could be read now, for {@link #latest}. */

@@ -107,15 +107,24 @@ final class DecidedEpochs {
 
   /**
    * An epoch commits what Spark logs. The group is behind the log only where records that an epoch
-   * was to read were gone, and then the decision says so.
+   * was to read were gone, and then the decision says so; or where a batch in task scope has ended
+   * early since, before it had read anything of this partition.
    *
    * @param logged the start of the batch that Spark is about to plan, or null
+   * @param lastInTaskScope the last batch of which the group has an offset of task scope, or -1
    * @param failOnDataLoss the option: where it is false, records that are gone explain it too
    * @throws EosKafkaException {@code EOSKAFKA_GROUP_BEHIND_LOG}
    */
   void requireNotBehindLog(
-      TopicPartition partition, long committed, Long logged, boolean failOnDataLoss) {
+      TopicPartition partition,
+      long committed,
+      Long logged,
+      long lastInTaskScope,
+      boolean failOnDataLoss) {
     if (logged == null || committed >= logged || start(partition) != null) {
+      return;
+    }
+    if (session != null && lastInTaskScope > session.lastDecided()) {
       return;
     }
     if (session != null

@@ -109,7 +109,7 @@ final class DriverStart {
             existing.isPresent(),
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
-            files.sparkHasBatches(),
+            files.sparkHasBatches() && !(existing.isEmpty() && isAdded(sparkStart, query)),
             lastForeignBatch >= 0);
     // Before joining, so that a running owner is not disturbed.
     refuseForeignOffsets(hadoop, sinkIsOurs);
@@ -151,6 +151,14 @@ final class DriverStart {
     tracker.addFormer(files.readFormerTopicIds());
     Set<TopicPartition> logged = sparkStart == null ? Set.of() : sparkStart.offsets().keySet();
     tracker.update(tracker.discover(logged, files.readTopicIds()));
+  }
+
+  /**
+   * Whether the source was added to a query that has run before, which Spark allows if sources have
+   * names: then its log has batches without it.
+   */
+  private static boolean isAdded(PartitionOffsets sparkStart, RunningQuery query) {
+    return sparkStart == null && query.lastDone().isPresent();
   }
 
   private void requireTopics() {

@@ -49,7 +49,7 @@ final class EosKafkaBatch implements Batch {
               Set.of(SinkOptions.DEFAULT_DECISION_TOPIC),
               (times, isolation) ->
                   NewestLeaders.offsets(admin, options.client(), times, isolation));
-      Map<TopicPartition, String> ids = topics.discover();
+      Map<TopicPartition, String> ids = topics.discoverAll();
       if (ids.isEmpty()) {
         throw EosKafkaException.of(
             "EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", options.strategyValue()));

@@ -149,19 +149,23 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
    */
   @Override
   public Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover) {
+    boolean isBegun = false;
     if (discover || tracker.isDue()) {
       owned.discoverAgain();
+      isBegun = owned.resolveBegun();
     }
-    owned.settle(
-        sparkStart,
+    StartingPoint rule =
         new StartingPoint(
             identity(),
             context.sinkIsOurs() ? context.sinkCluster() : null,
             true,
             true,
             true,
-            false));
-    keepIdentity(false);
+            false);
+    while (!owned.settle(sparkStart, rule)) {
+      LOG.info("Group {} is still moving", identity().group());
+    }
+    keepIdentity(isBegun);
     return owned.reached();
   }
 

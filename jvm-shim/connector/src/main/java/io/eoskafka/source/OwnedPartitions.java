@@ -261,6 +261,19 @@ final class OwnedPartitions {
   }
 
   /**
+   * Other drivers of a shared group begin partitions, too. Once they have, an offset that is gone
+   * was lost, also for this driver.
+   *
+   * @return whether the group has an offset of a partition that had none before
+   */
+  boolean resolveBegun() {
+    Set<TopicPartition> begun =
+        unresolved.isEmpty() ? Set.of() : context.offsets().committed(unresolved).keySet();
+    resolve(begun);
+    return !begun.isEmpty();
+  }
+
+  /**
    * A log that ends before what has been read was truncated while the query ran.
    *
    * @return where such partitions continue
@@ -303,11 +316,14 @@ final class OwnedPartitions {
 
   /** Partitions that are needed and are not there any more. */
   void reportMissing(Set<TopicPartition> present, Collection<TopicPartition> needed) {
-    for (TopicPartition partition : Set.copyOf(needed)) {
-      if (!present.contains(partition)) {
-        dataLoss.skipPartition(partition, reached.get(partition));
-        reached.remove(partition);
-      }
+    Set<TopicPartition> missing = new HashSet<>(needed);
+    missing.removeAll(present);
+    if (!missing.isEmpty() && !dataLoss.failOnDataLoss()) {
+      topics.requireGone(missing);
+    }
+    for (TopicPartition partition : missing) {
+      dataLoss.skipPartition(partition, reached.get(partition));
+      reached.remove(partition);
     }
   }
 

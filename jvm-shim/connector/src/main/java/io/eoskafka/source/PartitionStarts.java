@@ -104,6 +104,7 @@ final class PartitionStarts {
             furthest(partitions, stable, logged, initial, byOption),
             groupIsAuthoritative ? tracker.ofPresentTopics(stable) : Map.of());
     StartResolver resolver = resolver(rule, sparkStart, lastIsDecided);
+    long lastInTaskScope = lastInTaskScope(stable.values());
     Map<TopicPartition, StartResolver.ResolvedStart> starts = new HashMap<>();
     for (TopicPartition partition : partitions) {
       PartitionFacts facts =
@@ -120,7 +121,7 @@ final class PartitionStarts {
               earliest.get(partition),
               ends.get(partition),
               unresolved.contains(partition));
-      requireAgreement(facts, sparkStart, rule);
+      requireAgreement(facts, sparkStart, rule, lastInTaskScope);
       starts.put(partition, resolver.resolve(facts));
     }
     return new Found(starts, initialFile.isPresent(), keptIds);
@@ -164,9 +165,19 @@ final class PartitionStarts {
     return furthest;
   }
 
+  /** The last batch of which the group has an offset of task scope, or -1. */
+  private static long lastInTaskScope(Collection<OffsetAndMetadata> stable) {
+    return stable.stream()
+        .map(offset -> Stamp.parse(offset.metadata()).orElseThrow())
+        .filter(stamp -> stamp.scope() == Stamp.Scope.TASK)
+        .mapToLong(Stamp::epoch)
+        .max()
+        .orElse(-1);
+  }
+
   /** Refuses an offset of the group that contradicts Spark's log. */
   private void requireAgreement(
-      PartitionFacts facts, PartitionOffsets sparkStart, StartingPoint rule) {
+      PartitionFacts facts, PartitionOffsets sparkStart, StartingPoint rule, long lastInTaskScope) {
     OffsetAndMetadata committed = facts.committed();
     if (committed == null || facts.isOfFormerTopic()) {
       return;
@@ -177,7 +188,11 @@ final class PartitionStarts {
       context
           .epochs()
           .requireNotBehindLog(
-              facts.partition(), committed.offset(), facts.logged(), options.failOnDataLoss());
+              facts.partition(),
+              committed.offset(),
+              facts.logged(),
+              lastInTaskScope,
+              options.failOnDataLoss());
     }
   }
 

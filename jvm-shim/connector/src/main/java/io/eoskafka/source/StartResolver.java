@@ -72,8 +72,13 @@ record StartResolver(
     boolean isKnown =
         isOfEpoch || source == StartingPoint.Source.GROUP && stamp.identity().equals(identity.id());
     boolean isHere = stamp == null || stamp.sinkCluster().equals(sinkCluster);
-    // Records that a decided batch had read are gone: the group is past them, and stays there.
-    boolean isPast = isOfEpoch && !isOfFormer && kept <= committed.offset();
+    // Records that a decided batch had read are gone: the group is past them, and stays there. A
+    // log that ends before the group's own offset was cut: then records come that nobody has read.
+    boolean isPast =
+        isOfEpoch
+            && !isOfFormer
+            && source != StartingPoint.Source.GROUP
+            && kept <= committed.offset();
     boolean toCommit =
         (!isKnown || kept != start || isOfFormer) && !isPast || sinkIsOurs && !isHere || isReturned;
     boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;

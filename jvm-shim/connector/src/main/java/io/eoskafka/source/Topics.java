@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.wire.AgreedTopicIds;
+import io.eoskafka.wire.ConnectedBrokers;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.NewestLeaders;
 import io.eoskafka.wire.TopicIds;
@@ -15,8 +16,11 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 import org.apache.kafka.clients.admin.Admin;
@@ -26,9 +30,12 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ListOffsetsRequest;
+import org.apache.kafka.common.requests.MetadataResponse;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -38,6 +45,11 @@ final class Topics {
 
   /** An answer takes milliseconds, as long as all of it is there. */
   private static final Duration SLOW = Duration.ofSeconds(1);
+
+  /** By default a broker that is cut off is in nobody's list of brokers after nine seconds. */
+  private static final Duration PATIENCE = Duration.ofSeconds(15);
+
+  private static final Duration RETRY = Duration.ofMillis(200);
 
   private final Admin admin;
   private final SourceOptions options;
@@ -143,7 +155,7 @@ final class Topics {
     if (pattern != null) {
       topics = new TreeSet<>();
       for (String topic : KafkaCalls.reach(admin.listTopics().names(), options.client())) {
-        if (!hidden.contains(topic) && pattern.matcher(topic).find()) {
+        if (isChosen(topic)) {
           topics.add(topic);
         }
       }
@@ -166,6 +178,97 @@ final class Topics {
       found.keySet().retainAll(assigned);
     }
     return found;
+  }
+
+  /**
+   * As {@link #discover}, and nothing is left out that a connected broker knows: one that is cut
+   * off does not hear of new topics and partitions.
+   *
+   * @throws EosKafkaException as there, and {@code EOSKAFKA_TOPIC_ID_UNCLEAR}
+   */
+  Map<TopicPartition, String> discoverAll() {
+    AtomicReference<Map<TopicPartition, String>> found = new AtomicReference<>();
+    askUntilAgreed(
+        known -> {
+          found.set(discover());
+          known.removeAll(found.get().keySet());
+          return known;
+        });
+    return found.get();
+  }
+
+  /**
+   * Requires that no connected broker knows these partitions, unless the options do not choose them
+   * any more.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_TOPIC_ID_UNCLEAR}
+   */
+  void requireGone(Set<TopicPartition> missing) {
+    askUntilAgreed(
+        known -> {
+          known.retainAll(missing);
+          return known;
+        });
+  }
+
+  /**
+   * Asks all connected brokers for the chosen partitions, again for some time.
+   *
+   * @param contradiction those of them that contradict what was found elsewhere
+   */
+  private void askUntilAgreed(UnaryOperator<Set<TopicPartition>> contradiction) {
+    long began = System.nanoTime();
+    while (true) {
+      Optional<Map<Node, MetadataResponse>> answers =
+          ConnectedBrokers.of(admin, options.client(), pattern == null ? named : null);
+      Set<TopicPartition> left = new TreeSet<>(PartitionOffsets.ORDER);
+      answers.ifPresent(each -> left.addAll(contradiction.apply(chosen(each.values()))));
+      if (answers.isPresent() && left.isEmpty()) {
+        return;
+      }
+      if (System.nanoTime() - began > PATIENCE.toNanos()) {
+        throw EosKafkaException.of(
+            "EOSKAFKA_TOPIC_ID_UNCLEAR",
+            Map.of(
+                "partition",
+                left.isEmpty() ? options.strategyValue() : left.iterator().next(),
+                "id",
+                "none",
+                "why",
+                left.isEmpty()
+                    ? "not every broker that the cluster lists answers"
+                    : "a broker that is connected to the controllers knows this partition",
+                "waited",
+                PATIENCE.toSeconds()));
+      }
+      KafkaCalls.sleep(RETRY.toMillis());
+    }
+  }
+
+  /** The partitions that these brokers know and the options choose. */
+  private Set<TopicPartition> chosen(Collection<MetadataResponse> answers) {
+    Set<TopicPartition> chosen = new HashSet<>();
+    for (MetadataResponse answer : answers) {
+      answer.topicMetadata().stream()
+          .filter(topic -> topic.error() == Errors.NONE)
+          .flatMap(topic -> topic.partitionMetadata().stream())
+          .map(partition -> partition.topicPartition)
+          .filter(this::isChosen)
+          .forEach(chosen::add);
+    }
+    return chosen;
+  }
+
+  private boolean isChosen(TopicPartition partition) {
+    return switch (options.strategy()) {
+      case SUBSCRIBE -> named.contains(partition.topic());
+      case ASSIGN -> assigned.contains(partition);
+      case SUBSCRIBE_PATTERN -> isChosen(partition.topic());
+    };
+  }
+
+  private boolean isChosen(String topic) {
+    return !hidden.contains(topic) && pattern.matcher(topic).find();
   }
 
   /** The ids on which all brokers agree; see {@link AgreedTopicIds}. */
@@ -225,9 +328,13 @@ final class Topics {
     if (leaders == null) {
       return list(partitions, OffsetSpec.latest(), isolation());
     }
+    return ofLeaders(latest(partitions));
+  }
+
+  private static Map<TopicPartition, Long> latest(Collection<TopicPartition> partitions) {
     Map<TopicPartition, Long> latest = new HashMap<>();
     partitions.forEach(partition -> latest.put(partition, ListOffsetsRequest.LATEST_TIMESTAMP));
-    return ofLeaders(latest);
+    return latest;
   }
 
   private Map<TopicPartition, Long> ofLeaders(Map<TopicPartition, Long> times) {

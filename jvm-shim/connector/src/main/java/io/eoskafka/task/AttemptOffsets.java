@@ -71,7 +71,7 @@ final class AttemptOffsets {
       for (SlotRange range : input.work().ranges()) {
         TopicPartition partition = range.topicPartition();
         OffsetAndMetadata end = input.end(partition);
-        long from = committed.getOrDefault(partition, starts.get(partition)).offset();
+        long from = last(partition).offset();
         boolean isNew =
             end != null && (range.isOpen() ? from != end.offset() : from < end.offset());
         if (isNew && !input.isGone(partition)) {
@@ -89,6 +89,11 @@ final class AttemptOffsets {
       }
     }
     return offsets;
+  }
+
+  /** What the group has of a partition, as far as the attempt knows. */
+  OffsetAndMetadata last(TopicPartition partition) {
+    return committed.getOrDefault(partition, starts.get(partition));
   }
 
   /** A transaction with these offsets was committed. */

@@ -55,7 +55,6 @@ public final class TaskTransaction {
   private final StartConfirmation confirmation;
   private final AttemptOffsets offsets = new AttemptOffsets();
   private TransactionCounts counts = TransactionCounts.NONE;
-
   private TransactionalProducer producer;
 
   /**
@@ -369,6 +368,10 @@ public final class TaskTransaction {
     if (toCommit.isEmpty() && !producer.isOpen()) {
       return true;
     }
+    if (toCommit.isEmpty()) {
+      // All were deleted meanwhile, and nothing would check its fence and its starts.
+      throw StartOffsets.changed(scope, slots.get(0).work().ranges().get(0), null);
+    }
     try {
       if (!end(toCommit)) {
         return false;
@@ -401,6 +404,7 @@ public final class TaskTransaction {
       return false;
     }
     FaultPoint.AFTER_LEASE.reach();
+    StartOffsets.requireLast(producer, scope, slots, offsets, toCommit.keySet(), STABLE_TIMEOUT);
     fences.beforeOffsets(producer);
     try {
       producer.sendOffsets(toCommit, fence.get(), members());

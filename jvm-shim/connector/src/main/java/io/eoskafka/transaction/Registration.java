@@ -1,13 +1,17 @@
 package io.eoskafka.transaction;
 
 import io.eoskafka.config.EosKafkaException;
+import io.eoskafka.wire.KafkaCalls;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
  * What a transaction may touch ({@code registerTopics}, KIP-609). The guard is here, before
@@ -21,6 +25,25 @@ public record Registration(Map<String, Set<Integer>> partitions, String group) {
   /** All partitions of a topic. */
   public static Set<Integer> all(int count) {
     return IntStream.range(0, count).boxed().collect(Collectors.toSet());
+  }
+
+  /**
+   * The producer itself would wait for a topic that does not exist.
+   *
+   * @throws EosKafkaException {@code EOSKAFKA_NO_SUCH_TOPIC}
+   */
+  static void requireTopics(List<String> topics, Admin admin) {
+    admin
+        .describeTopics(topics)
+        .topicNameValues()
+        .forEach(
+            (topic, found) -> {
+              try {
+                KafkaCalls.get(found);
+              } catch (UnknownTopicOrPartitionException e) {
+                throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), e);
+              }
+            });
   }
 
   /**

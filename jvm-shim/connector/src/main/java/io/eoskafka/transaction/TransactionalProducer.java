@@ -6,7 +6,6 @@ import io.eoskafka.group.ExclusiveMembership;
 import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.AuthorizationErrors;
-import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OffsetsCoordinator;
 import io.eoskafka.wire.ProducerIdentity;
 import java.time.Duration;
@@ -30,7 +29,6 @@ import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
-import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -62,6 +60,7 @@ public final class TransactionalProducer implements Transactions {
 
   private boolean open;
   private boolean ending;
+  private boolean hasCommitted;
   private long beganNanos;
   private int sinceTimeCheck;
 
@@ -125,7 +124,7 @@ public final class TransactionalProducer implements Transactions {
     }
     try {
       if (registration == null) {
-        requireTopics(topics, admin);
+        Registration.requireTopics(topics, admin);
       }
       identify(admin);
       Map<String, Set<Integer>> partitions = new HashMap<>(more);
@@ -195,21 +194,6 @@ public final class TransactionalProducer implements Transactions {
             known.transactionalId(), known.producerId(), (short) (known.producerEpoch() + 1), true);
   }
 
-  /** The producer itself would wait for a topic that does not exist. */
-  private static void requireTopics(List<String> topics, Admin admin) {
-    admin
-        .describeTopics(topics)
-        .topicNameValues()
-        .forEach(
-            (topic, found) -> {
-              try {
-                KafkaCalls.get(found);
-              } catch (UnknownTopicOrPartitionException e) {
-                throw EosKafkaException.of("EOSKAFKA_NO_SUCH_TOPIC", Map.of("topic", topic), e);
-              }
-            });
-  }
-
   public boolean isOpen() {
     return open;
   }
@@ -256,6 +240,7 @@ public final class TransactionalProducer implements Transactions {
    * Fails before the broker would abort the transaction by itself, while there is time to do it in
    * order and to say why.
    */
+  @Override
   public void checkTime() {
     long elapsedMs = (System.nanoTime() - beganNanos) / 1_000_000;
     if (open && elapsedMs > transactionTimeoutMs * 4L / 5) {
@@ -358,7 +343,17 @@ public final class TransactionalProducer implements Transactions {
     }
     open = false;
     ending = false;
+    hasCommitted = true;
     known = afterEnd(known);
+  }
+
+  /**
+   * Whether the group coordinator may still be about to take over the offsets of the last commit.
+   * Brokers before 4.0 answer before it has, and it would then take offsets that this producer has
+   * sent since for those of the former transaction (KAFKA-17507).
+   */
+  public boolean mayHaveOffsetsPending() {
+    return hasCommitted && !ProducerIdentity.usesVersion2(producer);
   }
 
   /**

@@ -21,6 +21,9 @@ public interface Transactions {
   /** Waits until every record has arrived. */
   void flush();
 
+  /** Fails if the transaction nears its timeout. */
+  void checkTime();
+
   /**
    * Sends a last record, and waits until everything has arrived.
    *

@@ -46,7 +46,7 @@ public final class ConnectedBrokers {
    * Asks every broker that any of them knows.
    *
    * @param admin of the same cluster
-   * @param topics that they are asked about
+   * @param topics that they are asked about; null for all
    * @return what each connected broker answers; empty if one of them does not answer
    */
   public static Optional<Map<Node, MetadataResponse>> of(
@@ -59,7 +59,11 @@ public final class ConnectedBrokers {
           broker -> {
             requests.setNodes(List.of(broker));
             return (MetadataResponse)
-                requests.ask(broker, new MetadataRequest.Builder(List.copyOf(topics), false));
+                requests.ask(
+                    broker,
+                    topics == null
+                        ? MetadataRequest.Builder.allTopics()
+                        : new MetadataRequest.Builder(List.copyOf(topics), false));
           });
     }
   }

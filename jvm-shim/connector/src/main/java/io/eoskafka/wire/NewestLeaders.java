@@ -58,7 +58,10 @@ public final class NewestLeaders {
       Admin admin, ClientSettings settings, Collection<TopicPartition> partitions) {
     Map<TopicPartition, Long> latest = new HashMap<>();
     partitions.forEach(partition -> latest.put(partition, ListOffsetsRequest.LATEST_TIMESTAMP));
-    return offsets(admin, settings, latest, IsolationLevel.READ_UNCOMMITTED);
+    Map<TopicPartition, Long> found =
+        offsets(admin, settings, latest, IsolationLevel.READ_UNCOMMITTED);
+    LOG.info("The leaders that were elected last say: {}", found);
+    return found;
   }
 
   /**
@@ -86,7 +89,7 @@ public final class NewestLeaders {
           answers.map(known -> leaders(known.values(), partitions)).orElse(Map.of());
       Map<TopicPartition, Long> found = ask(settings, leaders, times, isolation);
       if (answers.isPresent() && found.keySet().containsAll(leaders.keySet())) {
-        LOG.info("The leaders that were elected last say: {}", found);
+        LOG.debug("The leaders that were elected last say: {}", found);
         return found;
       }
       if (System.nanoTime() > deadline) {

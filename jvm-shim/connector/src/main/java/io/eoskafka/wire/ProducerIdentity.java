@@ -15,4 +15,11 @@ public record ProducerIdentity(long producerId, short epoch) {
     return new ProducerIdentity(
         (long) PrivateField.read(found, "producerId"), (short) PrivateField.read(found, "epoch"));
   }
+
+  /** Whether its transactions are of version 2 (KIP-890). To be asked while one is open. */
+  public static boolean usesVersion2(KafkaProducer<?, ?> producer) {
+    return (boolean)
+        PrivateField.read(
+            PrivateField.read(producer, "transactionManager"), "isTransactionV2Enabled");
+  }
 }

@@ -84,6 +84,23 @@ class ClientSettingsTest {
   }
 
   @Test
+  void aRebalanceWaitsForLongerThanAMembersSession() {
+    assertThat(settings().sharedMember("m", "g", "i"))
+        .containsEntry(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, 300_000);
+    assertThat(settings("kafka.session.timeout.ms", "600000").sharedMember("m", "g", "i"))
+        .containsEntry(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, 660_000);
+  }
+
+  @Test
+  void whatOnlyAMemberMayHaveIsNotGivenToTheConsumersOfTasks() {
+    Map<String, Object> config =
+        settings("kafka.group.protocol", "consumer", "kafka.group.remote.assignor", "range")
+            .dataConsumer("c");
+    assertThat(new ConsumerConfig(config).getString(ConsumerConfig.GROUP_PROTOCOL_CONFIG))
+        .isEqualTo("classic");
+  }
+
+  @Test
   void anOpenBatchForEachPartitionLeavesHalfOfTheBuffer() {
     assertThat(batchBytes(settings().forPartitions(8))).isEqualTo(511 << 10);
     assertThat(batchBytes(settings().forPartitions(64))).isEqualTo(511 << 10);

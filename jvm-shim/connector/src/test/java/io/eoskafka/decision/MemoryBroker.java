@@ -147,6 +147,9 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
       }
 
       @Override
+      public void checkTime() {}
+
+      @Override
       public void flush() {
         requireNotFenced();
         call("flush", () -> {});

@@ -606,6 +606,10 @@ final class SimulatedBroker {
         call("flushes", this::requireNotFenced);
       }
 
+      /** Its timeouts are answers that {@link #call} leaves out. */
+      @Override
+      public void checkTime() {}
+
       @Override
       public long sendAndFlush(ProducerRecord<byte[], byte[]> record) {
         send(record);

@@ -254,6 +254,18 @@ class BatchEndTest {
   }
 
   @Test
+  void driversThatWaitForEachOtherReadWhatHasComeToTheirOwnPartitionsSince() {
+    BatchEnd shared = batchEnd(new SharedGroup());
+    reached.put(A, 9L);
+    PartitionOffsets start = at(Map.of(A, 9L));
+    assertThat(shared.next(start, ALL, true)).isEmpty();
+    // Another driver has looked when this was there, and waits for it.
+    logs.put(A, 12L);
+    assertThat(shared.next(start, ALL, true)).isEmpty();
+    assertThat(next(shared, start, ALL, true)).isEqualTo(Map.of(A, 12L));
+  }
+
+  @Test
   void aSharedGroupsOtherPartitionsStayInSparksLogWhileTheyExist() {
     logs.put(B, 30L);
     TopicPartition deleted = new TopicPartition("deleted", 0);

@@ -73,9 +73,9 @@ class StartResolverTest {
     // The log has lost what the group is to read next: the group is told.
     "TASK, 1, 3, 2, true, false",
     "TASK, 25, 3, 20, true, false",
-    // An epoch's offset is not taken back, even where its records are gone.
+    // So it is with an epoch's offset.
     "EPOCH, 7, 3, 7, false, false",
-    "EPOCH, 25, 3, 20, false, false",
+    "EPOCH, 25, 3, 20, true, false",
     "EPOCH, 1, 3, 2, true, false",
   })
   void anOffsetOfTheQuerysOwn(
