@@ -97,7 +97,8 @@ public class EosKafkaMicroBatchStream
               sharing,
               progress,
               () -> topics.discover().keySet(),
-              topics::stillReadable,
+              new StalledLogs(topics::stillReadable, topics::newestReadable, System::nanoTime)
+                  ::ends,
               ledger,
               () -> RunningQuery.ofThisThread().stopSoon(),
               System::nanoTime);

@@ -33,6 +33,7 @@ import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ListOffsetsRequest;
 import org.apache.kafka.common.requests.MetadataResponse;
@@ -352,6 +353,17 @@ final class Topics {
   /** As {@link #readable}, without an entry for what has been deleted since it was found. */
   Map<TopicPartition, Long> stillReadable(Collection<TopicPartition> partitions) {
     return list(ofEach(partitions, OffsetSpec.latest()), isolation(), false);
+  }
+
+  /** The same as the leaders say that were elected last; empty if one of them does not answer. */
+  Map<TopicPartition, Long> newestReadable(Set<TopicPartition> partitions) {
+    try {
+      return NewestLeaders.offsets(
+          admin, options.client().closing(), latest(partitions), isolation());
+    } catch (TimeoutException e) {
+      LOG.info("Which leaders were elected last could not be found out: {}", e.toString());
+      return Map.of();
+    }
   }
 
   /**
