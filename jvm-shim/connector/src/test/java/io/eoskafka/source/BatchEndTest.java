@@ -262,7 +262,8 @@ class BatchEndTest {
     // Another driver has looked when this was there, and waits for it.
     logs.put(A, 12L);
     assertThat(shared.next(start, ALL, true)).isEmpty();
-    assertThat(next(shared, start, ALL, true)).isEqualTo(Map.of(A, 12L));
+    assertThat(shared.next(start, ALL, true).map(PartitionOffsets::offsets))
+        .contains(Map.of(A, 12L));
   }
 
   @Test
