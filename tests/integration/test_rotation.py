@@ -279,6 +279,7 @@ def test_a_task_with_an_operator_of_a_plug_in_commits_once(
     assert [len(transaction.values) for transaction in committed] == [each] * flow.partitions
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_not_known_is_in_epoch_scope(
     start_application: StartApplication, flow: Flow, tmp_path: Path
 ) -> None:
