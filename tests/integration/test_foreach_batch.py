@@ -335,7 +335,7 @@ def test_a_write_on_another_thread_need_not_have_ended_when_its_batch_runs_again
         raise RuntimeError("before the other one")
 
     def on_threads(batch: DataFrame, _: int) -> None:
-        slow = batch.where("coalesce(java_method('java.lang.Thread', 'sleep', 200L), '') != 'x'")
+        slow = batch.where("coalesce(java_method('java.lang.Thread', 'sleep', 1000L), '') != 'x'")
         with ThreadPoolExecutor() as pool:
             both = [
                 pool.submit(save, streams, slow, left, writeId=left),
