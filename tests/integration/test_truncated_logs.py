@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 # Longer than all that happens to the log meanwhile.
 REST_MS = 60_000
+
+
+@contextmanager
+def of_three_brokers(streams: Streams, folder: Path) -> Iterator[tuple[LocalCluster, Streams]]:
+    """A cluster whose followers count as behind after three seconds, and queries on it."""
+    with (
+        LocalCluster(
+            brokers=3, data_dir=folder / "own", properties={"replica.lag.time.max.ms": "3000"}
+        ) as own,
+        closing(Streams(streams.spark, own.bootstrap_servers, folder, "eoskafka")) as there,
+    ):
+        yield own, there
 
 
 def create(streams: Streams, name: str, *brokers: int) -> str:
@@ -49,12 +62,7 @@ def wait_led(streams: Streams, topic: str, broker: int) -> None:
 def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
     streams: Streams, tmp_path: Path
 ) -> None:
-    with (
-        LocalCluster(
-            brokers=3, data_dir=tmp_path / "own", properties={"replica.lag.time.max.ms": "3000"}
-        ) as own,
-        closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
-    ):
+    with of_three_brokers(streams, tmp_path) as (own, there):
         first, second, third = own.brokers
 
         def job(topic: str) -> Job:
@@ -117,12 +125,7 @@ def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
 def test_a_log_that_was_cut_behind_an_epoch_is_read_from_there(
     streams: Streams, tmp_path: Path
 ) -> None:
-    with (
-        LocalCluster(
-            brokers=3, data_dir=tmp_path / "own", properties={"replica.lag.time.max.ms": "3000"}
-        ) as own,
-        closing(Streams(streams.spark, own.bootstrap_servers, tmp_path, "eoskafka")) as there,
-    ):
+    with of_three_brokers(streams, tmp_path) as (own, there):
         first, second, _ = own.brokers
         topic = create(there, "cut", 1, 2)
         send(there, topic, range(50))

@@ -100,7 +100,7 @@ final class BatchEnd {
       return Optional.of(start);
     }
     if (isAvailableNow && availableNow == null) {
-      availableNow = stillReadable.apply(discover.get());
+      availableNow = new HashMap<>(stillReadable.apply(discover.get()));
     }
     // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
     group.commitSourceOnly(start.offsets());
@@ -148,9 +148,7 @@ final class BatchEnd {
         && !group.hasReached(availableNow)) {
       // Spark ends the query where nothing is left to do here. Others may have looked later, and
       // wait for what has come to this driver's partitions since.
-      availableNow = new HashMap<>(availableNow);
-      from.keySet()
-          .forEach(partition -> availableNow.merge(partition, latest(partition), Math::max));
+      latest.forEach((partition, now) -> availableNow.merge(partition, now, Math::max));
       return Optional.empty();
     }
     boolean hasMoved = !end.offsets().equals(start.offsets());
@@ -198,10 +196,6 @@ final class BatchEnd {
     // transaction of the input is open.
     until.replaceAll((p, end) -> Math.max(end, from.get(p)));
     return until;
-  }
-
-  private long latest(TopicPartition partition) {
-    return latest.getOrDefault(partition, 0L);
   }
 
   /** Looks how far these partitions could be read now, for {@link #latest}. */

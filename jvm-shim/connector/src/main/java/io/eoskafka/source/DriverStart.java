@@ -109,7 +109,7 @@ final class DriverStart {
             existing.isPresent(),
             // Offsets of ours in a group whose checkpoint is gone show it as well.
             files.readInitialOffsets().isPresent() || !committed.isEmpty(),
-            files.sparkHasBatches() && !(existing.isEmpty() && isAdded(sparkStart, query)),
+            files.sparkHasBatches() && !isAdded(existing, sparkStart, query),
             lastForeignBatch >= 0);
     // Before joining, so that a running owner is not disturbed.
     refuseForeignOffsets(hadoop, sinkIsOurs);
@@ -157,8 +157,9 @@ final class DriverStart {
    * Whether the source was added to a query that has run before, which Spark allows if sources have
    * names: then its log has batches without it.
    */
-  private static boolean isAdded(PartitionOffsets sparkStart, RunningQuery query) {
-    return sparkStart == null && query.lastDone().isPresent();
+  private static boolean isAdded(
+      Optional<Identity> existing, PartitionOffsets sparkStart, RunningQuery query) {
+    return existing.isEmpty() && sparkStart == null && query.lastDone().isPresent();
   }
 
   private void requireTopics() {

@@ -93,9 +93,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     owned = new OwnedPartitions(options, sharing, start, context, topics, tracker, dataLoss);
     FaultPoint.BEFORE_JOIN.reach();
     owned.readUnresolved(rule, start.committed().keySet());
-    while (!owned.settle(sparkStart, rule)) {
-      LOG.info("Group {} is still moving", identity().group());
-    }
+    settle(sparkStart, rule);
     if (context.sinkIsOurs()) {
       start.explainTimeouts(RunningQuery.ofThisThread().sinkOptions());
     }
@@ -162,11 +160,15 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
             true,
             true,
             false);
+    settle(sparkStart, rule);
+    keepIdentity(isBegun);
+    return owned.reached();
+  }
+
+  private void settle(PartitionOffsets sparkStart, StartingPoint rule) {
     while (!owned.settle(sparkStart, rule)) {
       LOG.info("Group {} is still moving", identity().group());
     }
-    keepIdentity(isBegun);
-    return owned.reached();
   }
 
   /**
