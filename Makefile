@@ -86,7 +86,7 @@ bench: build ## every benchmark (four hours), and the tables and plots made from
 	$(BENCH) epoch $(INTO)/epoch.json
 	$(BIN)/python docs/make.py
 
-fuzz: build ## a million inputs for each reader of what others could have written (20 minutes)
+fuzz: build ## readers of what others could have written: a million inputs for each one in Java, a hundred thousand in Python (half an hour)
 	mkdir -p build
 	$(MVN) -pl connector test -Dgroups=reader -Deoskafka.tries=1000000 \
 		-Deoskafka.corpus=$(CURDIR)/build/fuzz-corpus.jsonl

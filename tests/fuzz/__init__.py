@@ -7,5 +7,5 @@
 | `given.py`     | the same for options, `client.properties`, arguments and headers               |
 | `registered.py`| the same for schemas of a registry, pins of them, and tokens                    |
 | `corpus.py`    | what the connector makes of its own inputs, asked of Python                    |
-| `__main__.py`  | `make fuzz`: a million inputs for each reader                                  |
+| `__main__.py`  | `make fuzz`: a hundred thousand inputs for each reader of Python               |
 """
