@@ -36,7 +36,11 @@ _CHAPTERS = {
     "Sources and sinks": ["eoskafka.Source", "eoskafka.Sink"],
     "Dead letters": ["eoskafka.with_dead_letters", "eoskafka.guard"],
     "Schemas": [f"eoskafka.schemas.{name}" for name in schemas.__all__],
-    "Metrics": ["eoskafka.metrics.export", "eoskafka.metrics.live"],
+    "Metrics": [
+        "eoskafka.metrics.export",
+        "eoskafka.metrics.instrument",
+        "eoskafka.metrics.live",
+    ],
 }
 
 

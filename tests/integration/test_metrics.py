@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 import urllib.request
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import eoskafka
 import pytest
@@ -13,6 +15,16 @@ from eoskafka import metrics
 from harness import until
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import udf
@@ -225,3 +237,58 @@ def test_a_terminal_shows_running_queries(streams: Streams) -> None:
         streams.copy(streams.topic(records=40), streams.topic())
         until(lambda: any(q.totals["rows"] == 40 for q in board.queries()), "its report", QUERY_S)
     assert "rows/s" in text.getvalue()
+
+
+class Collected(BaseHTTPRequestHandler):
+    """Takes what an OTLP exporter sends; `server.taken` has the bodies by path."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken.append((self.path, body))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_opentelemetry_sends_what_a_query_reports(streams: Streams) -> None:
+    topic, output = streams.topic(records=40), streams.topic()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collected) as server:
+        server.taken = []  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        exporter = OTLPMetricExporter(f"{address}/metrics")
+        meters = MeterProvider([PeriodicExportingMetricReader(exporter)])
+        tracers = TracerProvider()
+        tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{address}/traces")))
+        try:
+            with metrics.instrument(streams.spark, meters, tracers):
+                query = streams.copy(topic, output, options={"maxOffsetsPerTrigger": 20})
+                streams.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(10_000)
+                meters.force_flush()
+            tracers.shutdown()
+        finally:
+            meters.shutdown()
+            server.shutdown()
+        taken: list[tuple[str, bytes]] = server.taken  # type: ignore[attr-defined]
+    sent = ExportMetricsServiceRequest.FromString(
+        next(body for path, body in taken if path == "/v1/metrics")
+    )
+    found = {each.name: each for each in sent.resource_metrics[0].scope_metrics[0].metrics}
+    (rows,) = found["eoskafka.rows"].sum.data_points
+    assert rows.as_int == 40
+    assert [each.value.string_value for each in rows.attributes] == [str(query.id)]
+    (committed,) = found["eoskafka.transactions_committed"].sum.data_points
+    assert committed.as_int == 4
+    (latency,) = found["eoskafka.commit_latency"].gauge.data_points
+    assert latency.as_double > 0
+    assert found["eoskafka.commit_latency"].unit == "s"
+    traces = ExportTraceServiceRequest.FromString(
+        next(body for path, body in taken if path == "/v1/traces")
+    )
+    spans = traces.resource_spans[0].scope_spans[0].spans
+    durations = [p.durationMs["triggerExecution"] for p in query.recentProgress if p.numInputRows]
+    assert [
+        (span.end_time_unix_nano - span.start_time_unix_nano) // 10**6 for span in spans
+    ] == durations

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import pty
 import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from eoskafka.metrics import _HEADINGS, Board, _Collector, _condition, export, table
+from eoskafka.errors import ConfigurationError, UnreachableError
+from eoskafka.metrics import Board, Exporter, export, instrument
+from eoskafka.metrics.board import _condition
+from eoskafka.metrics.prometheus import Collector
+from eoskafka.reports import endpoint
+from eoskafka.reports.table import HEADINGS, table
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint, Sum
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
@@ -52,13 +72,38 @@ def ended(condition: str | None = None) -> SimpleNamespace:
     )
 
 
-def test_only_this_machine_may_ask_unless_an_address_is_given() -> None:
-    listeners: list[object] = []
-    streams = SimpleNamespace(addListener=listeners.append, removeListener=listeners.remove)
-    with export(SimpleNamespace(streams=streams), port=0) as exporter:  # type: ignore[arg-type]
-        assert exporter._server.server_address[0] == "127.0.0.1"
-        assert listeners
-    assert not listeners
+class Session:
+    """What a session is to metrics: it keeps their listeners."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Any] = []
+        self.streams = SimpleNamespace(
+            addListener=self.listeners.append, removeListener=self.listeners.remove
+        )
+
+    def report(self, rows: int) -> None:
+        for listener in self.listeners:
+            listener.onQueryProgress(progress(rows))
+
+    def fail(self) -> None:
+        for listener in self.listeners:
+            listener.onQueryTerminated(ended("EOSKAFKA_COMMIT_GAP"))
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session()
+
+
+@pytest.fixture
+def exporter(session: Session) -> Iterator[Exporter]:
+    with export(session, port=0) as found:  # type: ignore[arg-type]
+        yield found
+    assert not session.listeners
+
+
+def test_only_this_machine_may_ask_unless_an_address_is_given(exporter: Exporter) -> None:
+    assert exporter._server.server_address[0] == "127.0.0.1"
 
 
 @pytest.fixture
@@ -70,7 +115,7 @@ def board() -> Board:
 
 def exported(board: Board) -> dict[str, float]:
     registry = CollectorRegistry()
-    registry.register(_Collector(board))
+    registry.register(Collector(board))
     lines = generate_latest(registry).decode().splitlines()
     pairs = [line.rpartition(" ") for line in lines if not line.startswith("#")]
     return {name: float(value) for name, _, value in pairs}
@@ -174,7 +219,7 @@ def test_the_table_fits_a_narrow_terminal() -> None:
     Console(file=text, width=80).print(table(board.queries()))
     shown = text.getvalue()
     assert "…" not in shown
-    assert all(heading in shown for heading in _HEADINGS)
+    assert all(heading in shown for heading in HEADINGS)
     assert "failed" in shown
     assert ": EOSKAFKA_COMMIT_GAP" in shown
 
@@ -184,3 +229,214 @@ def test_a_condition_inside_of_an_error_is_found() -> None:
         "USER_RAISED_EXCEPTION"
     )
     assert _condition("java.lang.Error") == "unknown"
+
+
+# ---- an exporter's page, read back
+
+
+def shown(*drivers: str, now_s: float | None = None, board: Board) -> str:
+    text = io.StringIO()
+    Console(file=text, width=160).print(table(board.queries(), drivers, now_s))
+    return text.getvalue()
+
+
+def test_a_page_has_all_that_a_board_has(session: Session, exporter: Exporter) -> None:
+    session.report(10)
+    session.fail()
+    (found,) = endpoint.read(f"127.0.0.1:{exporter.port}")
+    (known,) = exporter._board.queries()
+    assert found.waits_s == {("", 0): sum(known.waits_s.values())}
+    assert found.waits_s["", 0] > 0
+    # The page has neither of these.
+    found.waits_s, found.scope = known.waits_s, known.scope
+    assert found == known
+
+
+def test_a_page_without_queries_is_an_exporters(exporter: Exporter) -> None:
+    assert endpoint.read(f"http://127.0.0.1:{exporter.port}/metrics") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("b:9095", "http://b:9095/metrics"),
+        ("https://b:9095/", "https://b:9095/metrics"),
+        ("http://b/eos/metrics", "http://b/eos/metrics"),
+        ("[::1]:9095", "http://[::1]:9095/metrics"),
+    ],
+)
+def test_an_endpoint_is_a_host_or_a_url(given: str, url: str) -> None:
+    assert endpoint.page(given) == url
+
+
+@pytest.mark.parametrize("given", ["file:///etc/passwd", "b:99999", "http://", "", "[b:1"])
+def test_anything_else_is_no_endpoint(given: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(f"'{given}' is neither")):
+        endpoint.page(given)
+
+
+@pytest.mark.parametrize(
+    "page", [b"up 1\n", b"<html>", b"\xff", b"eoskafka_query_active{query=1} x"]
+)
+def test_another_page_is_refused(page: bytes) -> None:
+    with (
+        answering(b"HTTP/1.0 200 OK\r\n\r\n" + page) as address,
+        pytest.raises(ConfigurationError, match=re.escape(address)),
+    ):
+        endpoint.read(address)
+
+
+def test_a_page_that_is_not_there_is_refused() -> None:
+    with (
+        answering(b"HTTP/1.0 404 Not Found\r\n\r\n") as address,
+        pytest.raises(ConfigurationError, match="answers 404"),
+    ):
+        endpoint.read(address)
+
+
+def test_a_driver_that_does_not_answer_is_unreachable() -> None:
+    with answering(b"") as address, pytest.raises(UnreachableError, match="does not answer"):
+        endpoint.read(address)
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """A server of one answer, at `host:port`."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+# ---- eoskafka top
+
+
+def top(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "eoskafka", "top", *arguments], text=True, capture_output=True
+    )
+
+
+def test_top_shows_the_queries_of_each_driver(session: Session, exporter: Exporter) -> None:
+    session.report(10)
+    with export(Session(), port=0) as other:  # type: ignore[arg-type]
+        other._board.onQueryStarted(started("[red]orders\x1b[2J"))
+        done = top(f"127.0.0.1:{exporter.port}", f"127.0.0.1:{other.port}")
+    assert done.returncode == 0, done.stderr
+    heading, first, second = done.stdout.splitlines()
+    assert heading.split() == ["driver", "query", *HEADINGS, "report"]
+    assert first.split()[:3] == [f"127.0.0.1:{exporter.port}", "payments", "runs"]
+    assert second.split()[:3] == [f"127.0.0.1:{other.port}", "[red]orders\\x1b[2J", "runs"]
+
+
+def test_top_names_a_driver_that_does_not_answer(session: Session, exporter: Exporter) -> None:
+    session.report(10)
+    with answering(b"") as silent:
+        done = top("--once", f"127.0.0.1:{exporter.port}", silent)
+    assert done.returncode == 3
+    assert "payments" in done.stdout
+    assert f"http://{silent}/metrics does not answer" in done.stderr
+
+
+def test_top_prints_json(session: Session, exporter: Exporter) -> None:
+    session.report(10)
+    done = top("--format", "json", f"127.0.0.1:{exporter.port}")
+    (driver,) = json.loads(done.stdout)["drivers"]
+    assert driver["error"] == ""
+    (query,) = driver["queries"]
+    assert query["name"] == "payments"
+    assert query["totals"]["rows"] == 10
+    assert query["waits_s"] == 0.25
+
+
+def test_top_follows_in_a_terminal_until_it_is_interrupted(
+    session: Session, exporter: Exporter
+) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "eoskafka", "top", f"127.0.0.1:{exporter.port}"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen(
+        [*command, "--interval", "0.1"], stdout=theirs, stderr=theirs, stdin=theirs, env=environment
+    )
+    os.close(theirs)
+    seen = b""
+    while b"query" not in seen:
+        seen += os.read(ours, 65_536)
+    assert b"payments" not in seen
+    session.report(10)
+    while b"payments" not in seen:
+        seen += os.read(ours, 65_536)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+    os.close(ours)
+
+
+def test_a_report_gets_older(board: Board) -> None:
+    board.onQueryProgress(progress(10))
+    (query,) = board.queries()
+    row = shown("a:1", now_s=query.reported_s + 75, board=board).splitlines()[1].split()
+    assert row[0] == "a:1"
+    assert row[-2:] == ["75", "s"]
+
+
+# ---- OpenTelemetry
+
+
+def test_opentelemetry_gets_what_prometheus_gets(session: Session, board: Board) -> None:
+    reader, spans = InMemoryMetricReader(), InMemorySpanExporter()
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    with instrument(session, MeterProvider([reader]), tracers):  # type: ignore[arg-type]
+        session.report(10)
+        session.report(0)
+        session.fail()
+        board.onQueryProgress(progress(10))
+        board.onQueryProgress(progress(0))
+        board.onQueryTerminated(ended("EOSKAFKA_COMMIT_GAP"))
+        assert observed(reader) == exported(board)
+    session.report(5)
+    assert not session.listeners
+    assert reader.get_metrics_data() is None
+    (span,) = spans.get_finished_spans()
+    assert span.name == "micro-batch"
+    assert span.start_time == 1_767_225_600 * 10**9
+    assert span.end_time == span.start_time + 200 * 10**6
+    assert dict(span.attributes or {}) == {
+        "eoskafka.query": "payments",
+        "eoskafka.batch_id": 3,
+        "eoskafka.rows": 10,
+        "eoskafka.duration_ms.addBatch": 120,
+        "eoskafka.duration_ms.triggerExecution": 200,
+        "eoskafka.transactions_committed": 2,
+        "eoskafka.transactions_aborted": 1,
+        "eoskafka.fenced_attempts": 1,
+        "eoskafka.transaction_scope": "task",
+    }
+
+
+def observed(reader: InMemoryMetricReader) -> dict[str, float]:
+    """As OpenTelemetry's rules turn names and labels into those of Prometheus."""
+    data = reader.get_metrics_data()
+    assert data is not None
+    found: dict[str, float] = {}
+    (resource,) = data.resource_metrics
+    (scope,) = resource.scope_metrics
+    for metric in scope.metrics:
+        name = metric.name.replace(".", "_") + {"s": "_seconds", "": ""}[metric.unit or ""]
+        if isinstance(metric.data, Sum):
+            assert metric.data.is_monotonic
+            name += "_total"
+        for point in metric.data.data_points:
+            pairs = sorted(dict(point.attributes or {}).items())
+            labels = ",".join(f'{label}="{value}"' for label, value in pairs)
+            assert isinstance(point, NumberDataPoint)
+            found[f"{name}{{{labels}}}"] = point.value
+    return found

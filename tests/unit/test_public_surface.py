@@ -36,6 +36,7 @@ from eoskafka import (
 )
 from eoskafka.audit import Verdict
 from eoskafka.cli.output import Exit
+from eoskafka.metrics.prometheus import Collector
 
 ROOT = Path(__file__).parents[2]
 LISTING = Path(__file__).with_name("public_surface.json")
@@ -176,7 +177,7 @@ def _metrics() -> list[str]:
         *re.findall(r'values\.put\("(\w+)"', own),
         *re.findall(r'"(\w+OffsetsBehindLatest)"', java),
     }
-    exported = metrics._Collector(cast(Any, SimpleNamespace(queries=list))).collect()
+    exported = Collector(cast(Any, SimpleNamespace(queries=list))).collect()
     return sorted([*in_progress, *(f"{each.name} ({each.type})" for each in exported)])
 
 
@@ -188,7 +189,7 @@ def _python() -> Iterator[tuple[str, str]]:
         yield f"eoskafka.errors.{name}", _signature(getattr(errors, name))
     for name in sorted(schemas.__all__):
         yield f"eoskafka.schemas.{name}", _signature(getattr(schemas, name))
-    for name in ("export", "live"):
+    for name in ("export", "instrument", "live"):
         yield f"eoskafka.metrics.{name}", _signature(getattr(metrics, name))
 
 

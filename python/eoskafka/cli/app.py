@@ -12,6 +12,7 @@ from eoskafka.cli import bench, cluster, dead_letters, demo, offsets, txn, upgra
 from eoskafka.cli.doctor import doctor
 from eoskafka.cli.output import Exit, data, messages
 from eoskafka.cli.size import size
+from eoskafka.cli.top import top
 from eoskafka.cli.verify import verify
 from eoskafka.errors import EosKafkaError
 
@@ -36,6 +37,7 @@ app.command(epilog="Example: eoskafka doctor --bootstrap-servers b:9092 --input 
 app.command(
     epilog="Example: eoskafka size --input-partitions 64 --output-partitions 100 --tasks 8"
 )(size)
+app.command(epilog="Example: eoskafka top 127.0.0.1:9095 --interval 1")(top)
 app.command(
     epilog="Example: eoskafka verify --input payments --output payments-clean --group payments-job "
     "--by key --bootstrap-servers b:9092"

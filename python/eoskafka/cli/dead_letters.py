@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from eoskafka import replay as letters
+from eoskafka._text import printable
 from eoskafka.brokers.connection import Connection
 from eoskafka.cli.brokers import Client, ConfigFile, Servers, client_settings, reaching
 from eoskafka.cli.output import Format, OutputFormat, data, messages, print_json, print_table
@@ -71,16 +71,11 @@ def _table(found: list[letters.DeadLetter]) -> Table:
             f"{each.source_topic}-{each.source_partition}, {each.source_offset}"
             if each.source_topic
             else "not known",
-            _shown(each.query or "-"),
-            _shown("-" if each.key is None else each.key),
-            _shown(each.reason),
+            printable(each.query or "-"),
+            printable("-" if each.key is None else each.key),
+            printable(each.reason),
         )
     return table
-
-
-def _shown(text: str) -> Text:
-    """As it is: neither markup nor line ends nor what a terminal would obey."""
-    return Text("".join(c if c.isprintable() else repr(c)[1:-1] for c in text))
 
 
 @app.command(epilog=f"Example: eoskafka dead-letters replay payments-dead {_SERVERS}")

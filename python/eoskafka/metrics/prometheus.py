@@ -1,0 +1,89 @@
+"""The numbers of a session's queries for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from eoskafka.errors import ConfigurationError
+from eoskafka.metrics.board import Board
+from eoskafka.reports.measures import MEASURES, PREFIX
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+PORT = 9095
+
+
+class Exporter:
+    """Serves a session's numbers to Prometheus until it is closed."""
+
+    def __init__(self, spark: SparkSession, board: Board, port: int, address: str) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, start_http_server
+        except ImportError as error:
+            raise ConfigurationError(
+                "prometheus_client is not installed, and the export needs it: pip install "
+                "'eoskafka[metrics]'"
+            ) from error
+        registry = CollectorRegistry()
+        registry.register(Collector(board))
+        try:
+            self._server, self._thread = start_http_server(port, address, registry)
+        except OSError as error:
+            raise ConfigurationError(f"{address}:{port} cannot be served: {error}") from error
+        self.port: int = self._server.server_port
+        self._spark, self._board = spark, board
+        spark.streams.addListener(board)
+
+    def close(self) -> None:
+        """Stop serving and listening."""
+        self._spark.streams.removeListener(self._board)
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Exporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def export(spark: SparkSession, port: int = PORT, address: str = "127.0.0.1") -> Exporter:
+    """Serve the numbers of a session's queries on `http://address:port/metrics`.
+
+    Args:
+        spark: whose queries, those that start from now on and those that run.
+        port: 0 for any free one; the exporter says which.
+        address: to listen on. By default only this machine can connect. Neither a log-in nor TLS
+            protects the endpoint, so give another address only in a network that you trust.
+
+    Raises:
+        ConfigurationError: prometheus_client is missing, or the port is taken.
+    """
+    return Exporter(spark, Board(), port, address)
+
+
+class Collector:
+    """prometheus_client asks it whenever Prometheus asks."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def collect(self) -> Iterator[Metric]:
+        """Every measure of every query."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        queries = self._board.queries()
+        for measure in MEASURES:
+            family_of = CounterMetricFamily if measure.is_counter else GaugeMetricFamily
+            name = "_".join(filter(None, (PREFIX, measure.name, measure.unit)))
+            labels = ["query", *filter(None, [measure.label])]
+            family = family_of(name, measure.text, labels=labels)
+            for query in queries:
+                for values, number in measure.labels(query):
+                    family.add_metric(list(values.values()), number)
+            yield family
