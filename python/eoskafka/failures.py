@@ -14,7 +14,10 @@ from typing import Any
 
 from eoskafka import _spec, errors
 
-_CONDITION = re.compile(r"\[(EOSKAFKA_[A-Z_]+)\] ")
+# Where a message begins: in a plan, such as one with `raise_error`, a condition is an argument.
+_CONDITION = re.compile(r"(?:^|: |\) |\] )\[(EOSKAFKA_[A-Z_]+)\] ", re.MULTILINE)
+# What follows is the query's plan.
+_PLAN = "=== Streaming Query ==="
 
 
 def error_of(failure: BaseException | None) -> errors.EosKafkaError | None:
@@ -27,12 +30,20 @@ def error_of(failure: BaseException | None) -> errors.EosKafkaError | None:
         an error with the connector's message and its condition; None if the failure is not the
         connector's.
     """
-    text = str(failure)
-    found = _CONDITION.search(text)
-    if failure is None or found is None or found[1] not in _spec.conditions():
+    found = None if failure is None else message_in(str(failure))
+    if found is None:
         return None
-    message = text[found.start() :].partition("\n")[0]
-    return class_of(found[1])(message, found[1])
+    condition, message = found
+    return class_of(condition)(message, condition)
+
+
+def message_in(text: str) -> tuple[str, str] | None:
+    """The condition and the message of the connector's error in the text of Spark's; or None."""
+    own = text.partition(_PLAN)[0]
+    found = _CONDITION.search(own)
+    if found is None or found[1] not in _spec.conditions():
+        return None
+    return found[1], own[found.start(1) - 1 :].partition("\n")[0]
 
 
 def install() -> None:

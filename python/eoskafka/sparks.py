@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 5)
 NEWEST = (4, 3)
+# The newest one whose spark-avro was found in Maven Central.
+AVRO_NEWEST = (4, 2)
 # `configure` may be told to take a newer one; the JVM decides with the same setting.
 ALLOW_UNTESTED = "spark.eoskafka.allowUntestedSpark"
 # Spark 4.3 logs a real-time query's batches asynchronously by default, and refuses a sink that is

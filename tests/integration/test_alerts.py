@@ -31,6 +31,7 @@ from streams import QUERY_S, Options, Streams, kv
 RULES = Path(__file__).parents[2] / "conf" / "prometheus-alerts.yml"
 MINUTE_S = 1.0
 HEALTHY_S = 20
+UP = 'up{job="eoskafka"}'
 LAST_REPORT = "eoskafka_last_report_timestamp_seconds"
 FIRING = 'count by (alertname) (ALERTS{alertstate="firing"})'
 
@@ -46,6 +47,7 @@ class Samples:
 
     def __init__(self, streams: Streams) -> None:
         self._exporter = metrics.export(streams.spark, port=0, address="127.0.0.1")
+        self._is_exported = True
         self._samples: list[dict[str, float]] = []
         self._began = time.time()
         self._ended = threading.Event()
@@ -58,7 +60,13 @@ class Samples:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        self._exporter.close()
+        self.stop_exporting()
+
+    def stop_exporting(self) -> None:
+        """As when the program ends."""
+        if self._is_exported:
+            self._is_exported = False
+            self._exporter.close()
 
     def wait(self, seconds: float) -> None:
         """Until so many further samples were taken."""
@@ -73,10 +81,15 @@ class Samples:
     def _run(self) -> None:
         address = f"http://127.0.0.1:{self._exporter.port}/metrics"
         while not self._ended.wait(MINUTE_S):
-            with urllib.request.urlopen(address, timeout=10) as answer:
-                lines = answer.read().decode().splitlines()
+            try:
+                with urllib.request.urlopen(address, timeout=10) as answer:
+                    lines = answer.read().decode().splitlines()
+            except OSError:
+                # As Prometheus notes it.
+                self._samples.append({UP: 0.0})
+                continue
             pairs = [line.rpartition(" ") for line in lines if line.startswith("eoskafka_")]
-            self._samples.append({name: float(value) for name, _, value in pairs})
+            self._samples.append({UP: 1.0, **{name: float(value) for name, _, value in pairs}})
 
     def assert_firing(self, *alerts: str, folder: Path) -> None:
         """These alerts and no other fire at the last sample."""
@@ -102,7 +115,8 @@ class Samples:
 
     def _cell(self, sample: dict[str, float], name: str) -> str:
         if name not in sample:
-            return "_"
+            # Prometheus ends the series of a target that does not answer.
+            return "_" if sample[UP] else "stale"
         if name.startswith(LAST_REPORT):
             # promtool's clock begins at 0.
             return f"{max(0.0, sample[name] - self._began) * 60 / MINUTE_S}"
@@ -156,6 +170,15 @@ def test_a_query_that_fails(streams: Streams, samples: Samples, tmp_path: Path) 
     until(lambda: samples.value("eoskafka_query_failed") == 1, "its failure", QUERY_S)
     samples.wait(2)
     samples.assert_firing("EoskafkaQueryFailed", folder=tmp_path)
+
+
+def test_a_driver_that_is_gone(streams: Streams, samples: Samples, tmp_path: Path) -> None:
+    topic = streams.topic(records=20)
+    start(streams, topic)
+    until(lambda: samples.value("eoskafka_rows_total") == 20, "its batch", QUERY_S)
+    samples.stop_exporting()
+    samples.wait(4)
+    samples.assert_firing("EoskafkaDriverGone", folder=tmp_path)
 
 
 def test_a_query_whose_broker_hangs(

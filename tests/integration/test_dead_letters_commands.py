@@ -101,6 +101,15 @@ def test_a_replay_writes_each_dead_letter_once(
     more = ("--from-beginning", "--to", elsewhere, "--group", streams.group())
     assert replayed(case, capsys, *more)[0] == 0
     assert streams.values(elsewhere) == sorted(BAD)
+    # A reason that all of them have.
+    (reason,) = {
+        each.reason for each in replay.newest(Connection(streams.servers, {}), case.dead, 100)[0]
+    }
+    few = ("--from-beginning", "--to", elsewhere, "--group", streams.group())
+    assert replayed(case, capsys, *few, "--skip-reason", reason[1:])[:2] == (
+        0,
+        "0 dead letters were replayed\n",
+    )
 
 
 def test_a_replay_that_cannot_know_where_a_record_goes_is_refused(

@@ -89,6 +89,19 @@ def test_spark_is_the_jars(
     assert (found.level, found.advice.startswith(advice)) == (level, True)
 
 
+@pytest.mark.parametrize("spark", ["4.2.1", "4.3.0"])
+def test_a_spark_without_schemas_is_noted(spark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = {"spark": "4.2.0", "scala": "2.13", "kafka": "4.3.1"}
+    monkeypatch.setattr("eoskafka.doctor.local.jar_path", lambda: Path("eoskafka.jar"))
+    monkeypatch.setattr("eoskafka._jar.build_properties", lambda _: built)
+    monkeypatch.setattr(metadata, "version", lambda _: spark)
+    notes = [each.advice for each in doctor.machine() if each.level is Level.NOTE]
+    about_schemas = [advice for advice in notes if "schemas" in advice]
+    assert about_schemas == (
+        ["if a query uses schemas: pip install 'pyspark==4.2.*'"] if spark == "4.3.0" else []
+    )
+
+
 def test_another_scala_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     built = {"spark": metadata.version("pyspark"), "scala": "2.13", "kafka": "4.3.1"}
     monkeypatch.setattr("eoskafka.doctor.local.jar_path", lambda: Path("eoskafka.jar"))

@@ -18,8 +18,31 @@ def test_the_connectors_error_is_found_in_sparks_text() -> None:
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: ",
+        "[USER_RAISED_EXCEPTION] ",
+        "(io.eoskafka.config.EosKafkaException) ",
+        "An error occurred\n",
+    ],
+)
+def test_a_message_may_follow_others(before: str) -> None:
+    error = error_of(RuntimeError(f"{before}{MESSAGE} SQLSTATE: P0001\n== DataFrame =="))
+    assert error is not None
+    assert str(error) == f"{MESSAGE} SQLSTATE: P0001"
+
+
+@pytest.mark.parametrize(
     "failure",
-    [None, RuntimeError("no space left"), RuntimeError("[EOSKAFKA_OF_A_LATER_VERSION] what now")],
+    [
+        None,
+        RuntimeError("no space left"),
+        RuntimeError("[EOSKAFKA_OF_A_LATER_VERSION] what now"),
+        # Plans, in which a condition is an argument.
+        RuntimeError("[DIVIDE_BY_ZERO] no\n+- raise_error(concat([EOSKAFKA_ENCODED_TYPE] , The"),
+        RuntimeError(f"[DIVIDE_BY_ZERO] no\n=== Streaming Query ===\nProject [a: {MESSAGE}]"),
+    ],
 )
 def test_other_failures_are_none_of_ours(failure: Exception | None) -> None:
     assert error_of(failure) is None

@@ -66,10 +66,8 @@ def started(name: str | None = "payments") -> SimpleNamespace:
     return SimpleNamespace(id="id-1", name=name)
 
 
-def ended(condition: str | None = None) -> SimpleNamespace:
-    return SimpleNamespace(
-        id="id-1", exception=condition and "text", errorClassOnException=condition
-    )
+def ended(condition: str | None = None, text: str = "text") -> SimpleNamespace:
+    return SimpleNamespace(id="id-1", exception=condition and text, errorClassOnException=condition)
 
 
 class Session:
@@ -104,6 +102,50 @@ def exporter(session: Session) -> Iterator[Exporter]:
 
 def test_only_this_machine_may_ask_unless_an_address_is_given(exporter: Exporter) -> None:
     assert exporter._server.server_address[0] == "127.0.0.1"
+
+
+PROGRAM = """
+from tests.unit.test_metrics import Session, export
+session = Session()
+exporter = export(session, port=0, linger_s=60)
+session.report(10)
+if {fails}:
+    session.fail()
+print(exporter.port, flush=True)
+raise SystemExit("the query has failed")
+"""
+
+
+@contextmanager
+def program(fails: bool) -> Iterator[subprocess.Popen[str]]:
+    """One that exports what a query reports, and ends at once."""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", PROGRAM.format(fails=fails)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "tests")])}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_failure_can_still_be_seen_when_the_program_has_ended() -> None:
+    with program(fails=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        port = process.stdout.readline().strip()
+        # What Python prints last, before it waits for the exporter.
+        while "the query has failed" not in process.stderr.readline():
+            assert process.poll() is None
+        (query,) = endpoint.read(f"127.0.0.1:{port}")
+        assert query.failure == "EOSKAFKA_COMMIT_GAP"
+
+
+def test_without_a_failure_the_program_ends_at_once() -> None:
+    with program(fails=False) as process:
+        assert process.wait(30) == 1
 
 
 @pytest.fixture
@@ -157,6 +199,13 @@ def test_a_query_that_fails_is_told_until_it_starts_again(board: Board) -> None:
     assert exported(board)['eoskafka_query_active{query="payments"}'] == 0
     board.onQueryStarted(started())
     assert failed not in exported(board)
+
+
+def test_the_connectors_condition_comes_before_sparks(board: Board) -> None:
+    text = "terminated with exception: [USER_RAISED_EXCEPTION] [EOSKAFKA_UNKNOWN_SCHEMA_ID] The"
+    board.onQueryTerminated(ended("USER_RAISED_EXCEPTION", text))
+    (query,) = board.queries()
+    assert query.failure == "EOSKAFKA_UNKNOWN_SCHEMA_ID"
 
 
 def test_a_query_that_waits_for_records_has_reported(board: Board) -> None:

@@ -96,7 +96,9 @@ class Topic:
         where = targets.Targets(Connection("", {}), "dead", to)
         places = {(0, offset) for offset in skip}
         log = TopicLog({P: "id"}, starts={P: 0}, ends={P: 9})
-        targets.require_replayable(None, where, log, {P: self.start}, places)
+        targets.require_replayable(
+            None, where, log, {P: self.start}, lambda r: (r.partition, r.offset) in places
+        )
 
 
 NULL = [(f"{PREFIX}topic", b"in"), ("trace", None)]
@@ -218,6 +220,14 @@ def test_a_fenced_replay_does_not_know_whether_another_one_runs() -> None:
     assert "another replay has begun with group g, or a transaction took longer than 70 s" in str(
         caught.value
     )
+
+
+def test_a_dead_letter_is_skipped_by_its_place_or_its_reason() -> None:
+    record = letter(1, headers=[(f"{PREFIX}reason", b"cut off at byte 7")])
+    assert run._is_skipped({(0, 1)}, (), record)
+    assert run._is_skipped((), ("no", "cut off"), record)
+    assert not run._is_skipped({(0, 2)}, ("no",), record)
+    assert not run._is_skipped((), ("cut off",), letter(2))
 
 
 def test_places_to_skip() -> None:

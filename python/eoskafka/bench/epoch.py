@@ -19,6 +19,7 @@ from functools import partial
 from pyspark.sql import DataFrame, functions
 
 from eoskafka.audit import Fault
+from eoskafka.bench.brokers import NEARBY, Brokers
 from eoskafka.bench.count import Count, count, read
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
@@ -127,21 +128,13 @@ class WindowTally:
         )
 
 
-def measure(settings: Settings, watcher: Watcher[Run]) -> Result[Run]:
-    """Run the benchmark; whatever happens, nothing that it started is left running.
-
-    Raises:
-        JarError: the connector's jar is missing or stale.
-        BenchError: a peer cannot be built or run.
-        ConfigurationError: a Spark session runs already in this process.
-        ClusterError: the broker does not start.
-        UndecidedError: an output topic cannot be read to its end.
-    """
+def measure(settings: Settings, watcher: Watcher[Run], brokers: Brokers = NEARBY) -> Result[Run]:
+    """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
     inputs = [
         Input(topic, PARTITIONS, records, RECORD_BYTES)
         for topic, records in _inputs(settings).items()
     ]
-    with stage(inputs, watcher) as there:
+    with stage(inputs, watcher, brokers=brokers) as there:
         there.spark.conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
         cases = [*((_WINDOWS, peer) for peer in TAKING_PART), (_WRITERS, EOSKAFKA)]
         return in_rounds(there, settings, cases, partial(_run, there, settings), watcher)
@@ -197,10 +190,10 @@ def _writers(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
 def _count(there: Stage, settings: Settings, plan: str, topic: str) -> Count:
     if plan == _WINDOWS:
         tally = WindowTally()
-        read(there.bootstrap_servers, topic, tally)
+        read(there.direct_servers, topic, tally)
         return tally.against(_inputs(settings)[_WINDOWS])
     return count(
-        there.bootstrap_servers,
+        there.direct_servers,
         topic,
         records=_inputs(settings)[_WRITERS],
         record_bytes=RECORD_BYTES,

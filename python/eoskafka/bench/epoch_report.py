@@ -52,7 +52,7 @@ class EpochReport(Summary[Run]):
         s = self.result.settings
         return (
             f"{s.rounds} rounds of {s.batches - 1} timed batches; windows: {s.batch_records:,} "
-            f"records a batch, {s.shuffle_partitions} writers; writers: {s.writers}"
+            f"records a batch, {s.shuffle_partitions} writers; writers: {s.writers}{self.where()}"
         )
 
     def table(self) -> Table:

@@ -24,6 +24,7 @@ from functools import partial
 from kafka.errors import KafkaError
 
 from eoskafka.bench import latency
+from eoskafka.bench.brokers import NEARBY, Brokers
 from eoskafka.bench.count import Count, count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.peers import FLINK, PEERS, REAL_TIME, Peer
@@ -94,14 +95,12 @@ class Run:
     count: Count
 
 
-def measure(
-    settings: Settings, watcher: Watcher[Run], bootstrap_servers: str | None = None
-) -> Result[Run]:
+def measure(settings: Settings, watcher: Watcher[Run], brokers: Brokers = NEARBY) -> Result[Run]:
     """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
     s = settings.stream
     given = Input(BACKLOG, s.partitions, settings.backlog, s.record_bytes)
     # The session needs no other connector: the peers beside eoskafka have JVMs of their own.
-    with stage([given], watcher, with_peers=False, bootstrap_servers=bootstrap_servers) as there:
+    with stage([given], watcher, with_peers=False, brokers=brokers) as there:
         cases = [
             (peer, part, ms)
             for ms in settings.intervals_ms
@@ -132,7 +131,7 @@ def _run(
                         f"no more come: {failure() or f'nothing in {_IDLE_S:g} s'}"
                     )
         counted = count(
-            there.bootstrap_servers,
+            there.direct_servers,
             topic,
             records=given.records,
             record_bytes=given.record_bytes,

@@ -67,7 +67,7 @@ class IntervalReport(Summary[Run]):
         return (
             f"real-time mode, {s.stream.partitions} partitions, {s.rounds} rounds: "
             f"{s.stream.rate:,} records/s of {s.stream.record_bytes:,} B for {s.stream.seconds} s "
-            f"after {s.stream.warm_up_s} s, and {s.backlog:,} at once"
+            f"after {s.stream.warm_up_s} s, and {s.backlog:,} at once{self.where()}"
         )
 
     def table(self) -> Table:

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 from pyspark.sql.streaming.query import StreamingQuery
 
+from eoskafka.bench.brokers import NEARBY, Brokers
 from eoskafka.bench.count import Count
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.peers import (
@@ -98,12 +99,10 @@ class Run:
     count: Count
 
 
-def measure(
-    settings: Settings, watcher: Watcher[Run], bootstrap_servers: str | None = None
-) -> Result[Run]:
+def measure(settings: Settings, watcher: Watcher[Run], brokers: Brokers = NEARBY) -> Result[Run]:
     """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
     with_peers = not all(peer.is_ours for peer in settings.peers)
-    with stage([], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers) as there:
+    with stage([], watcher, with_peers=with_peers, brokers=brokers) as there:
         return in_rounds(there, settings, settings.peers, partial(run, there, settings), watcher)
 
 
@@ -140,12 +139,12 @@ def run(
         durations: dict[str, list[int]] = {}
         stream = settings.stream()
         arrivals = Arrivals(stream)
-        reader = Reader(there.bootstrap_servers, output_topic, settings.partitions, arrivals)
+        reader = Reader(there.direct_servers, output_topic, settings.partitions, arrivals)
         with (
             _running(there, peer, source, name, interval_ms, settings.warm_up_s, durations),
             reader,
         ):
-            feed(there.bootstrap_servers, input_topic, stream)
+            feed(there.direct_servers, input_topic, stream)
             reader.wait()
             look()
     latencies = arrivals.latencies_ms()[settings.warm_up_s * settings.rate :]

@@ -47,7 +47,7 @@ class LatencyReport(Summary[Run]):
         s = self.result.settings
         return (
             f"{s.rate:,} records/s of {s.record_bytes:,} B, {s.partitions} partitions, "
-            f"{s.rounds} rounds of {s.seconds} s after {s.warm_up_s} s; milliseconds"
+            f"{s.rounds} rounds of {s.seconds} s after {s.warm_up_s} s; milliseconds{self.where()}"
         )
 
     def table(self) -> Table:

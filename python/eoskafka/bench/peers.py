@@ -136,6 +136,11 @@ def program_jars(peer: Peer) -> list[Path]:
     return sorted((_built("bench-programs") / "programs").glob("*.jar"))
 
 
+def delay_line_jars() -> list[Path]:
+    """The class path of `DelayLine`. Built, and raises, as `peer_jars`."""
+    return [_built("bench-programs") / "programs" / "eoskafka-bench-programs.jar"]
+
+
 @cache
 def _built(module: str, *settings: str) -> Path:
     """The folder that Maven has built a module into."""

@@ -80,6 +80,7 @@ class Report(Summary[Run]):
             f"{settings.records:,} records of {settings.record_bytes:,} B, "
             f"{settings.partitions:,} partitions, {settings.rounds} rounds"
             + (", mapInPandas" if settings.plan == "pandas" else "")
+            + self.where()
         )
 
     def table(self) -> Table:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from eoskafka.bench.brokers import NEARBY, Brokers
 from eoskafka.bench.count import Count
 from eoskafka.bench.stage import Machine, Phases, Stage, machine
 
@@ -33,11 +34,13 @@ class Result(Generic[Run]):
         settings: the benchmark's.
         machine: where it ran.
         runs: those of round 0 and below are warm-ups.
+        brokers: which ones it ran on.
     """
 
     settings: Any
     machine: Machine
     runs: tuple[Run, ...]
+    brokers: Brokers = NEARBY
 
 
 class Watcher(Phases, Protocol[_RunTold]):
@@ -71,4 +74,4 @@ def in_rounds(
         for case in everything:
             runs.append(run(case, number))
             watcher.ran(runs[-1])
-    return Result(settings, machine(there.spark), tuple(runs))
+    return Result(settings, machine(there.spark), tuple(runs), there.brokers)

@@ -24,22 +24,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import eoskafka
 from eoskafka.audit import UndecidedError
+from eoskafka.bench.brokers import NEARBY, Brokers, running
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import RUN_RECORDS, load
 from eoskafka.bench.peers import Peer, peer_jars
 from eoskafka.bench.programs import RUN_TIMEOUT_S, Program
-from eoskafka.cluster import LocalCluster
 
 # Of a broker besides its inputs' partitions: jars, outputs, connections of a thousand producers.
 _OTHER_FILES = 6_000
-_BROKER_PROPERTIES = {
-    # Deleted output would stay on the disk for a minute more, and a round is over sooner.
-    "log.segment.delete.delay.ms": "1000",
-    # Kafka's default is 3 s; without any, the threads of one program join one after another, and
-    # partitions move while it is timed.
-    "group.initial.rebalance.delay.ms": "100",
-}
-
 # A controller takes no more than 10,000 records in one request.
 _MOST_AT_ONCE = 4_000
 # For thousands of partitions on one busy machine: a budget, not a measure.
@@ -107,15 +99,19 @@ class Stage:
     """What runs need: brokers with the input, and a session with every peer of Spark in it.
 
     Attributes:
-        bootstrap_servers: of the brokers.
-        broker_pid: of the one that was started for this; None on a user's cluster.
+        brokers: which ones these are.
+        bootstrap_servers: what the peers connect to.
+        direct_servers: for who writes the input and reads the output.
+        broker_pid: of the only one, if it was started for this; None otherwise.
         admin: their client.
         spark: the session.
         folder: for checkpoints; deleted in the end.
         prefix: of every topic and group here; ends in a hyphen.
     """
 
+    brokers: Brokers
     bootstrap_servers: str
+    direct_servers: str
     broker_pid: int | None
     admin: KafkaAdminClient
     spark: SparkSession
@@ -248,7 +244,7 @@ def stage(
     watcher: Phases,
     *,
     with_peers: bool = True,
-    bootstrap_servers: str | None = None,
+    brokers: Brokers = NEARBY,
 ) -> Iterator[Stage]:
     """Start everything; whatever happens, nothing of it is left running.
 
@@ -256,7 +252,7 @@ def stage(
         inputs: topics to fill.
         watcher: told what happens.
         with_peers: whether the session needs Spark's built-in connector.
-        bootstrap_servers: of a user's cluster, `host:port,...`; None starts a broker.
+        brokers: where it runs.
 
     Raises:
         JarError: the connector's jar is missing or stale.
@@ -272,15 +268,11 @@ def stage(
         watcher.phase("building the peers")
         jars = peer_jars()
     with ExitStack() as closing_all:
-        broker_pid = None
-        if bootstrap_servers is None:
+        if brokers.servers is None:
             _require_files(sum(each.partitions for each in inputs))
-            watcher.phase("starting a broker")
-            cluster = closing_all.enter_context(
-                LocalCluster(heap_mb=1024, properties=_BROKER_PROPERTIES)
-            )
-            bootstrap_servers, broker_pid = cluster.bootstrap_servers, cluster.brokers[0].pid
-        admin = closing_all.enter_context(closing(_admin(bootstrap_servers)))
+            watcher.phase("starting the brokers")
+        addresses = closing_all.enter_context(running(brokers))
+        admin = closing_all.enter_context(closing(_admin(addresses.direct)))
         prefix = f"eoskafka-bench-{uuid.uuid4().hex[:8]}-"
         closing_all.callback(_remove, admin, prefix)
         folder = Path(
@@ -290,7 +282,7 @@ def stage(
             watcher.phase(f"loading {each.records:,} records of {each.record_bytes:,} bytes")
             create_topic(admin, prefix + each.topic, each.partitions)
             load(
-                bootstrap_servers,
+                addresses.direct,
                 prefix + each.topic,
                 partitions=each.partitions,
                 records=each.records,
@@ -300,7 +292,10 @@ def stage(
             )
         watcher.phase("starting Spark")
         spark = closing_all.enter_context(_session(folder, jars))
-        there = Stage(bootstrap_servers, broker_pid, admin, spark, folder, prefix)
+        there = Stage(
+            *(brokers, addresses.of_peers, addresses.direct, addresses.pid),
+            *(admin, spark, folder, prefix),
+        )
         closing_all.enter_context(there._closing)
         yield there
 

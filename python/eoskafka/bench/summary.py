@@ -46,6 +46,11 @@ class Summary(Generic[Run]):
         """Those of the timed rounds, the wrong ones included."""
         return [run for run in self.result.runs if run.round > 0]
 
+    def where(self) -> str:
+        """The end of a heading: which brokers, if they are not one nearby."""
+        text = self.result.brokers.text()
+        return f"; {text}" if text else ""
+
     def json_head(self, benchmark: str) -> dict[str, object]:
         """What the JSON of every benchmark begins with."""
         settings = asdict(self.result.settings)
@@ -56,6 +61,10 @@ class Summary(Generic[Run]):
             "holds": self.holds,
             "settings": settings,
             "machine": asdict(self.result.machine),
+            "brokers": {
+                "count": self.result.brokers.count,
+                "round_trip_ms": self.result.brokers.round_trip_ms,
+            },
             "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
         }
 

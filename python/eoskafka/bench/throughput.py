@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 
 from eoskafka.audit import Fault
 from eoskafka.audit.compare import FAULTS
+from eoskafka.bench.brokers import NEARBY, Brokers
 from eoskafka.bench.count import Count, count, number_of_records
 from eoskafka.bench.peers import EOSKAFKA, LIMITS, PEERS, READ_ONLY, Peer
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
@@ -92,15 +93,13 @@ class Run:
         return self.count.records * 1_000 / self.ms
 
 
-def measure(
-    settings: Settings, watcher: Watcher[Run], bootstrap_servers: str | None = None
-) -> Result[Run]:
+def measure(settings: Settings, watcher: Watcher[Run], brokers: Brokers = NEARBY) -> Result[Run]:
     """Run the benchmark; whatever happens, nothing that it started is left running.
 
     Args:
         settings: what to measure.
         watcher: told what happens.
-        bootstrap_servers: of a user's cluster; None starts a broker.
+        brokers: where to measure it.
 
     Raises:
         JarError: the connector's jar is missing or stale.
@@ -114,9 +113,7 @@ def measure(
     )
     everyone = (*settings.peers, *(LIMITS if settings.limits else ()))
     with_peers = not all(peer.is_ours for peer in everyone)
-    with stage(
-        [given], watcher, with_peers=with_peers, bootstrap_servers=bootstrap_servers
-    ) as there:
+    with stage([given], watcher, with_peers=with_peers, brokers=brokers) as there:
         return in_rounds(
             *(there, settings, everyone, partial(_run, there, settings), watcher),
             warm_ups=settings.warm_ups,
@@ -178,7 +175,7 @@ def _count(there: Stage, settings: Settings, peer: Peer, topic: str) -> Count:
         # Reading has counted for itself, and writing repeats a sample: its number must be right.
         found = settings.records
         if peer != READ_ONLY:
-            found = number_of_records(there.bootstrap_servers, topic)
+            found = number_of_records(there.direct_servers, topic)
         return Count(
             found,
             {
@@ -189,7 +186,7 @@ def _count(there: Stage, settings: Settings, peer: Peer, topic: str) -> Count:
             (),
         )
     return count(
-        there.bootstrap_servers,
+        there.direct_servers,
         topic,
         records=settings.records,
         record_bytes=settings.record_bytes,

@@ -14,6 +14,7 @@ from eoskafka.cli.brokers import names
 from eoskafka.cli.output import Format, OutputFormat, messages
 
 if TYPE_CHECKING:
+    from eoskafka.bench.brokers import Brokers
     from eoskafka.bench.peers import Peer
 
 app = typer.Typer(
@@ -35,6 +36,23 @@ Servers = Annotated[
         help="The addresses of the brokers, as host:port with commas between them. They must "
         "accept clients without a log-in.",
         show_default="a broker that the command starts",
+    ),
+]
+
+BrokerCount = Annotated[
+    int,
+    typer.Option(
+        "--brokers",
+        help="How many brokers the command starts: 1, or 3 with everything replicated three times.",
+    ),
+]
+
+RoundTrip = Annotated[
+    float,
+    typer.Option(
+        help="How far the brokers are from what is measured: the time of a round trip in "
+        "milliseconds, which a proxy adds. This needs a checkout and Maven.",
+        min=0,
     ),
 ]
 
@@ -120,6 +138,8 @@ def throughput(
         ),
     ] = None,
     bootstrap_servers: Servers = None,
+    broker_count: BrokerCount = 1,
+    round_trip_ms: RoundTrip = 0.0,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
@@ -135,12 +155,13 @@ def throughput(
     from eoskafka.bench.throughput import Settings, measure
 
     chosen, limits = _peers(peers, plan)
+    brokers = _brokers(bootstrap_servers, broker_count, round_trip_ms)
     settings = Settings(
         *(records, record_bytes, partitions, rounds, warm_ups),
         *(keyed, plan.value, chosen, limits, slots),
     )
     run(
-        lambda: Report(measure(settings, Messages(describe), bootstrap_servers)),
+        lambda: Report(measure(settings, Messages(describe), brokers)),
         output,
         file,
         plot,
@@ -165,6 +186,25 @@ def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
         chosen &= {BUILT_IN.name}
     peers = _available((*(peer for peer in PEERS if peer.name in chosen), EOSKAFKA))
     return peers, "limits" in given and plan is Plan.IDENTITY and missing() is None
+
+
+def _brokers(servers: str | None, count: int, round_trip_ms: float) -> Brokers:
+    """Where to measure."""
+    from eoskafka.bench.brokers import Brokers
+    from eoskafka.bench.peers import missing
+
+    if count not in (1, 3):
+        raise typer.BadParameter("must be 1 or 3", param_hint="--brokers")
+    if servers is not None and (count != 1 or round_trip_ms):
+        raise typer.BadParameter(
+            "the brokers of --bootstrap-servers are as many and as far away as they are",
+            param_hint="--round-trip-ms" if round_trip_ms else "--brokers",
+        )
+    if round_trip_ms and (reason := missing()):
+        raise typer.BadParameter(
+            f"the proxy is built like the peers, and {reason}", param_hint="--round-trip-ms"
+        )
+    return Brokers(servers, count, round_trip_ms)
 
 
 def _chosen(given: Collection[str], known: dict[str, str]) -> set[str]:
@@ -209,6 +249,8 @@ def latency(
         ),
     ] = "built-in,streams,flink",
     bootstrap_servers: Servers = None,
+    broker_count: BrokerCount = 1,
+    round_trip_ms: RoundTrip = 0.0,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
@@ -236,9 +278,10 @@ def latency(
             markup=False,
         )
         taking_part = tuple(peer for peer in taking_part if peer != BUILT_IN_REAL_TIME)
+    brokers = _brokers(bootstrap_servers, broker_count, round_trip_ms)
     settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, taking_part)
     run(
-        lambda: LatencyReport(measure(settings, Messages(describe), bootstrap_servers)),
+        lambda: LatencyReport(measure(settings, Messages(describe), brokers)),
         output,
         file,
         plot,
@@ -279,6 +322,8 @@ def interval(
         ),
     ] = "flink",
     bootstrap_servers: Servers = None,
+    broker_count: BrokerCount = 1,
+    round_trip_ms: RoundTrip = 0.0,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
     plot: PlotFile = None,
@@ -317,6 +362,7 @@ def interval(
             f"most {MOST_TRANSACTIONS * min(intervals) // 1_000}",
             param_hint="--seconds",
         )
+    brokers = _brokers(bootstrap_servers, broker_count, round_trip_ms)
     settings = Settings(
         intervals,
         LatencySettings(rate, seconds, warm_up, record_bytes, partitions, rounds, ()),
@@ -325,7 +371,7 @@ def interval(
         _available(taking_part),
     )
     run(
-        lambda: IntervalReport(measure(settings, Messages(describe), bootstrap_servers)),
+        lambda: IntervalReport(measure(settings, Messages(describe), brokers)),
         output,
         file,
         plot,
@@ -428,6 +474,8 @@ def epoch(
     rounds: Annotated[
         int, typer.Option(help="How many timed runs each measurement has.", min=1)
     ] = 5,
+    broker_count: BrokerCount = 1,
+    round_trip_ms: RoundTrip = 0.0,
     output: OutputFormat = Format.TEXT,
     file: OutputFile = None,
 ) -> None:
@@ -444,4 +492,5 @@ def epoch(
     if batch_records % 8_000:
         raise typer.BadParameter("must be a multiple of 8,000", param_hint="--batch-records")
     settings = Settings(batch_records, batches, shuffle_partitions, writers, rounds)
-    run(lambda: EpochReport(measure(settings, Messages(describe))), output, file)
+    brokers = _brokers(None, broker_count, round_trip_ms)
+    run(lambda: EpochReport(measure(settings, Messages(describe), brokers)), output, file)

@@ -78,7 +78,9 @@ def _table(found: list[letters.DeadLetter]) -> Table:
     return table
 
 
-@app.command(epilog=f"Example: eoskafka dead-letters replay payments-dead {_SERVERS}")
+@app.command(
+    epilog=f"Example: eoskafka dead-letters replay payments-dead --from-beginning {_SERVERS}"
+)
 def replay(
     topic: Topic,
     bootstrap_servers: Servers,
@@ -120,6 +122,14 @@ def replay(
             metavar="PARTITION:OFFSET",
         ),
     ] = None,
+    skip_reason: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The same for all dead letters whose reason contains this text. You can give this "
+            "option several times.",
+            metavar="TEXT",
+        ),
+    ] = None,
     client: Client = None,
     config: ConfigFile = None,
     output: OutputFormat = Format.TEXT,
@@ -137,6 +147,8 @@ def replay(
     writes to the cluster of TOPIC. Each query needs a topic of dead letters of its own.
     """
     skipped = _places(skip)
+    if "" in (skip_reason or []):
+        raise typer.BadParameter("must not be empty", param_hint="--skip-reason")
     with reaching():
         cluster = Connection(bootstrap_servers, client_settings(client, config))
         written = letters.replay(
@@ -147,6 +159,7 @@ def replay(
             from_beginning=from_beginning,
             accept_loss=accept_loss,
             skip=skipped,
+            skip_reasons=skip_reason or (),
         )
     if output is Format.JSON:
         print_json({"replayed": written})

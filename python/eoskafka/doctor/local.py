@@ -102,6 +102,14 @@ def _spark_and_jar() -> Iterator[Finding]:
         )
         return
     yield Finding("Spark", Level.FINE, f"pyspark {spark}")
+    if sparks.line(spark) > sparks.AVRO_NEWEST and _has_registry_client():
+        newest = sparks.text(sparks.AVRO_NEWEST)
+        yield Finding(
+            "schemas",
+            Level.NOTE,
+            f"eoskafka.schemas does not run on Spark {minor(spark)}",
+            f"if a query uses schemas: pip install 'pyspark=={newest}.*'",
+        )
     scala = _scala()
     if scala is None:
         yield Finding("Scala", Level.UNKNOWN, "Spark's jars are not beside pyspark")
@@ -114,6 +122,15 @@ def _spark_and_jar() -> Iterator[Finding]:
         )
     else:
         yield Finding("Scala", Level.FINE, scala)
+
+
+def _has_registry_client() -> bool:
+    """Whether the extra `schemas` is installed."""
+    try:
+        import confluent_kafka.schema_registry  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _scala() -> str | None:

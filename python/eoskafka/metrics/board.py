@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 import threading
+import time
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from eoskafka import _connect
+from eoskafka.failures import message_in
 from eoskafka.reports.model import Query
+
+_LAST_REPORTS_MS = 5_000
+_LOOK_S = 0.1
 
 OF_SINK = {
     "transactionsCommitted": "transactions_committed",
@@ -66,7 +74,10 @@ class Board(StreamingQueryListener):
             query.is_active = False
             query.rows_per_second = query.input_rows_per_second = 0.0
             if event.exception:
-                query.failure = event.errorClassOnException or _condition(event.exception)
+                own = message_in(event.exception)
+                named = event.errorClassOnException or _condition(event.exception)
+                # Spark has a condition of its own for what a column of `schemas` raises.
+                query.failure = own[0] if own else named
 
     def _query(self, id_: object, name: str | None) -> Query:
         query = self._queries.setdefault(str(id_), Query(str(id_)))
@@ -103,6 +114,23 @@ class Board(StreamingQueryListener):
             query.commit_latency_s = float(metrics["commitLatencyMs"]) / 1_000
         if "epochTimeLeftMs" in metrics:
             query.epoch_time_left_s = float(metrics["epochTimeLeftMs"]) / 1_000
+
+
+def hear_the_rest(spark: SparkSession, board: Board) -> None:
+    """Reports come later than what they tell of: the last of them are to be shown too."""
+    if _connect.is_session(spark):
+        # The report that a query has ended is its last one.
+        deadline = time.monotonic() + _LAST_REPORTS_MS / 1_000
+        running = {query.name or str(query.id) for query in spark.streams.active}
+        while time.monotonic() < deadline and any(
+            query.is_active and query.name not in running for query in board.queries()
+        ):
+            time.sleep(_LOOK_S)
+        return
+    bus = spark.sparkContext._jsc.sc().listenerBus()
+    # Fails only if the bus is stopped, which has told everything.
+    with suppress(Exception):
+        bus.waitUntilEmpty(_LAST_REPORTS_MS)
 
 
 def seconds(timestamp: str) -> float:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from eoskafka.errors import ConfigurationError
-from eoskafka.metrics.board import Board
+from eoskafka.metrics.board import Board, hear_the_rest
 from eoskafka.reports.measures import MEASURES, PREFIX
 
 if TYPE_CHECKING:
@@ -20,7 +23,9 @@ PORT = 9095
 class Exporter:
     """Serves a session's numbers to Prometheus until it is closed."""
 
-    def __init__(self, spark: SparkSession, board: Board, port: int, address: str) -> None:
+    def __init__(
+        self, spark: SparkSession, board: Board, port: int, address: str, linger_s: float
+    ) -> None:
         try:
             from prometheus_client import CollectorRegistry, start_http_server
         except ImportError as error:
@@ -35,15 +40,30 @@ class Exporter:
         except OSError as error:
             raise ConfigurationError(f"{address}:{port} cannot be served: {error}") from error
         self.port: int = self._server.server_port
-        self._spark, self._board = spark, board
+        self._spark, self._board, self._linger_s = spark, board, linger_s
         spark.streams.addListener(board)
+        if linger_s:
+            # An error of a query ends most programs.
+            atexit.register(self.close)
 
     def close(self) -> None:
-        """Stop serving and listening."""
-        self._spark.streams.removeListener(self._board)
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        """Stop serving and listening. After a query has failed, this takes `linger_s`."""
+        atexit.unregister(self.close)
+        try:
+            if self._linger_s:
+                self._linger()
+            self._spark.streams.removeListener(self._board)
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+    def _linger(self) -> None:
+        # Fails if Spark's JVM is gone.
+        with suppress(Exception):
+            hear_the_rest(self._spark, self._board)
+        if any(query.failure for query in self._board.queries()):
+            time.sleep(self._linger_s)
 
     def __enter__(self) -> Exporter:
         return self
@@ -52,7 +72,9 @@ class Exporter:
         self.close()
 
 
-def export(spark: SparkSession, port: int = PORT, address: str = "127.0.0.1") -> Exporter:
+def export(
+    spark: SparkSession, port: int = PORT, address: str = "127.0.0.1", *, linger_s: float = 0.0
+) -> Exporter:
     """Serve the numbers of a session's queries on `http://address:port/metrics`.
 
     Args:
@@ -60,11 +82,14 @@ def export(spark: SparkSession, port: int = PORT, address: str = "127.0.0.1") ->
         port: 0 for any free one; the exporter says which.
         address: to listen on. By default only this machine can connect. Neither a log-in nor TLS
             protects the endpoint, so give another address only in a network that you trust.
+        linger_s: for how many seconds the numbers are still served when the exporter is closed or
+            the program ends after a query has failed. Prometheus learns of the failure only if it
+            asks in this time, so give at least two of its scrape intervals.
 
     Raises:
         ConfigurationError: prometheus_client is missing, or the port is taken.
     """
-    return Exporter(spark, Board(), port, address)
+    return Exporter(spark, Board(), port, address, linger_s)
 
 
 class Collector:

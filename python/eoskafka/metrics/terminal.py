@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from eoskafka import _connect
-from eoskafka.metrics.board import Board
+from eoskafka.metrics.board import Board, hear_the_rest
 from eoskafka.reports.table import table
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_LAST_REPORTS_MS = 5_000
-_LOOK_S = 0.1
 
 
 @contextmanager
@@ -45,23 +40,6 @@ def live(spark: SparkSession, console: Console | None = None) -> Iterator[Board]
             try:
                 yield board
             finally:
-                _hear_the_rest(spark, board)
+                hear_the_rest(spark, board)
     finally:
         spark.streams.removeListener(board)
-
-
-def _hear_the_rest(spark: SparkSession, board: Board) -> None:
-    """Reports come later than what they tell of: the last of them are to be shown too."""
-    if _connect.is_session(spark):
-        # The report that a query has ended is its last one.
-        deadline = time.monotonic() + _LAST_REPORTS_MS / 1_000
-        running = {query.name or str(query.id) for query in spark.streams.active}
-        while time.monotonic() < deadline and any(
-            query.is_active and query.name not in running for query in board.queries()
-        ):
-            time.sleep(_LOOK_S)
-        return
-    bus = spark.sparkContext._jsc.sc().listenerBus()
-    # Fails only if the bus is stopped, which has told everything.
-    with suppress(Exception):
-        bus.waitUntilEmpty(_LAST_REPORTS_MS)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from kafka import KafkaProducer, TopicPartition
@@ -27,6 +28,7 @@ from kafka.errors import (
 
 from eoskafka.brokers.agreement import WAY_OUT, disagreement_on_ids
 from eoskafka.brokers.connection import Connection
+from eoskafka.dead_letters import Origin
 from eoskafka.errors import ConfigurationError, FencedError, OffsetsError, RecordError
 from eoskafka.replay.progress import (
     Committed,
@@ -54,6 +56,7 @@ def replay(
     from_beginning: bool = False,
     accept_loss: bool = False,
     skip: Collection[tuple[int, int]] = (),
+    skip_reasons: Collection[str] = (),
     replayed: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Write the dead letters that a group has not replayed yet to their topics, each exactly once.
@@ -69,6 +72,7 @@ def replay(
         from_beginning: whether partitions without an offset are replayed from their beginning.
         accept_loss: whether to go on if dead letters were deleted before they were replayed.
         skip: partitions and offsets of dead letters that are not written, and count as replayed.
+        skip_reasons: the same for dead letters whose reason contains one of these texts.
         replayed: is told the number of records of each transaction that was committed.
 
     Returns:
@@ -112,14 +116,15 @@ def replay(
                     accept_loss=accept_loss,
                 )
                 targets = Targets(cluster, topic, to)
-                require_replayable(consumer, targets, log, starts, skip)
+                is_skipped = partial(_is_skipped, skip, skip_reasons)
+                require_replayable(consumer, targets, log, starts, is_skipped)
                 confirmation = Confirmation(cluster, group, committed, log.ends)
                 written = 0
                 for portion in read(consumer, starts, log.ends):
                     to_send = {
                         place(record): targets.send_arguments(record)
                         for record in portion
-                        if (record.partition, record.offset) not in skip
+                        if not is_skipped(record)
                     }
                     after = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in portion}
                     _commit(producer, to_send, marked(after, log.ids), group, confirmation)
@@ -128,6 +133,13 @@ def replay(
             # Of all partitions, so that the offsets of none expire before the others'.
             _commit(producer, {}, marked(log.ends, log.ids), group, confirmation)
     return written
+
+
+def _is_skipped(places: Collection[tuple[int, int]], reasons: Collection[str], record: Any) -> bool:
+    if (record.partition, record.offset) in places:
+        return True
+    reason = Origin.of(record.headers).reason if reasons else ""
+    return any(text in reason for text in reasons)
 
 
 def _require_agreed_ids(cluster: Connection, topic: str, log: TopicLog) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -99,7 +99,7 @@ def require_replayable(
     targets: Targets,
     log: TopicLog,
     starts: Offsets,
-    skip: Collection[tuple[int, int]],
+    is_skipped: Callable[[Any], bool],
 ) -> None:
     """Look at all records before the first one is written.
 
@@ -108,7 +108,7 @@ def require_replayable(
         targets: where they go.
         log: of that topic.
         starts: where the replay begins; what is before it was replayed.
-        skip: partitions and offsets of dead letters that are not written.
+        is_skipped: whether a record is not written.
 
     Raises:
         RecordError: one of them cannot be written, or would be written twice.
@@ -121,7 +121,7 @@ def require_replayable(
             sources.is_repeated(Origin.of(record.headers))
     for portion in read(consumer, starts, log.ends):
         for record in portion:
-            if (record.partition, record.offset) in skip:
+            if is_skipped(record):
                 continue
             origin = Origin.of(record.headers)
             if problem := targets.problem(record):

@@ -10,8 +10,6 @@ from eoskafka.errors import ConfigurationError
 
 CLASS = "org.apache.spark.sql.avro.functions"
 _ARTIFACT = re.compile(r"(^|[/:\s])spark-avro_\d")
-# The newest line of Spark whose spark-avro was found in Maven Central.
-NEWEST = (4, 2)
 
 # A value claims how long its strings and arrays are, and Avro's library reserves that much memory
 # before it reads them: by default up to 2 GiB, or 16 GiB for an array.
@@ -39,11 +37,11 @@ def package() -> str:
 def package_for(spark: str) -> str:
     """The same for a version of Spark; what a vendor has added to the version is left out."""
     found = re.match(r"\d+\.\d+\.\d+", spark)
-    if found is None or not sparks.OLDEST <= sparks.line(spark) <= NEWEST:
+    if found is None or not sparks.OLDEST <= sparks.line(spark) <= sparks.AVRO_NEWEST:
+        lines = f"{sparks.text(sparks.OLDEST)} to {sparks.text(sparks.AVRO_NEWEST)}"
         raise ConfigurationError(
             f"eoskafka.schemas does not run on Spark {spark}: Maven Central is known to have "
-            f"spark-avro for Spark {sparks.text(sparks.OLDEST)} to {sparks.text(NEWEST)} only. Use "
-            "one of these versions"
+            f"spark-avro for Spark {lines} only. Use one of these versions"
         )
     return f"org.apache.spark:spark-avro_{sparks.scala(spark)}:{found[0]}"
 
