@@ -1,7 +1,7 @@
 # `make help` explains itself. A new machine needs Python 3.10+, a JDK 17 and Maven.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build demo compare linkage unit unit-java unit-python test prefetch test-oldest coverage pinned pins release first-hour fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
+.PHONY: help build demo compare linkage unit unit-java unit-python test prefetch test-oldest coverage pinned pins release first-hour first-pipeline fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
 	start-time bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
 
 PYTHON ?= python3
@@ -163,6 +163,9 @@ release: build ## dist/: wheel, sdist, Maven bundle and SBOM, built twice, check
 
 first-hour: build ## the quickstart from an empty folder, with the wheel of `make release`: its transcript and times
 	$(BIN)/python release/first_hour.py
+
+first-pipeline: build ## a pipeline with a schema, dead letters and an alert as the pages say, with the wheel of `make release` (needs prometheus)
+	$(BIN)/python release/first_pipeline.py
 
 static-analysis: ## SpotBugs with find-sec-bugs on the connector; what it does not report has a reason in spotbugs-exclude.xml
 	$(MVN) -q -pl connector compile spotbugs:check

@@ -38,7 +38,7 @@ checkout, and no package or jar that was downloaded before. The numbers in brack
 since the start. The driver was killed {kills} times, each time {until_kill:.0f} s after it had
 printed how to kill it.
 
-- Commit: {commit}, {day}. Machine: {cores} cores.
+- Commit: {commit}. Machine: {cores} cores.
 - To the proof: {proof:.0f} seconds, of which pip needed {pip:.0f}.
 
 ```
@@ -133,6 +133,11 @@ class Job:
         self._terminal.run(self._kill)
         self._terminal.transcript.append(f"exit code {self._process.wait(60)}")
 
+    def wait(self) -> None:
+        """Until it ends by itself."""
+        self._terminal.note("python job.py ends")
+        self._terminal.transcript.append(f"exit code {self._process.wait(180)}")
+
     def interrupt(self) -> None:
         """Press Ctrl+C."""
         self._terminal.note("Ctrl+C in the first terminal")
@@ -199,6 +204,21 @@ def follow(terminal: Terminal) -> tuple[float, float]:
     return proof, pip
 
 
+def provenance() -> dict[str, object]:
+    """What a report was made with: `commit` with the day, `python` and `cores`."""
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"],
+        text=True,
+        check=True,
+        capture_output=True,
+    ).stdout.strip()
+    return {
+        "commit": f"{commit}, {datetime.now(timezone.utc).date()}",
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "cores": os.cpu_count(),
+    }
+
+
 def main() -> None:
     if not WHEEL.is_file():
         raise SystemExit(f"There is no {WHEEL.relative_to(ROOT)}: run make release first")
@@ -209,22 +229,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="first-hour-") as folder:
         terminal = Terminal(Path(folder))
         proof, pip = follow(terminal)
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"],
-        text=True,
-        check=True,
-        capture_output=True,
-    ).stdout.strip()
-    head = _HEAD.format(
-        python=".".join(map(str, sys.version_info[:3])),
-        kills=KILLS,
-        until_kill=UNTIL_KILL_S,
-        commit=commit,
-        day=datetime.now(timezone.utc).date(),
-        cores=os.cpu_count(),
-        proof=proof,
-        pip=pip,
-    )
+    head = _HEAD.format(**provenance(), kills=KILLS, until_kill=UNTIL_KILL_S, proof=proof, pip=pip)
     REPORT.write_text(head + "\n".join(terminal.transcript).strip() + "\n```\n", encoding="utf-8")
     print(f"{proof:.0f} s to the proof: {REPORT.relative_to(ROOT)}")
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from eoskafka.bench.brokers import _delay_line
 from eoskafka.cluster import LocalCluster
+from eoskafka.cluster.local import free_ports
 from kafka.admin import KafkaAdminClient
 
 TIMEOUT_S = 280
@@ -106,6 +110,37 @@ def test_scale_with_a_plot(tmp_path: Path) -> None:
         ("slots", "per slot", 4): 4,
     }
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_latency_with_three_brokers_that_are_far_away() -> None:
+    printed = bench(
+        *("latency", "--brokers", "3", "--round-trip-ms", "40", "--rounds", "1", "--peers", ""),
+        *("--rate", "100", "--seconds", "5", "--warm-up", "5", "--partitions", "2"),
+    )
+    assert printed["brokers"] == {"count": 3, "round_trip_ms": 40.0}
+    peers = printed["peers"]
+    assert isinstance(peers, dict)
+    # In, out, and to the coordinators.
+    assert all(peer["p50_ms"]["least"] > 80 for peer in peers.values())
+
+
+def test_a_delay_line_delays_in_both_directions_and_keeps_the_order() -> None:
+    far, near = free_ports(2)
+    numbers = b"".join(b"%d," % n for n in range(100_000))
+    with (
+        socket.create_server(("127.0.0.1", near)) as server,
+        _delay_line(100.0, [(far, near)]),
+        socket.create_connection(("127.0.0.1", far)) as client,
+    ):
+        began = time.monotonic()
+        broker, _ = server.accept()
+        with broker:
+            client.sendall(numbers)
+            client.shutdown(socket.SHUT_WR)
+            found = broker.makefile("rb").read()
+    # The round trip of the handshake, and one way.
+    assert time.monotonic() - began >= 0.15
+    assert found == numbers
 
 
 def test_brokers_that_are_not_there_are_named() -> None:

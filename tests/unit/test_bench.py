@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from eoskafka.audit import Fault, UndecidedError
 from eoskafka.audit.compare import FAULTS
 from eoskafka.bench import peers, throughput
+from eoskafka.bench.brokers import Brokers
 from eoskafka.bench.count import Count, Tally
 from eoskafka.bench.peers import (
     BUILT_IN,
@@ -278,6 +280,28 @@ def test_an_output_that_cannot_be_read_ends_the_command_with_3(
 def test_a_peer_that_is_not_known_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--peers", "samza") == 2
     assert "'samza' is not one of built-in, streams, flink, loop, limits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--brokers", "2"), "must be 1 or 3"),
+        (("--bootstrap-servers", "b:1", "--brokers", "3"), "the brokers of --bootstrap-servers"),
+        (("--bootstrap-servers", "b:1", "--round-trip-ms", "5"), "the brokers of --bootstrap"),
+    ],
+)
+def test_brokers_that_cannot_be_had_are_a_usage_error(
+    arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*arguments) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_report_says_which_brokers_it_is_of() -> None:
+    near = report(*ROUNDS)
+    far = Report(dataclasses.replace(near.result, brokers=Brokers(None, 3, 5.0)))
+    assert far.heading() == f"{near.heading()}; 3 brokers, 5 ms away"
+    assert far.as_json()["brokers"] == {"count": 3, "round_trip_ms": 5.0}
 
 
 def test_a_plot_that_could_not_be_drawn_is_refused_before_anything_is_run(
