@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+# Jackson refuses a number with more digits; Python alone would read up to 4,300.
+_MOST_DIGITS = 1_000
+
 
 def parse(text: str | bytes, number: Callable[[str], object] = float) -> Any:
     """A JSON text's value.
@@ -18,9 +21,20 @@ def parse(text: str | bytes, number: Callable[[str], object] = float) -> Any:
             is nested too deeply.
     """
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=number)
+        return json.loads(
+            text,
+            parse_constant=_refuse,
+            parse_int=lambda text: int(_short(text)),
+            parse_float=lambda text: number(_short(text)),
+        )
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def _short(text: str) -> str:
+    if sum(map(str.isdigit, text)) > _MOST_DIGITS:
+        raise ValueError(f"it has a number of more than {_MOST_DIGITS:,} digits")
+    return text
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from eoskafka import properties, tokens
+from eoskafka import _json, properties, tokens
 from eoskafka.dead_letters import PREFIX, Origin
 from eoskafka.errors import ConfigurationError
 from eoskafka.offsets.target import Target
@@ -31,6 +31,14 @@ FROM_A_FOLDER = {
     "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
     "sasl.mechanism": "${dir:a\0b:c}",
 }
+
+
+@pytest.mark.parametrize("form", ["{}", "-{}", "{}.5e+0"])
+def test_a_number_has_at_most_as_many_digits_as_the_connector_reads(form: str) -> None:
+    others = form.count("5") + form.count("0")
+    assert _json.parse(form.format("9" * (1_000 - others))) is not None
+    with pytest.raises(ValueError, match="more than 1,000 digits"):
+        _json.parse(form.format("9" * (1_001 - others)))
 
 
 @pytest.mark.parametrize("reader", readers.ALL, ids=lambda reader: reader.__name__)

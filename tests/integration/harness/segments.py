@@ -98,7 +98,8 @@ def _read(
 
 
 def _batches(data_dir: Path, topic: str) -> Iterator[DefaultRecordBatch]:
-    for folder in sorted(data_dir.rglob(f"{topic}-*")):
+    # Not `rglob`: it would look into the folders of other topics, which may be about to be deleted.
+    for folder in sorted(data_dir.glob(f"*/data/{topic}-*")):
         if not folder.is_dir() or not folder.name.removeprefix(f"{topic}-").isdigit():
             continue
         for segment in sorted(folder.glob("*.log")):
