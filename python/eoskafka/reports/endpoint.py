@@ -47,7 +47,8 @@ def read(endpoint: str, timeout_s: float = 5.0) -> list[Query]:
     except urllib.error.HTTPError as error:
         raise ConfigurationError(f"{url} answers {error.code}: is it an exporter's?") from error
     except (OSError, HTTPException) as error:
-        raise UnreachableError(f"{url} does not answer: {error}") from error
+        reason = getattr(error, "reason", error)
+        raise UnreachableError(f"{url} does not answer: {reason}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{url} is not the page of an exporter") from error
     try:
