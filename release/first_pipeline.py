@@ -58,8 +58,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 first, end, schema, damaged = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "1"
 servers = {"bootstrap.servers": os.environ["SERVERS"]}
 topics = [NewTopic(name, 4, 1) for name in ("orders", "clean", "orders-dead")]
+admin = AdminClient(servers)
 if first == 0:
-    for made in AdminClient(servers).create_topics(topics).values():
+    for made in admin.create_topics(topics).values():
         made.result()
 registry = SchemaRegistryClient({"url": os.environ["REGISTRY"]})
 settings = {"auto.register.schemas": False}

@@ -14,6 +14,7 @@ from eoskafka.cli import app
 from eoskafka.cli.app import app as tree
 from eoskafka.session import PLUGIN_CLASS, REAL_TIME_CHECK, REDACTED, REDACTION
 from harness import until
+from harness.otlp import OtlpReceiver
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
@@ -27,6 +28,8 @@ SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # They need a server of Spark Connect, an object store, a pipeline, and a schema registry:
 # test_connect.py, test_object_store.py, test_pipelines.py and test_schemas_streams.py have these.
 ELSEWHERE = ("connect.md", "object-stores.md", "pipelines.md", "schemas.md")
+# What pages start besides queries, and how it ends.
+CLOSED = {"exporter": "close", "instrumentation": "close", "meters": "shutdown"}
 TOPICS = ("payments", "payments-clean", "payments-dead", "orders", "lines", "counts")
 
 
@@ -53,13 +56,21 @@ def settings_stay(streams: Streams) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def receiver() -> Iterator[OtlpReceiver]:
+    with OtlpReceiver() as receiver:
+        yield receiver
+
+
 @pytest.mark.usefixtures("topics", "settings_stay")
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if blocks(page) and page.name not in ELSEWHERE],
     ids=lambda page: page.name,
 )
-def test_python_in_a_page_runs(page: Path, streams: Streams, tmp_path: Path) -> None:
+def test_python_in_a_page_runs(
+    page: Path, streams: Streams, tmp_path: Path, receiver: OtlpReceiver
+) -> None:
     ended = streams.copy(streams.topic(records=2), streams.topic())
     names: dict[str, object] = {"spark": streams.spark, "query": ended, "password": "secret"}
     before = {query.id for query in streams.spark.streams.active}
@@ -69,6 +80,7 @@ def test_python_in_a_page_runs(page: Path, streams: Streams, tmp_path: Path) -> 
             code = code.replace("/tmp/checkpoints/", "/checkpoints/")
             code = code.replace("/checkpoints/", f"{tmp_path}/checkpoints/")
             code = code.replace("127.0.0.1:9092", streams.servers)
+            code = code.replace("http://127.0.0.1:4318", receiver.url)
             # A report comes with a batch's end.
             code = code.replace('realTime="5 minutes"', 'realTime="5 seconds"')
             if "create_topics" in code:
@@ -92,8 +104,9 @@ def test_python_in_a_page_runs(page: Path, streams: Streams, tmp_path: Path) -> 
         for query in streams.spark.streams.active:
             if query.id not in before:
                 query.stop()
-        if closes := getattr(names.get("exporter"), "close", None):
-            closes()
+        for name, how in CLOSED.items():
+            if close := getattr(names.get(name), how, None):
+                close()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-import threading
 import time
 import urllib.request
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import eoskafka
 import pytest
 from eoskafka import metrics
 from harness import until
+from harness.otlp import OtlpReceiver
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -239,42 +238,23 @@ def test_a_terminal_shows_running_queries(streams: Streams) -> None:
     assert "rows/s" in text.getvalue()
 
 
-class Collected(BaseHTTPRequestHandler):
-    """Takes what an OTLP exporter sends; `server.taken` has the bodies by path."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.taken.append((self.path, body))  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 def test_opentelemetry_sends_what_a_query_reports(streams: Streams) -> None:
     topic, output = streams.topic(records=40), streams.topic()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Collected) as server:
-        server.taken = []  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever).start()
-        address = f"http://127.0.0.1:{server.server_port}/v1"
-        exporter = OTLPMetricExporter(f"{address}/metrics")
+    with OtlpReceiver() as receiver:
+        exporter = OTLPMetricExporter(f"{receiver.url}/v1/metrics")
         meters = MeterProvider([PeriodicExportingMetricReader(exporter)])
         tracers = TracerProvider()
-        tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{address}/traces")))
+        spans_to = OTLPSpanExporter(f"{receiver.url}/v1/traces")
+        tracers.add_span_processor(BatchSpanProcessor(spans_to))
         try:
             with metrics.instrument(streams.spark, meters, tracers):
                 query = streams.copy(topic, output, options={"maxOffsetsPerTrigger": 20})
                 streams.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(10_000)
                 meters.force_flush()
-            tracers.shutdown()
         finally:
+            tracers.shutdown()
             meters.shutdown()
-            server.shutdown()
-        taken: list[tuple[str, bytes]] = server.taken  # type: ignore[attr-defined]
-    sent = ExportMetricsServiceRequest.FromString(
-        next(body for path, body in taken if path == "/v1/metrics")
-    )
+    sent = ExportMetricsServiceRequest.FromString(receiver.first("/v1/metrics"))
     found = {each.name: each for each in sent.resource_metrics[0].scope_metrics[0].metrics}
     (rows,) = found["eoskafka.rows"].sum.data_points
     assert rows.as_int == 40
@@ -284,9 +264,7 @@ def test_opentelemetry_sends_what_a_query_reports(streams: Streams) -> None:
     (latency,) = found["eoskafka.commit_latency"].gauge.data_points
     assert latency.as_double > 0
     assert found["eoskafka.commit_latency"].unit == "s"
-    traces = ExportTraceServiceRequest.FromString(
-        next(body for path, body in taken if path == "/v1/traces")
-    )
+    traces = ExportTraceServiceRequest.FromString(receiver.first("/v1/traces"))
     spans = traces.resource_spans[0].scope_spans[0].spans
     durations = [p.durationMs["triggerExecution"] for p in query.recentProgress if p.numInputRows]
     assert [

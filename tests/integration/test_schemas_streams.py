@@ -286,7 +286,8 @@ def test_what_the_page_shows_runs(shop: Shop, tmp_path: Path) -> None:
     total = server.add("totals-value", TOTAL)
     server.add("clean-value", V2)
     refund = server.add("refunds-value", V2)
-    topic, output = streams.topic(), streams.topic()
+    topic, output, clean, dead = (streams.topic() for _ in range(4))
+    started = []
     for block in blocks:
         code = block.replace("broker:9092", streams.servers)
         code = code.replace("https://registry:8081", server.url).replace(
@@ -295,11 +296,21 @@ def test_what_the_page_shows_runs(shop: Shop, tmp_path: Path) -> None:
         code = code.replace("[104, 107]", f"[{refund}]")
         code = code.replace('"orders")', f'"{topic}").option("startingOffsets", "earliest")')
         code = code.replace('"topic", "totals"', f'"topic", "{output}"')
-        exec(compile(code, str(page), "exec"), names)
-    shop.send(topic, [framed(third, V2, {"id": n, "price": 10.0}) for n in range(4)])
-    query = names["query"]
+        code = code.replace('topic="clean"', f'topic="{clean}"').replace("orders-dead", dead)
+        exec(compile(code.replace("query.awaitTermination()", ""), str(page), "exec"), names)
+        if "query = (" in code:
+            started.append(names["query"])
+    totals, orders = started
+    good = [framed(third, V2, {"id": n, "price": 10.0}) for n in range(4)]
+    shop.send(topic, good)
     try:
-        query.processAllAvailable()
+        totals.processAllAvailable()
+        totals.stop()
+        shop.send(topic, [good[0][:-3]])
+        orders.processAllAvailable()
     finally:
-        query.stop()
+        totals.stop()
+        orders.stop()
     assert shop.totals(output, total) == dict.fromkeys(range(4), 12.0)
+    assert len(shop.read(clean)) == 4
+    assert shop.read(dead) == [good[0][:-3]]
