@@ -32,7 +32,7 @@ JSON object.
 | 0 | The command is done. |
 | 1 | The command was refused or failed, or it found a problem. |
 | 2 | The command line is wrong. |
-| 3 | The brokers, or a driver, do not answer, or the result could not be determined. |
+| 3 | A broker or a driver does not answer, or the result could not be determined. |
 """
 
 

@@ -45,7 +45,7 @@ _EXTRAS = {
     "connect": "Extra `connect`: a client of Spark Connect",
     "verify": "Extra `verify`: `eoskafka verify` and `eoskafka doctor`",
     "bench": "Extra `bench`: `eoskafka bench`",
-    "metrics": "Extra `metrics`: the exporter for Prometheus",
+    "metrics": "Extra `metrics`: the exporter for Prometheus, and `eoskafka top`",
     "opentelemetry": "Extra `opentelemetry`: OpenTelemetry",
     "schemas": "Extra `schemas`: a schema registry",
     "delta": "Extra `delta`: Delta Lake",

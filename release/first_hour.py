@@ -62,6 +62,19 @@ class Terminal:
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         self._home = str(home)
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait()
+        # Does nothing if the page's commands have done it.
+        quietly = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        purge = self._bash("eoskafka cluster purge")
+        subprocess.run(purge, cwd=self.folder, env=self._environment, check=False, **quietly)
 
     def seconds(self) -> float:
         """Since the start."""
@@ -100,7 +113,7 @@ class Terminal:
         """Start a command that goes on in a terminal of its own."""
         self.note(f"$ {command}")
         with log.open("w") as file:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 self._bash(command),
                 cwd=self.folder,
                 env=self._environment,
@@ -108,6 +121,8 @@ class Terminal:
                 stdout=file,
                 stderr=subprocess.STDOUT,
             )
+        self._started.append(process)
+        return process
 
     def export(self, name: str, value: str) -> None:
         """Set a variable for the commands that follow."""
@@ -226,8 +241,10 @@ def main() -> None:
     assert kept
     if Path(kept[1]).exists():
         raise SystemExit(f"{kept[1]} is there, and the page's query would continue from it")
-    with tempfile.TemporaryDirectory(prefix="first-hour-") as folder:
-        terminal = Terminal(Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="first-hour-") as folder,
+        Terminal(Path(folder)) as terminal,
+    ):
         proof, pip = follow(terminal)
     head = _HEAD.format(**provenance(), kills=KILLS, until_kill=UNTIL_KILL_S, proof=proof, pip=pip)
     REPORT.write_text(head + "\n".join(terminal.transcript).strip() + "\n```\n", encoding="utf-8")

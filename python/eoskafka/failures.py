@@ -16,8 +16,8 @@ from eoskafka import _spec, errors
 
 # Where a message begins: in a plan, such as one with `raise_error`, a condition is an argument.
 _CONDITION = re.compile(r"(?:^|: |\) |\] )\[(EOSKAFKA_[A-Z_]+)\] ", re.MULTILINE)
-# What follows is the query's plan.
-_PLAN = "=== Streaming Query ==="
+# A query's plan, and what may follow it.
+_PLAN = re.compile(r"=== Streaming Query ===.*?(?=^JVM stacktrace:|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def error_of(failure: BaseException | None) -> errors.EosKafkaError | None:
@@ -39,7 +39,7 @@ def error_of(failure: BaseException | None) -> errors.EosKafkaError | None:
 
 def message_in(text: str) -> tuple[str, str] | None:
     """The condition and the message of the connector's error in the text of Spark's; or None."""
-    own = text.partition(_PLAN)[0]
+    own = _PLAN.sub("", text)
     found = _CONDITION.search(own)
     if found is None or found[1] not in _spec.conditions():
         return None

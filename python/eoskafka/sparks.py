@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 5)
 NEWEST = (4, 3)
-# The newest one whose spark-avro was found in Maven Central.
+# The newest release whose spark-avro was found in Maven Central, and its line.
+AVRO_RELEASE = "4.2.0"
 AVRO_NEWEST = (4, 2)
 # `configure` may be told to take a newer one; the JVM decides with the same setting.
 ALLOW_UNTESTED = "spark.eoskafka.allowUntestedSpark"

@@ -130,16 +130,19 @@ def test_a_delay_line_delays_in_both_directions_and_keeps_the_order() -> None:
     with (
         socket.create_server(("127.0.0.1", near)) as server,
         _delay_line(100.0, [(far, near)]),
-        socket.create_connection(("127.0.0.1", far)) as client,
     ):
         began = time.monotonic()
-        broker, _ = server.accept()
-        with broker:
+        with socket.create_connection(("127.0.0.1", far)) as client:
+            broker, _ = server.accept()
             client.sendall(numbers)
             client.shutdown(socket.SHUT_WR)
-            found = broker.makefile("rb").read()
-    # The round trip of the handshake, and one way.
-    assert time.monotonic() - began >= 0.15
+            with broker:
+                found = broker.makefile("rb").read()
+                # The round trip of the handshake, and one way.
+                assert time.monotonic() - began >= 0.15
+                broker.sendall(b"seen")
+            # The other direction goes on after the end of this one.
+            assert client.makefile("rb").read() == b"seen"
     assert found == numbers
 
 

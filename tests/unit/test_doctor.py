@@ -98,7 +98,7 @@ def test_a_spark_without_schemas_is_noted(spark: str, monkeypatch: pytest.Monkey
     notes = [each.advice for each in doctor.machine() if each.level is Level.NOTE]
     about_schemas = [advice for advice in notes if "schemas" in advice]
     assert about_schemas == (
-        ["if a query uses schemas: pip install 'pyspark==4.2.*'"] if spark == "4.3.0" else []
+        ["if a query uses schemas: pip install 'pyspark==4.2.0'"] if spark == "4.3.0" else []
     )
 
 

@@ -48,6 +48,14 @@ def test_other_failures_are_none_of_ours(failure: Exception | None) -> None:
     assert error_of(failure) is None
 
 
+def test_a_cause_behind_the_plan_is_found() -> None:
+    trace = f"JVM stacktrace:\norg.apache.spark.SparkException\nCaused by: a.B: {MESSAGE}"
+    plan = "=== Streaming Query ===\nProject [a: [EOSKAFKA_ENCODED_TYPE] no]"
+    error = error_of(RuntimeError(f"Job aborted\n{plan}\n\n{trace}"))
+    assert error is not None
+    assert error.condition == "EOSKAFKA_FENCED_BY_DRIVER"
+
+
 def test_an_option_that_is_wrong_has_its_condition_too() -> None:
     with pytest.raises(eoskafka.ConfigurationError) as error:
         eoskafka.Source(bootstrap_servers="b:1", subscribe="t", slots=0)

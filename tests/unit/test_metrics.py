@@ -145,7 +145,9 @@ def test_a_failure_can_still_be_seen_when_the_program_has_ended() -> None:
 
 def test_without_a_failure_the_program_ends_at_once() -> None:
     with program(fails=False) as process:
-        assert process.wait(30) == 1
+        out, err = process.communicate(timeout=30)
+    assert out.strip().isdecimal()
+    assert err.splitlines()[-1] == "the query has failed"
 
 
 @pytest.fixture
@@ -318,14 +320,21 @@ def test_an_endpoint_is_a_host_or_a_url(given: str, url: str) -> None:
     assert endpoint.page(given) == url
 
 
-@pytest.mark.parametrize("given", ["file:///etc/passwd", "b:99999", "http://", "", "[b:1"])
+@pytest.mark.parametrize(
+    "given", ["file:///etc/passwd", "b:99999", "http://", "", "[b:1", "a..b:1", "a b:1"]
+)
 def test_anything_else_is_no_endpoint(given: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"'{given}' is neither")):
         endpoint.page(given)
 
 
 @pytest.mark.parametrize(
-    "page", [b"up 1\n", b"<html>", b"\xff", b"eoskafka_query_active{query=1} x"]
+    "page",
+    [
+        *(b"up 1\n", b"<html>", b"\xff", b"eoskafka_query_active{query=1} x"),
+        *(b'eoskafka_batch_id{query="a"} NaN\n', b'eoskafka_rows_total{query="a"} +Inf\n'),
+        b'eoskafka_query_active{query="a", ="b"} 1\n',
+    ],
 )
 def test_another_page_is_refused(page: bytes) -> None:
     with (
@@ -338,7 +347,7 @@ def test_another_page_is_refused(page: bytes) -> None:
 def test_a_page_that_is_not_there_is_refused() -> None:
     with (
         answering(b"HTTP/1.0 404 Not Found\r\n\r\n") as address,
-        pytest.raises(ConfigurationError, match="answers 404"),
+        pytest.raises(ConfigurationError, match="HTTP status 404"),
     ):
         endpoint.read(address)
 
@@ -395,6 +404,25 @@ def test_top_names_a_driver_that_does_not_answer(session: Session, exporter: Exp
     assert f"http://{silent}/metrics does not answer" in done.stderr
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 503 No\r\n\r\n", b"HTP\x1b[2J\r\n\r\n"])
+def test_top_goes_on_without_a_driver_whose_page_is_no_exporters(
+    answer: bytes, session: Session, exporter: Exporter
+) -> None:
+    session.report(10)
+    with answering(answer) as other:
+        done = top("--once", f"127.0.0.1:{exporter.port}", other)
+    assert done.returncode == 3
+    assert "payments" in done.stdout
+    assert f"http://{other}/metrics" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_top_refuses_what_is_no_endpoint() -> None:
+    done = top("a b:1")
+    assert done.returncode == 2
+    assert "'a b:1' is neither host:port nor a URL" in " ".join(done.stderr.split())
+
+
 def test_top_prints_json(session: Session, exporter: Exporter) -> None:
     session.report(10)
     done = top("--format", "json", f"127.0.0.1:{exporter.port}")
@@ -404,6 +432,7 @@ def test_top_prints_json(session: Session, exporter: Exporter) -> None:
     assert query["name"] == "payments"
     assert query["totals"]["rows"] == 10
     assert query["waits_s"] == 0.25
+    assert "scope" not in query
 
 
 def test_top_follows_in_a_terminal_until_it_is_interrupted(
@@ -431,6 +460,7 @@ def test_top_follows_in_a_terminal_until_it_is_interrupted(
 def test_a_report_gets_older(board: Board) -> None:
     board.onQueryProgress(progress(10))
     (query,) = board.queries()
+    assert query.reported_s is not None
     row = shown("a:1", now_s=query.reported_s + 75, board=board).splitlines()[1].split()
     assert row[0] == "a:1"
     assert row[-2:] == ["75", "s"]
@@ -443,14 +473,18 @@ def test_opentelemetry_gets_what_prometheus_gets(session: Session, board: Board)
     reader, spans = InMemoryMetricReader(), InMemorySpanExporter()
     tracers = TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(spans))
-    with instrument(session, MeterProvider([reader]), tracers):  # type: ignore[arg-type]
+    meters = MeterProvider([reader])
+    # A former one of the same providers, as after a restart of the queries.
+    instrument(session, meters, tracers).close()  # type: ignore[arg-type]
+    with instrument(session, meters, tracers):  # type: ignore[arg-type]
         session.report(10)
         session.report(0)
         session.fail()
         board.onQueryProgress(progress(10))
         board.onQueryProgress(progress(0))
         board.onQueryTerminated(ended("EOSKAFKA_COMMIT_GAP"))
-        assert observed(reader) == exported(board)
+    # The last numbers, which closing has flushed.
+    assert observed(reader) == exported(board)
     session.report(5)
     assert not session.listeners
     assert reader.get_metrics_data() is None

@@ -222,14 +222,6 @@ def test_a_fenced_replay_does_not_know_whether_another_one_runs() -> None:
     )
 
 
-def test_a_dead_letter_is_skipped_by_its_place_or_its_reason() -> None:
-    record = letter(1, headers=[(f"{PREFIX}reason", b"cut off at byte 7")])
-    assert run._is_skipped({(0, 1)}, (), record)
-    assert run._is_skipped((), ("no", "cut off"), record)
-    assert not run._is_skipped({(0, 2)}, ("no",), record)
-    assert not run._is_skipped((), ("cut off",), letter(2))
-
-
 def test_places_to_skip() -> None:
     assert _places(["0:5", "12:345"]) == {(0, 5), (12, 345)}
     assert _places(None) == set()

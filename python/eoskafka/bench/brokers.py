@@ -43,8 +43,15 @@ class Brokers:
 
     def text(self) -> str:
         """For a report; empty for the brokers that are the default."""
+        several = f"{self.count} brokers" if self.count > 1 else ""
         far = f"{self.round_trip_ms:g} ms away" if self.round_trip_ms else ""
-        return ", ".join(filter(None, (f"{self.count} brokers" * (self.count > 1), far)))
+        return ", ".join(filter(None, (several, far)))
+
+    def as_json(self) -> dict[str, float] | None:
+        """For a file; None for a user's, of which nothing is known."""
+        if self.servers is not None:
+            return None
+        return {"count": self.count, "round_trip_ms": self.round_trip_ms}
 
 
 NEARBY = Brokers()
@@ -116,7 +123,7 @@ def _far_listener(broker: Broker, far: int, near: int) -> dict[str, str]:
 def _delay_line(round_trip_ms: float, ports: Iterable[tuple[int, int]]) -> Iterator[None]:
     command = [
         *kafka_command(delay_line_jars()),
-        *("-Xmx256m", _MAIN, str(round(round_trip_ms * 500))),
+        *("-Xmx256m", "-XX:+ExitOnOutOfMemoryError", _MAIN, str(round(round_trip_ms * 500))),
         *(f"{far}:{near}" for far, near in ports),
     ]
     with subprocess.Popen(
@@ -125,7 +132,7 @@ def _delay_line(round_trip_ms: float, ports: Iterable[tuple[int, int]]) -> Itera
         try:
             assert process.stdout is not None
             if not process.stdout.readline():
-                raise BenchError(f"the delay line has ended with exit code {process.wait()}")
+                raise BenchError(f"the proxy has ended with exit code {process.wait()}")
             yield
         finally:
             process.kill()

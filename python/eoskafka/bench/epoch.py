@@ -190,10 +190,10 @@ def _writers(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
 def _count(there: Stage, settings: Settings, plan: str, topic: str) -> Count:
     if plan == _WINDOWS:
         tally = WindowTally()
-        read(there.direct_servers, topic, tally)
+        read(there.addresses.direct, topic, tally)
         return tally.against(_inputs(settings)[_WINDOWS])
     return count(
-        there.direct_servers,
+        there.addresses.direct,
         topic,
         records=_inputs(settings)[_WRITERS],
         record_bytes=RECORD_BYTES,

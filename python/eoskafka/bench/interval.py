@@ -131,7 +131,7 @@ def _run(
                         f"no more come: {failure() or f'nothing in {_IDLE_S:g} s'}"
                     )
         counted = count(
-            there.direct_servers,
+            there.addresses.direct,
             topic,
             records=given.records,
             record_bytes=given.record_bytes,

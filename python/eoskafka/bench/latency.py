@@ -139,12 +139,12 @@ def run(
         durations: dict[str, list[int]] = {}
         stream = settings.stream()
         arrivals = Arrivals(stream)
-        reader = Reader(there.direct_servers, output_topic, settings.partitions, arrivals)
+        reader = Reader(there.addresses.direct, output_topic, settings.partitions, arrivals)
         with (
             _running(there, peer, source, name, interval_ms, settings.warm_up_s, durations),
             reader,
         ):
-            feed(there.direct_servers, input_topic, stream)
+            feed(there.addresses.direct, input_topic, stream)
             reader.wait()
             look()
     latencies = arrivals.latencies_ms()[settings.warm_up_s * settings.rate :]

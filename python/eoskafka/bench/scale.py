@@ -192,7 +192,7 @@ def _run(there: Stage, case: Case, number: int) -> Run:
         rows = there.source(case.peer, case.given.topic, **options).select("key", "value")
         query = there.run(case.peer, rows, name)
         counted = count(
-            there.direct_servers,
+            there.addresses.direct,
             topic,
             records=case.given.records,
             record_bytes=RECORD_BYTES,
@@ -241,7 +241,7 @@ def _requests(there: Stage) -> Run:
         try:
             for first, end in ((0, _WARM), (_WARM, _WARM + _COUNTED)):
                 load(
-                    there.direct_servers,
+                    there.addresses.direct,
                     source,
                     partitions=2,
                     first=2 * first,
@@ -255,7 +255,7 @@ def _requests(there: Stage) -> Run:
         finally:
             query.stop()
         counted = count(
-            there.direct_servers,
+            there.addresses.direct,
             topic,
             records=2 * (_WARM + _COUNTED),
             record_bytes=RECORD_BYTES,

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import eoskafka
 from eoskafka.audit import UndecidedError
-from eoskafka.bench.brokers import NEARBY, Brokers, running
+from eoskafka.bench.brokers import NEARBY, Addresses, Brokers, running
 from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import RUN_RECORDS, load
 from eoskafka.bench.peers import Peer, peer_jars
@@ -100,9 +100,7 @@ class Stage:
 
     Attributes:
         brokers: which ones these are.
-        bootstrap_servers: what the peers connect to.
-        direct_servers: for who writes the input and reads the output.
-        broker_pid: of the only one, if it was started for this; None otherwise.
+        addresses: where they are.
         admin: their client.
         spark: the session.
         folder: for checkpoints; deleted in the end.
@@ -110,9 +108,7 @@ class Stage:
     """
 
     brokers: Brokers
-    bootstrap_servers: str
-    direct_servers: str
-    broker_pid: int | None
+    addresses: Addresses
     admin: KafkaAdminClient
     spark: SparkSession
     folder: Path
@@ -130,7 +126,7 @@ class Stage:
     def program(self, peer: Peer) -> Program:
         """The JVM of a peer that is not in Spark; started when it is first asked for."""
         if peer not in self._programs:
-            program = Program(peer, self.bootstrap_servers, self.folder)
+            program = Program(peer, self.addresses.of_peers, self.folder)
             self._programs[peer] = self._closing.enter_context(program)
         return self._programs[peer]
 
@@ -139,7 +135,7 @@ class Stage:
         assert peer.format is not None
         return (
             self.spark.readStream.format(peer.format)
-            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .option("kafka.bootstrap.servers", self.addresses.of_peers)
             .option("subscribe", self.prefix + topic)
             .option("startingOffsets", "earliest")
             .option("groupIdPrefix", f"{self.prefix}group")
@@ -213,7 +209,7 @@ class Stage:
         assert peer.format is not None
         return (
             rows.writeStream.format(peer.format)
-            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .option("kafka.bootstrap.servers", self.addresses.of_peers)
             .option("topic", self.prefix + topic)
             .option("checkpointLocation", str(self.folder / topic))
             .options(**_prefixed(peer.clients()["producer"]))
@@ -292,10 +288,7 @@ def stage(
             )
         watcher.phase("starting Spark")
         spark = closing_all.enter_context(_session(folder, jars))
-        there = Stage(
-            *(brokers, addresses.of_peers, addresses.direct, addresses.pid),
-            *(admin, spark, folder, prefix),
-        )
+        there = Stage(brokers, addresses, admin, spark, folder, prefix)
         closing_all.enter_context(there._closing)
         yield there
 

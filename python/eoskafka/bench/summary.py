@@ -61,10 +61,7 @@ class Summary(Generic[Run]):
             "holds": self.holds,
             "settings": settings,
             "machine": asdict(self.result.machine),
-            "brokers": {
-                "count": self.result.brokers.count,
-                "round_trip_ms": self.result.brokers.round_trip_ms,
-            },
+            "brokers": self.result.brokers.as_json(),
             "versions": {"eoskafka": __version__, "broker": KAFKA_VERSION},
         }
 

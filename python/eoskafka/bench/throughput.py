@@ -163,10 +163,10 @@ def _plan(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
 def _used(there: Stage, pid: int) -> Iterator[tuple[Usage, Usage | None]]:
     """What a peer uses in the block, and the broker."""
     with measured(pid) as own:
-        if there.broker_pid is None:
+        if there.addresses.pid is None:
             yield own, None
         else:
-            with measured(there.broker_pid) as broker:
+            with measured(there.addresses.pid) as broker:
                 yield own, broker
 
 
@@ -175,7 +175,7 @@ def _count(there: Stage, settings: Settings, peer: Peer, topic: str) -> Count:
         # Reading has counted for itself, and writing repeats a sample: its number must be right.
         found = settings.records
         if peer != READ_ONLY:
-            found = number_of_records(there.direct_servers, topic)
+            found = number_of_records(there.addresses.direct, topic)
         return Count(
             found,
             {
@@ -186,7 +186,7 @@ def _count(there: Stage, settings: Settings, peer: Peer, topic: str) -> Count:
             (),
         )
     return count(
-        there.direct_servers,
+        there.addresses.direct,
         topic,
         records=settings.records,
         record_bytes=settings.record_bytes,

@@ -197,7 +197,8 @@ def _brokers(servers: str | None, count: int, round_trip_ms: float) -> Brokers:
         raise typer.BadParameter("must be 1 or 3", param_hint="--brokers")
     if servers is not None and (count != 1 or round_trip_ms):
         raise typer.BadParameter(
-            "the brokers of --bootstrap-servers are as many and as far away as they are",
+            "cannot be combined with --bootstrap-servers: it is for brokers that the command "
+            "starts",
             param_hint="--round-trip-ms" if round_trip_ms else "--brokers",
         )
     if round_trip_ms and (reason := missing()):

@@ -125,8 +125,8 @@ def replay(
     skip_reason: Annotated[
         list[str] | None,
         typer.Option(
-            help="The same for all dead letters whose reason contains this text. You can give this "
-            "option several times.",
+            help="Dead letters whose reason contains TEXT are not written and count as replayed. "
+            "You can give this option several times.",
             metavar="TEXT",
         ),
     ] = None,

@@ -23,12 +23,12 @@ from eoskafka.cli.output import (
     print_json,
     print_table,
 )
-from eoskafka.errors import UnreachableError
+from eoskafka.errors import ConfigurationError, EosKafkaError
 from eoskafka.reports import endpoint
 from eoskafka.reports.model import Query
 from eoskafka.reports.table import table
 
-_DEFAULT = "127.0.0.1:9095"
+_DEFAULT = f"{endpoint.HOST}:{endpoint.PORT}"
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Driver:
 
     Attributes:
         endpoint: as it was given.
-        queries: by name; none if it did not answer.
-        error: why it did not, or an empty text.
+        queries: by name; none if it has not served them.
+        error: why it has not, or an empty text.
     """
 
     endpoint: str
@@ -57,20 +57,31 @@ def top(
         ),
     ] = None,
     interval: Annotated[
-        float, typer.Option(help="The time between two looks, in seconds.", min=0.1)
+        float, typer.Option(help="The time between two updates, in seconds.", min=0.1)
     ] = 2.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Look once and end, as into a pipe and with json.")
+        bool,
+        typer.Option(
+            "--once",
+            help="Print the table once and end. This also happens if the output is not a terminal, "
+            "and with --format json.",
+        ),
     ] = False,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Show the queries of one or more drivers until Ctrl+C, one line for each query.
 
     The command reads the page that each driver's exporter serves to Prometheus, and contacts no
-    broker. It needs the wheel's extra metrics. A driver that does not answer is named below the
-    table, and asked again. With --once, the exit code is 3 if a driver does not answer.
+    broker. It needs the wheel's extra metrics. A driver that does not answer, or whose page is not
+    that of an exporter, is named below the table and asked again. With --once, the exit code is
+    then 3.
     """
     wanted = list(dict.fromkeys(endpoints or [_DEFAULT]))
+    for name in wanted:
+        try:
+            endpoint.page(name)
+        except ConfigurationError as error:
+            raise typer.BadParameter(str(error), param_hint="ENDPOINT") from error
     with ThreadPoolExecutor(len(wanted)) as pool:
 
         def look() -> list[Driver]:
@@ -85,7 +96,7 @@ def top(
 def _ask(name: str) -> Driver:
     try:
         return Driver(name, endpoint.read(name))
-    except UnreachableError as error:
+    except EosKafkaError as error:
         return Driver(name, [], str(error))
 
 
@@ -96,13 +107,18 @@ def _show_once(drivers: Sequence[Driver], output: Format) -> None:
         print_table(_table(drivers))
         for driver in drivers:
             if driver.error:
-                messages.print(driver.error, markup=False)
+                messages.print(printable(driver.error))
     if any(driver.error for driver in drivers):
         raise typer.Exit(Exit.UNREACHABLE)
 
 
 def _as_json(driver: Driver) -> dict[str, object]:
-    queries = [{**vars(query), "waits_s": sum(query.waits_s.values())} for query in driver.queries]
+    queries = []
+    for query in driver.queries:
+        found = {**vars(query), "waits_s": sum(query.waits_s.values())}
+        # Prometheus gets numbers only.
+        del found["scope"]
+        queries.append(found)
     return {"endpoint": driver.endpoint, "error": driver.error, "queries": queries}
 
 

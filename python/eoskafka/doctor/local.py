@@ -103,12 +103,11 @@ def _spark_and_jar() -> Iterator[Finding]:
         return
     yield Finding("Spark", Level.FINE, f"pyspark {spark}")
     if sparks.line(spark) > sparks.AVRO_NEWEST and _has_registry_client():
-        newest = sparks.text(sparks.AVRO_NEWEST)
         yield Finding(
             "schemas",
             Level.NOTE,
             f"eoskafka.schemas does not run on Spark {minor(spark)}",
-            f"if a query uses schemas: pip install 'pyspark=={newest}.*'",
+            f"if a query uses schemas: pip install 'pyspark=={sparks.AVRO_RELEASE}'",
         )
     scala = _scala()
     if scala is None:

@@ -74,10 +74,11 @@ class Board(StreamingQueryListener):
             query.is_active = False
             query.rows_per_second = query.input_rows_per_second = 0.0
             if event.exception:
-                own = message_in(event.exception)
-                named = event.errorClassOnException or _condition(event.exception)
                 # Spark has a condition of its own for what a column of `schemas` raises.
-                query.failure = own[0] if own else named
+                own = message_in(event.exception)
+                query.failure = (
+                    own[0] if own else event.errorClassOnException or _condition(event.exception)
+                )
 
     def _query(self, id_: object, name: str | None) -> Query:
         query = self._queries.setdefault(str(id_), Query(str(id_)))
@@ -117,20 +118,23 @@ class Board(StreamingQueryListener):
 
 
 def hear_the_rest(spark: SparkSession, board: Board) -> None:
-    """Reports come later than what they tell of: the last of them are to be shown too."""
-    if _connect.is_session(spark):
-        # The report that a query has ended is its last one.
-        deadline = time.monotonic() + _LAST_REPORTS_MS / 1_000
-        running = {query.name or str(query.id) for query in spark.streams.active}
-        while time.monotonic() < deadline and any(
-            query.is_active and query.name not in running for query in board.queries()
-        ):
-            time.sleep(_LOOK_S)
-        return
-    bus = spark.sparkContext._jsc.sc().listenerBus()
-    # Fails only if the bus is stopped, which has told everything.
+    """Wait for reports that are under way: they come later than what they tell of."""
+    # Fails if there is nothing to wait for: Spark has stopped, or its JVM is gone.
     with suppress(Exception):
-        bus.waitUntilEmpty(_LAST_REPORTS_MS)
+        if _connect.is_session(spark):
+            _wait_for_ends(spark, board)
+        else:
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_LAST_REPORTS_MS)
+
+
+def _wait_for_ends(spark: SparkSession, board: Board) -> None:
+    """Until all queries that have ended are reported so, which is the last report of each."""
+    deadline = time.monotonic() + _LAST_REPORTS_MS / 1_000
+    running = {query.name or str(query.id) for query in spark.streams.active}
+    while time.monotonic() < deadline and any(
+        query.is_active and query.name not in running for query in board.queries()
+    ):
+        time.sleep(_LOOK_S)
 
 
 def seconds(timestamp: str) -> float:

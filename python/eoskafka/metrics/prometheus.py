@@ -12,12 +12,11 @@ from pyspark.sql import SparkSession
 
 from eoskafka.errors import ConfigurationError
 from eoskafka.metrics.board import Board, hear_the_rest
-from eoskafka.reports.measures import MEASURES, PREFIX
+from eoskafka.reports.endpoint import HOST, PORT
+from eoskafka.reports.measures import MEASURES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-
-PORT = 9095
 
 
 class Exporter:
@@ -52,16 +51,16 @@ class Exporter:
         try:
             if self._linger_s:
                 self._linger()
-            self._spark.streams.removeListener(self._board)
+            # Fails if Spark's JVM is gone.
+            with suppress(Exception):
+                self._spark.streams.removeListener(self._board)
         finally:
             self._server.shutdown()
             self._server.server_close()
             self._thread.join()
 
     def _linger(self) -> None:
-        # Fails if Spark's JVM is gone.
-        with suppress(Exception):
-            hear_the_rest(self._spark, self._board)
+        hear_the_rest(self._spark, self._board)
         if any(query.failure for query in self._board.queries()):
             time.sleep(self._linger_s)
 
@@ -73,7 +72,7 @@ class Exporter:
 
 
 def export(
-    spark: SparkSession, port: int = PORT, address: str = "127.0.0.1", *, linger_s: float = 0.0
+    spark: SparkSession, port: int = PORT, address: str = HOST, *, linger_s: float = 0.0
 ) -> Exporter:
     """Serve the numbers of a session's queries on `http://address:port/metrics`.
 
@@ -84,11 +83,14 @@ def export(
             protects the endpoint, so give another address only in a network that you trust.
         linger_s: for how many seconds the numbers are still served when the exporter is closed or
             the program ends after a query has failed. Prometheus learns of the failure only if it
-            asks in this time, so give at least two of its scrape intervals.
+            scrapes within this time, so give at least two of its scrape intervals.
 
     Raises:
-        ConfigurationError: prometheus_client is missing, or the port is taken.
+        ConfigurationError: prometheus_client is missing, the port is taken, or `linger_s` is
+            negative.
     """
+    if linger_s < 0:
+        raise ConfigurationError(f"linger_s must not be negative, and it is {linger_s}")
     return Exporter(spark, Board(), port, address, linger_s)
 
 
@@ -105,10 +107,9 @@ class Collector:
         queries = self._board.queries()
         for measure in MEASURES:
             family_of = CounterMetricFamily if measure.is_counter else GaugeMetricFamily
-            name = "_".join(filter(None, (PREFIX, measure.name, measure.unit)))
             labels = ["query", *filter(None, [measure.label])]
-            family = family_of(name, measure.text, labels=labels)
+            family = family_of(measure.family, measure.text, labels=labels)
             for query in queries:
-                for values, number in measure.labels(query):
+                for values, number in measure.labelled(query):
                     family.add_metric(list(values.values()), number)
             yield family

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from eoskafka import __version__
 from eoskafka.errors import ConfigurationError
-from eoskafka.metrics.board import OF_SINK, Board, seconds
+from eoskafka.metrics.board import OF_SINK, Board, hear_the_rest, seconds
 from eoskafka.reports.measures import MEASURES, PREFIX, Measure
 
 if TYPE_CHECKING:
@@ -21,6 +24,53 @@ if TYPE_CHECKING:
 _UNITS = {"seconds": "s", "": ""}
 _NS = 1_000_000_000
 _MS_NS = 1_000_000
+
+
+class _Instruments:
+    """The instruments of one meter provider.
+
+    OpenTelemetry keeps one instrument for each name and has no way to take a callback back, so all
+    instrumentations of a provider share these.
+    """
+
+    def __init__(self, provider: MeterProvider) -> None:
+        from opentelemetry import metrics
+
+        self.boards: list[Board] = []
+        self._observation = metrics.Observation
+        meter = metrics.get_meter(PREFIX, __version__, provider)
+        for measure in MEASURES:
+            create: Callable[..., object] = (
+                meter.create_observable_counter
+                if measure.is_counter
+                else meter.create_observable_gauge
+            )
+            create(
+                f"{PREFIX}.{measure.name}",
+                callbacks=[self._callback(measure)],
+                unit=_UNITS[measure.unit],
+                description=measure.text,
+            )
+
+    def _callback(self, measure: Measure) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            for board in [*self.boards]:
+                for query in board.queries():
+                    for labels, number in measure.labelled(query):
+                        yield self._observation(number, labels)
+
+        return observe
+
+
+_INSTRUMENTS: WeakKeyDictionary[Any, _Instruments] = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def _instruments_of(provider: MeterProvider) -> _Instruments:
+    with _LOCK:
+        if provider not in _INSTRUMENTS:
+            _INSTRUMENTS[provider] = _Instruments(provider)
+        return _INSTRUMENTS[provider]
 
 
 class Instrumentation:
@@ -39,43 +89,30 @@ class Instrumentation:
                 "opentelemetry-api is not installed, and the instrumentation needs it: pip install "
                 "'eoskafka[opentelemetry]'"
             ) from error
-        self._observation = metrics.Observation
+        self._meters = meter_provider or metrics.get_meter_provider()
+        self._tracers = tracer_provider or trace.get_tracer_provider()
         self._board = Board()
-        self._is_closed = False
-        meter = metrics.get_meter(PREFIX, __version__, meter_provider)
-        for measure in MEASURES:
-            create: Callable[..., object] = (
-                meter.create_observable_counter
-                if measure.is_counter
-                else meter.create_observable_gauge
-            )
-            create(
-                f"{PREFIX}.{measure.name}",
-                callbacks=[self._callback(measure)],
-                unit=_UNITS[measure.unit],
-                description=measure.text,
-            )
-        self._spans = _Spans(trace.get_tracer(PREFIX, __version__, tracer_provider))
+        self._spans = _Spans(trace.get_tracer(PREFIX, __version__, self._tracers))
+        self._boards = _instruments_of(self._meters).boards
+        self._boards.append(self._board)
         self._spark = spark
         spark.streams.addListener(self._board)
         spark.streams.addListener(self._spans)
 
-    def _callback(self, measure: Measure) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def observe(_: CallbackOptions) -> Iterable[Observation]:
-            # OpenTelemetry has no way to take a callback back.
-            if self._is_closed:
-                return
-            for query in self._board.queries():
-                for labels, number in measure.labels(query):
-                    yield self._observation(number, labels)
-
-        return observe
-
     def close(self) -> None:
-        """Stop listening; nothing is reported afterwards."""
-        self._is_closed = True
-        self._spark.streams.removeListener(self._spans)
-        self._spark.streams.removeListener(self._board)
+        """Let the providers export what was reported until now, and stop listening."""
+        if self._board not in self._boards:
+            return
+        hear_the_rest(self._spark, self._board)
+        for provider in (self._meters, self._tracers):
+            # The SDK's providers have it, and the interface does not.
+            if flush := getattr(provider, "force_flush", None):
+                flush()
+        self._boards.remove(self._board)
+        # Fails if Spark's JVM is gone.
+        with suppress(Exception):
+            self._spark.streams.removeListener(self._spans)
+            self._spark.streams.removeListener(self._board)
 
     def __enter__(self) -> Instrumentation:
         return self

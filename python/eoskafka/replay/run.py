@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 from kafka import KafkaProducer, TopicPartition
@@ -93,6 +92,12 @@ def replay(
             f"--to names the topic of the dead letters itself, {topic}. Nothing was replayed. Give "
             "another topic"
         )
+
+    def is_skipped(record: Any) -> bool:
+        place_of = (record.partition, record.offset)
+        reason = Origin.of(record.headers).reason
+        return place_of in skip or any(text in reason for text in skip_reasons)
+
     look = "what was committed stays, and the next replay continues there"
     with (
         cluster.changing(f"the topics of the dead letters in {topic}", look, "Write"),
@@ -116,7 +121,6 @@ def replay(
                     accept_loss=accept_loss,
                 )
                 targets = Targets(cluster, topic, to)
-                is_skipped = partial(_is_skipped, skip, skip_reasons)
                 require_replayable(consumer, targets, log, starts, is_skipped)
                 confirmation = Confirmation(cluster, group, committed, log.ends)
                 written = 0
@@ -133,13 +137,6 @@ def replay(
             # Of all partitions, so that the offsets of none expire before the others'.
             _commit(producer, {}, marked(log.ends, log.ids), group, confirmation)
     return written
-
-
-def _is_skipped(places: Collection[tuple[int, int]], reasons: Collection[str], record: Any) -> bool:
-    if (record.partition, record.offset) in places:
-        return True
-    reason = Origin.of(record.headers).reason if reasons else ""
-    return any(text in reason for text in reasons)
 
 
 def _require_agreed_ids(cluster: Connection, topic: str, log: TopicLog) -> None:

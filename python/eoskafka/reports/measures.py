@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from eoskafka.reports.model import Query
 
 PREFIX = "eoskafka"
-_ONLY = ""
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,8 @@ class Measure:
     Attributes:
         name: without prefix, unit and, of a counter, `total`.
         text: what it is.
-        values: of a query, by the label's value.
+        get: its numbers of a query, by the label's value.
+        put: gives a query the number of a label's value.
         label: besides `query`; empty if there is none.
         unit: `seconds`, or empty.
         is_counter: whether it only grows.
@@ -26,85 +26,118 @@ class Measure:
 
     name: str
     text: str
-    values: Callable[[Query], Mapping[str, float]]
+    get: Callable[[Query], Mapping[str, float]]
+    put: Callable[[Query, str, float], object]
     label: str = ""
     unit: str = ""
     is_counter: bool = False
 
-    def labels(self, query: Query) -> Iterable[tuple[dict[str, str], float]]:
-        """The query's values, with all their labels."""
-        for value, number in self.values(query).items():
+    @property
+    def family(self) -> str:
+        """What Prometheus calls it, without `_total`."""
+        return "_".join(filter(None, (PREFIX, self.name, self.unit)))
+
+    @property
+    def series(self) -> str:
+        """What Prometheus calls its numbers."""
+        return f"{self.family}_total" if self.is_counter else self.family
+
+    def labelled(self, query: Query) -> Iterable[tuple[dict[str, str], float]]:
+        """The query's numbers, with all their labels."""
+        for value, number in self.get(query).items():
             yield {"query": query.name, **({self.label: value} if self.label else {})}, number
 
 
-def _one(of: Callable[[Query], float | None]) -> Callable[[Query], Mapping[str, float]]:
-    """A single value; none while it is not known."""
+def _one(
+    name: str,
+    text: str,
+    attribute: str,
+    unit: str = "",
+    kind: Callable[[float], object] = float,
+) -> Measure:
+    """One number, an attribute of the query; none while it is None."""
 
-    def values(query: Query) -> Mapping[str, float]:
-        number = of(query)
-        return {} if number is None else {_ONLY: number}
+    def get(query: Query) -> Mapping[str, float]:
+        number = getattr(query, attribute)
+        return {} if number is None else {"": float(number)}
 
-    return values
+    def put(query: Query, _: str, number: float) -> None:
+        setattr(query, attribute, kind(number))
+
+    return Measure(name, text, get, put, unit=unit)
+
+
+def _each(name: str, text: str, attribute: str, label: str, unit: str = "") -> Measure:
+    """One number for each entry of a dictionary of the query."""
+    return Measure(
+        *(name, text),
+        lambda query: getattr(query, attribute),
+        lambda query, value, number: getattr(query, attribute).update({value: number}),
+        *(label, unit),
+    )
 
 
 def _total(name: str, text: str) -> Measure:
-    return Measure(name, text, _one(lambda query: query.totals[name]), is_counter=True)
+    return Measure(
+        *(name, text),
+        lambda query: {"": query.totals[name]},
+        lambda query, _, number: query.totals.update({name: int(number)}),
+        is_counter=True,
+    )
 
 
 MEASURES = (
-    Measure("query_active", "1 while the query runs.", _one(lambda query: int(query.is_active))),
+    _one("query_active", "1 while the query runs.", "is_active", kind=bool),
     Measure(
         "query_failed",
         "1 if an error has ended the query, by the error's condition.",
         lambda query: {query.failure: 1} if query.failure else {},
+        lambda query, value, _: setattr(query, "failure", value),
         label="condition",
     ),
-    Measure("batch_id", "Number of the last batch with a report.", _one(lambda query: query.batch)),
-    Measure(
-        "rows_per_second",
-        "Rows per second that the last batch processed.",
-        _one(lambda query: query.rows_per_second),
-    ),
-    Measure(
+    _one("batch_id", "Number of the last batch with a report.", "batch", kind=int),
+    _one("rows_per_second", "Rows per second that the last batch processed.", "rows_per_second"),
+    _one(
         "input_rows_per_second",
         "Rows per second that arrived before the last batch.",
-        _one(lambda query: query.input_rows_per_second),
+        "input_rows_per_second",
     ),
-    Measure(
+    _each(
         "offsets_behind",
         "Lag of the partition that is furthest behind, in offsets.",
-        lambda query: query.behind,
-        label="source",
+        "behind",
+        "source",
     ),
-    Measure(
+    _each(
         "batch_duration",
         "Duration of each part of the last batch with rows.",
-        lambda query: query.durations_s,
-        label="part",
-        unit="seconds",
+        "durations_s",
+        "part",
+        "seconds",
     ),
-    Measure(
+    _one(
         "commit_latency",
         "Commit latency of the last batch with rows.",
-        _one(lambda query: query.commit_latency_s),
-        unit="seconds",
+        "commit_latency_s",
+        "seconds",
     ),
-    Measure(
+    _one(
         "epoch_time_left",
         "Time until the last epoch would have been given up.",
-        _one(lambda query: query.epoch_time_left_s),
-        unit="seconds",
+        "epoch_time_left_s",
+        "seconds",
     ),
-    Measure(
+    _one(
         "last_report_timestamp",
-        "When the query made its last report, since 1970.",
-        _one(lambda query: query.reported_s or None),
-        unit="seconds",
+        "Time of the query's last report, in seconds since 1970.",
+        "reported_s",
+        "seconds",
     ),
     Measure(
         "stable_offset_wait",
         "Time that the query waited for offsets that other transactions held open.",
-        _one(lambda query: sum(query.waits_s.values())),
+        lambda query: {"": sum(query.waits_s.values())},
+        lambda query, _, number: query.waits_s.update({("", 0): number}),
         unit="seconds",
         is_counter=True,
     ),

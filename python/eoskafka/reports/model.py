@@ -26,7 +26,7 @@ class Query:
         totals: since it was first seen: `rows`, `batches`, `transactions_committed`,
             `transactions_aborted`, `fenced_attempts`.
         waits_s: by run and source, how long it has waited for offsets that others held open.
-        reported_s: when its last report was made, in seconds since 1970.
+        reported_s: when its last report was made, in seconds since 1970; None before.
     """
 
     name: str
@@ -42,4 +42,4 @@ class Query:
     scope: str = ""
     totals: Numbers[str] = field(default_factory=Numbers)
     waits_s: dict[tuple[str, int], float] = field(default_factory=dict)
-    reported_s: float = 0.0
+    reported_s: float | None = None

@@ -65,4 +65,5 @@ def _numbers(query: Query) -> list[str]:
 
 
 def _age(query: Query, now_s: float) -> str:
-    return f"{max(0.0, now_s - query.reported_s):,.0f} s" if query.reported_s else "-"
+    reported_s = query.reported_s
+    return "-" if reported_s is None else f"{max(0.0, now_s - reported_s):,.0f} s"

@@ -41,7 +41,8 @@ def package_for(spark: str) -> str:
         lines = f"{sparks.text(sparks.OLDEST)} to {sparks.text(sparks.AVRO_NEWEST)}"
         raise ConfigurationError(
             f"eoskafka.schemas does not run on Spark {spark}: Maven Central is known to have "
-            f"spark-avro for Spark {lines} only. Use one of these versions"
+            f"spark-avro for Spark {lines} only. Use one of these versions, such as "
+            f"{sparks.AVRO_RELEASE}"
         )
     return f"org.apache.spark:spark-avro_{sparks.scala(spark)}:{found[0]}"
 

@@ -6,6 +6,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -21,7 +22,7 @@ public final class DelayLine {
   private static final int CHUNK_BYTES = 256 * 1024;
 
   /** A sender that is faster than the receiver is held up, as a full window holds it up. */
-  private static final int MOST_CHUNKS = 1024;
+  private static final int MOST_BYTES = 16 * 1024 * 1024;
 
   private static final long STACK_BYTES = 128 * 1024;
   private static final int BACKLOG = 1024;
@@ -53,11 +54,16 @@ public final class DelayLine {
           while (true) {
             Socket client = server.accept();
             long earliest = System.nanoTime() + 2 * delayNanos;
-            Socket broker = new Socket(local, target);
-            client.setTcpNoDelay(true);
-            broker.setTcpNoDelay(true);
-            forward(client, broker, earliest);
-            forward(broker, client, earliest);
+            try {
+              Socket broker = new Socket(local, target);
+              client.setTcpNoDelay(true);
+              broker.setTcpNoDelay(true);
+              forward(client, broker, earliest);
+              forward(broker, client, earliest);
+            } catch (IOException e) {
+              // The broker is down.
+              client.close();
+            }
           }
         });
   }
@@ -66,12 +72,14 @@ public final class DelayLine {
   private record Chunk(byte[] bytes, long dueNanos) {}
 
   private void forward(Socket from, Socket to, long earliestNanos) {
-    BlockingQueue<Chunk> underWay = new LinkedBlockingQueue<>(MOST_CHUNKS);
-    start(() -> read(from, underWay, earliestNanos));
-    start(() -> deliver(underWay, from, to));
+    BlockingQueue<Chunk> underWay = new LinkedBlockingQueue<>();
+    Semaphore room = new Semaphore(MOST_BYTES);
+    start(() -> read(from, underWay, room, earliestNanos));
+    start(() -> deliver(underWay, room, from, to));
   }
 
-  private void read(Socket from, BlockingQueue<Chunk> underWay, long earliestNanos)
+  private void read(
+      Socket from, BlockingQueue<Chunk> underWay, Semaphore room, long earliestNanos)
       throws InterruptedException {
     byte[] buffer = new byte[CHUNK_BYTES];
     int length = 0;
@@ -86,26 +94,33 @@ public final class DelayLine {
       System.arraycopy(buffer, 0, bytes, 0, bytes.length);
       long sent = System.nanoTime();
       long due = (sent - earliestNanos < 0 ? earliestNanos : sent) + delayNanos;
+      room.acquire(bytes.length);
       underWay.put(new Chunk(bytes, due));
     }
   }
 
-  private static void deliver(BlockingQueue<Chunk> underWay, Socket from, Socket to)
-      throws InterruptedException {
-    try (from;
-        to) {
+  private static void deliver(
+      BlockingQueue<Chunk> underWay, Semaphore room, Socket from, Socket to)
+      throws IOException, InterruptedException {
+    try {
       while (true) {
         Chunk chunk = underWay.take();
         for (long left; (left = chunk.dueNanos() - System.nanoTime()) > 0; ) {
           LockSupport.parkNanos(left);
         }
         if (chunk.bytes().length == 0) {
+          // The other direction may go on.
+          to.shutdownOutput();
           return;
         }
         to.getOutputStream().write(chunk.bytes());
+        room.release(chunk.bytes().length);
       }
     } catch (IOException e) {
-      // The receiver is gone, and both sides are closed.
+      // The receiver is gone: whoever sends to it learns of that.
+      from.close();
+      to.close();
+      room.release(MOST_BYTES);
     }
   }
 

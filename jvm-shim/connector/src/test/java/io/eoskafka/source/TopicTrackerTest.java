@@ -160,6 +160,17 @@ class TopicTrackerTest {
         .hasMessageContaining("not every broker");
   }
 
+  /** All that are connected may be one, which is cut off from those that know better. */
+  @Test
+  void anIdThatWasReplacedIsNotTakenAgainThoughAllBrokersNameIt() {
+    tracker.addFormer(Set.of(OLD));
+    tracker.update(Map.of(PARTITION, NEW));
+    answers.add(OLD);
+    agreed.add(Map.of("t", OLD));
+    assertThatThrownBy(() -> tracker.discover(Set.of(PARTITION)))
+        .hasMessageContaining("[EOSKAFKA_TOPIC_ID_UNCLEAR]");
+  }
+
   @Test
   void aTopicThatWasAwayForAWhileIsKnownToBeReplaced() {
     tracker.update(Map.of(PARTITION, OLD));
