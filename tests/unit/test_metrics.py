@@ -12,13 +12,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from eoskafka.cli import app
 from eoskafka.errors import ConfigurationError, UnreachableError
 from eoskafka.metrics import Board, Exporter, export, instrument
 from eoskafka.metrics.board import _condition
@@ -377,13 +378,31 @@ def answering(answer: bytes) -> Iterator[str]:
 # ---- eoskafka top
 
 
-def top(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "eoskafka", "top", *arguments], text=True, capture_output=True
-    )
+class Ended(NamedTuple):
+    """What a command has left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_top_shows_the_queries_of_each_driver(session: Session, exporter: Exporter) -> None:
+@pytest.fixture
+def top(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Runs `eoskafka top`."""
+
+    def run(*arguments: str) -> Ended:
+        try:
+            code = app.run(["top", *arguments])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Ended(code, *capsys.readouterr())
+
+    return run
+
+
+def test_top_shows_the_queries_of_each_driver(
+    session: Session, exporter: Exporter, top: Callable[..., Ended]
+) -> None:
     session.report(10)
     with export(Session(), port=0) as other:  # type: ignore[arg-type]
         other._board.onQueryStarted(started("[red]orders\x1b[2J"))
@@ -395,7 +414,9 @@ def test_top_shows_the_queries_of_each_driver(session: Session, exporter: Export
     assert second.split()[:3] == [f"127.0.0.1:{other.port}", "[red]orders\\x1b[2J", "runs"]
 
 
-def test_top_names_a_driver_that_does_not_answer(session: Session, exporter: Exporter) -> None:
+def test_top_names_a_driver_that_does_not_answer(
+    session: Session, exporter: Exporter, top: Callable[..., Ended]
+) -> None:
     session.report(10)
     with answering(b"") as silent:
         done = top("--once", f"127.0.0.1:{exporter.port}", silent)
@@ -406,7 +427,7 @@ def test_top_names_a_driver_that_does_not_answer(session: Session, exporter: Exp
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.0 503 No\r\n\r\n", b"HTP\x1b[2J\r\n\r\n"])
 def test_top_goes_on_without_a_driver_whose_page_is_no_exporters(
-    answer: bytes, session: Session, exporter: Exporter
+    answer: bytes, session: Session, exporter: Exporter, top: Callable[..., Ended]
 ) -> None:
     session.report(10)
     with answering(answer) as other:
@@ -417,13 +438,13 @@ def test_top_goes_on_without_a_driver_whose_page_is_no_exporters(
     assert "\x1b" not in done.stderr
 
 
-def test_top_refuses_what_is_no_endpoint() -> None:
+def test_top_refuses_what_is_no_endpoint(top: Callable[..., Ended]) -> None:
     done = top("a b:1")
     assert done.returncode == 2
     assert "'a b:1' is neither host:port nor a URL" in " ".join(done.stderr.split())
 
 
-def test_top_prints_json(session: Session, exporter: Exporter) -> None:
+def test_top_prints_json(session: Session, exporter: Exporter, top: Callable[..., Ended]) -> None:
     session.report(10)
     done = top("--format", "json", f"127.0.0.1:{exporter.port}")
     (driver,) = json.loads(done.stdout)["drivers"]
