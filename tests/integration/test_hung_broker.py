@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from streams import Streams
 
 WAIT_S = 20
+ROUNDS = 3
 
 
 @pytest.mark.slow
@@ -25,8 +26,8 @@ def test_a_call_that_a_broker_does_not_answer_is_tried_on_another_one(
         admin = client(streams, cluster.bootstrap_servers)
         try:
             until(lambda: is_answered(streams, admin), "brokers that answer", 60)
-            # The client has asked one of them last, and keeps to it.
-            for broker in cluster.brokers:
+            # The client mostly keeps to the one that it has asked last, and sometimes to none.
+            for broker in cluster.brokers * ROUNDS:
                 assert broker.pid is not None
                 os.kill(broker.pid, signal.SIGSTOP)
                 try:
