@@ -112,7 +112,7 @@ def program(servers: str, registry: str, folder: Path) -> str:
         '"https://registry:8081", auth=("user", "password")': f'"{registry}"',
         '"/checkpoints/': f'"{folder}/checkpoints/',
         '("includeHeaders", "true")': '("includeHeaders", "true")\n    .option('
-        '"maxOffsetsPerTrigger", "100")',
+        '"maxOffsetsPerTrigger", "20")',
         ".getOrCreate()\n": f".getOrCreate()\n{metrics}\n{kill}\n",
     }
     for former, new in changes.items():
