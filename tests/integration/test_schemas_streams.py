@@ -294,7 +294,8 @@ def test_what_the_page_shows_runs(shop: Shop, tmp_path: Path) -> None:
             "/checkpoints", str(tmp_path)
         )
         code = code.replace("[104, 107]", f"[{refund}]")
-        code = code.replace('"orders")', f'"{topic}").option("startingOffsets", "earliest")')
+        from_start = f'"{topic}").option("startingOffsets", "earliest")'
+        code = code.replace('"subscribe", "orders")', f'"subscribe", {from_start}')
         code = code.replace('"topic", "totals"', f'"topic", "{output}"')
         code = code.replace('topic="clean"', f'topic="{clean}"').replace("orders-dead", dead)
         exec(compile(code.replace("query.awaitTermination()", ""), str(page), "exec"), names)

@@ -182,7 +182,11 @@ def replace(streams: Streams, topic: str, records: int) -> list[int]:
     "plan",
     [
         held,
-        pytest.param(lambda rows, name: held(rows, name).repartition(2), marks=pytest.mark.slow),
+        pytest.param(
+            lambda rows, name: held(rows, name).repartition(2),
+            marks=pytest.mark.slow,
+            id="shuffled",
+        ),
     ],
 )
 # With fewer records than were planned the reader waits for more.

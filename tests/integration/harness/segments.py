@@ -99,7 +99,8 @@ def _read(
 
 def _batches(data_dir: Path, topic: str) -> Iterator[DefaultRecordBatch]:
     # Not `rglob`: it would look into the folders of other topics, which may be about to be deleted.
-    for folder in sorted(data_dir.glob(f"*/data/{topic}-*")):
+    of_all, of_one = data_dir.glob(f"*/data/{topic}-*"), data_dir.glob(f"data/{topic}-*")
+    for folder in sorted([*of_all, *of_one]):
         if not folder.is_dir() or not folder.name.removeprefix(f"{topic}-").isdigit():
             continue
         for segment in sorted(folder.glob("*.log")):
