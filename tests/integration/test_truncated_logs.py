@@ -41,7 +41,8 @@ def of_three_brokers(streams: Streams, folder: Path) -> Iterator[tuple[LocalClus
 def create(streams: Streams, name: str, *brokers: int) -> str:
     """A topic with one partition, whose leader is the first of these brokers."""
     # A client of its own: one that has seen brokers die and come back may not know them all.
-    with closing(KafkaAdminClient(bootstrap_servers=streams.servers)) as admin:
+    client = patiently(lambda: KafkaAdminClient(bootstrap_servers=streams.servers))
+    with closing(client) as admin:
         admin.create_topics(
             [NewTopic(name, replica_assignments={0: [*brokers]}, topic_configs=UNCLEAN)]
         )
@@ -58,7 +59,7 @@ def send(streams: Streams, topic: str, numbers: range) -> None:
 
 def wait_led(streams: Streams, topic: str, broker: int) -> None:
     def is_led() -> bool:
-        (described,) = streams.admin.describe_topics([topic])
+        (described,) = patiently(lambda: streams.admin.describe_topics([topic]))
         return bool(described["partitions"][0]["leader_id"] == broker)
 
     until(is_led, f"broker {broker} as the leader of {topic}", QUERY_S)
