@@ -59,7 +59,9 @@ def send(streams: Streams, topic: str, numbers: range) -> None:
 
 def wait_led(streams: Streams, topic: str, broker: int) -> None:
     def is_led() -> bool:
-        (described,) = patiently(lambda: streams.admin.describe_topics([topic]))
+        client = patiently(lambda: KafkaAdminClient(bootstrap_servers=streams.servers))
+        with closing(client) as admin:
+            (described,) = patiently(lambda: admin.describe_topics([topic]))
         return bool(described["partitions"][0]["leader_id"] == broker)
 
     until(is_led, f"broker {broker} as the leader of {topic}", QUERY_S)
@@ -72,7 +74,14 @@ def written(job: Job) -> list[int]:
 
 def offsets(job: Job) -> dict[int, int]:
     """The group's."""
-    return patiently(job.offsets)
+
+    def ask() -> dict[int, int]:
+        # A client of its own: see `create`.
+        with closing(KafkaAdminClient(bootstrap_servers=job.streams.servers)) as admin:
+            found = admin.list_group_offsets([job.group])[job.group]
+        return {p.partition: each.offset for p, each in found.items() if p.topic == job.input}
+
+    return patiently(ask)
 
 
 def patiently(ask: Callable[[], T]) -> T:

@@ -78,8 +78,7 @@ public final class DelayLine {
     start(() -> deliver(underWay, room, from, to));
   }
 
-  private void read(
-      Socket from, BlockingQueue<Chunk> underWay, Semaphore room, long earliestNanos)
+  private void read(Socket from, BlockingQueue<Chunk> underWay, Semaphore room, long earliestNanos)
       throws InterruptedException {
     byte[] buffer = new byte[CHUNK_BYTES];
     int length = 0;
@@ -99,8 +98,7 @@ public final class DelayLine {
     }
   }
 
-  private static void deliver(
-      BlockingQueue<Chunk> underWay, Semaphore room, Socket from, Socket to)
+  private static void deliver(BlockingQueue<Chunk> underWay, Semaphore room, Socket from, Socket to)
       throws IOException, InterruptedException {
     try {
       while (true) {
