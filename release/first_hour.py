@@ -109,6 +109,18 @@ class Terminal:
             self.transcript.append(f"exit code {ended.returncode}")
         return output, ended.returncode
 
+    def attempt_until(self, command: str, line: str, timeout_s: float) -> None:
+        """Run a command until a line of its output begins so; the last try is in the transcript."""
+        deadline, before = time.monotonic() + timeout_s, self.transcript
+        while True:
+            self.transcript = [*before]
+            output, _ = self.attempt(command)
+            if f"\n{line}" in f"\n{output}":
+                return
+            if time.monotonic() > deadline:
+                raise SystemExit(f"no '{line}' within {timeout_s:.0f} s:\n{output}")
+            time.sleep(2)
+
     def start(self, command: str, log: Path) -> subprocess.Popen[str]:
         """Start a command that goes on in a terminal of its own."""
         self.note(f"$ {command}")
@@ -202,16 +214,8 @@ def follow(terminal: Terminal) -> tuple[float, float]:
     terminal.run(of_page("eoskafka offsets lag"))
     verify = of_page("eoskafka verify")
     # Asked too early, as a user does, and then until everything has been read.
-    output, _ = terminal.attempt(verify)
-    deadline, last = time.monotonic() + UNTIL_READ_S, list[str]()
-    while "\nexactly once: 100,000 in, 100,000 out" not in f"\n{output}":
-        if time.monotonic() > deadline:
-            raise SystemExit(f"no proof within {UNTIL_READ_S:.0f} s:\n{output}")
-        time.sleep(2)
-        tries, terminal.transcript = terminal.transcript, []
-        output, _ = terminal.attempt(verify)
-        last, terminal.transcript = terminal.transcript, tries
-    terminal.transcript += last
+    terminal.attempt(verify)
+    terminal.attempt_until(verify, "exactly once: 100,000 in, 100,000 out", UNTIL_READ_S)
     proof = terminal.seconds()
     job.interrupt()
     terminal.run(of_page("eoskafka cluster purge"))

@@ -29,6 +29,10 @@ UNTIL_KILL_S = 25.0
 UNTIL_READ_S = 300.0
 UNTIL_ALERT_S = 120.0
 PROMETHEUS = "127.0.0.1:9090"
+VERIFY = (
+    "eoskafka verify --input orders --output clean --dead-letters orders-dead --group orders "
+    "--by key --bootstrap-servers $SERVERS"
+)
 
 ORDER: dict[str, Any] = {
     "type": "record",
@@ -121,22 +125,6 @@ def program(servers: str, registry: str, folder: Path) -> str:
     return found
 
 
-def wait_for_verdict(terminal: Terminal, wanted: str) -> None:
-    """Ask as the page says until everything was read; only the last answer is in the report."""
-    verify = (
-        "eoskafka verify --input orders --output clean --dead-letters orders-dead --group orders "
-        "--by key --bootstrap-servers $SERVERS"
-    )
-    deadline = time.monotonic() + UNTIL_READ_S
-    before = terminal.transcript
-    output = ""
-    while f"\nexactly once: {wanted}" not in f"\n{output}":
-        if time.monotonic() > deadline:
-            raise SystemExit(f"no verdict within {UNTIL_READ_S:.0f} s:\n{output}")
-        terminal.transcript = [*before]
-        output, _ = terminal.attempt(verify)
-
-
 def wait_for_alert(terminal: Terminal, condition: str) -> None:
     """Until Prometheus says that the query has failed with this condition, and nothing else."""
     deadline = time.monotonic() + UNTIL_ALERT_S
@@ -187,7 +175,11 @@ def follow(terminal: Terminal, registry: RegistryServer) -> list[tuple[str, str,
     job.kill()
     done("the pipeline, until it is killed", "schemas.md")
     job = Job(terminal, 1)
-    wait_for_verdict(terminal, "2,000 in, 1,980 out, 20 dead letters, 0 lost, 0 duplicated")
+    terminal.attempt_until(
+        VERIFY,
+        "exactly once: 2,000 in, 1,980 out, 20 dead letters, 0 lost, 0 duplicated",
+        UNTIL_READ_S,
+    )
     done("its second run, until everything is out and verified", "verify.md")
     for name in ("prometheus.yml", "prometheus-alerts.yml"):
         shutil.copy(ROOT / "conf" / name, terminal.folder)
@@ -205,7 +197,11 @@ def follow(terminal: Terminal, registry: RegistryServer) -> list[tuple[str, str,
     job.wait()
     done("the program ends (`linger_s=60`)", "metrics.md")
     job = Job(terminal, 2)
-    wait_for_verdict(terminal, "2,005 in, 1,985 out, 20 dead letters, 0 lost, 0 duplicated")
+    terminal.attempt_until(
+        VERIFY,
+        "exactly once: 2,005 in, 1,985 out, 20 dead letters, 0 lost, 0 duplicated",
+        UNTIL_READ_S,
+    )
     done("its third run, until everything is out and verified", "errors.md")
     terminal.run("eoskafka dead-letters show orders-dead --limit 3 --bootstrap-servers $SERVERS")
     terminal.run(

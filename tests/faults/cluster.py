@@ -100,18 +100,7 @@ class FaultyCluster:
         proxy = Proxy(port)
         proxy.start()
         self._proxies[broker.node_id] = proxy
-        controller = f"CONTROLLER://127.0.0.1:{broker.controller_port}"
-        return {
-            "listeners": f"{controller},PLAINTEXT://{broker.address},CLIENT://127.0.0.1:{port}",
-            "advertised.listeners": (
-                f"PLAINTEXT://{broker.address},CLIENT://127.0.0.1:{proxy.port}"
-            ),
-            "listener.security.protocol.map": (
-                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT"
-            ),
-            "inter.broker.listener.name": "PLAINTEXT",
-            **self._further,
-        }
+        return {**broker.behind_proxy(port, proxy.port), **self._further}
 
     def _close_proxies(self) -> None:
         for proxy in self._proxies.values():

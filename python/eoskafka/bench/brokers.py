@@ -90,7 +90,7 @@ def running(wanted: Brokers) -> Iterator[Addresses]:
             return _PROPERTIES
         far, near = free_ports(2)
         listeners[broker.node_id] = far, near
-        return {**_PROPERTIES, **_far_listener(broker, far, near)}
+        return {**_PROPERTIES, **broker.behind_proxy(near, far)}
 
     heap_mb = _HEAP_MB if wanted.count == 1 else _HEAP_OF_THREE_MB
     with (
@@ -103,20 +103,6 @@ def running(wanted: Brokers) -> Iterator[Addresses]:
             of_peers = ",".join(f"127.0.0.1:{far}" for far, _ in listeners.values())
         pid = cluster.brokers[0].pid if wanted.count == 1 else None
         yield Addresses(of_peers, direct, pid)
-
-
-def _far_listener(broker: Broker, far: int, near: int) -> dict[str, str]:
-    """A listener for the peers, who are told the port of the delay line in front of it."""
-    controller = f"CONTROLLER://127.0.0.1:{broker.controller_port}"
-    direct = f"PLAINTEXT://{broker.address}"
-    return {
-        "listeners": f"{controller},{direct},FAR://127.0.0.1:{near}",
-        "advertised.listeners": f"{direct},FAR://127.0.0.1:{far}",
-        "listener.security.protocol.map": (
-            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,FAR:PLAINTEXT"
-        ),
-        "inter.broker.listener.name": "PLAINTEXT",
-    }
 
 
 @contextmanager

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eoskafka.cli.bench_options import (
+    BrokerCount,
+    OutputFile,
+    Partitions,
+    PlotFile,
+    Rate,
+    RecordBytes,
+    RoundTrip,
+    Servers,
+    WarmUp,
+    brokers_of,
+)
 from eoskafka.cli.bench_run import Messages, require_extras, run
 from eoskafka.cli.brokers import names
 from eoskafka.cli.output import Format, OutputFormat, messages
 
 if TYPE_CHECKING:
-    from eoskafka.bench.brokers import Brokers
     from eoskafka.bench.peers import Peer
 
 app = typer.Typer(
@@ -22,60 +32,6 @@ app = typer.Typer(
     epilog="Example: eoskafka bench throughput --rounds 3",
     no_args_is_help=True,
 )
-
-OutputFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", help="A file to which the command also writes the result.", dir_okay=False
-    ),
-]
-
-Servers = Annotated[
-    str | None,
-    typer.Option(
-        help="The addresses of the brokers, as host:port with commas between them. They must "
-        "accept clients without a log-in.",
-        show_default="a broker that the command starts",
-    ),
-]
-
-BrokerCount = Annotated[
-    int,
-    typer.Option(
-        "--brokers",
-        help="How many brokers the command starts: 1, or 3 with everything replicated three times.",
-    ),
-]
-
-RoundTrip = Annotated[
-    float,
-    typer.Option(
-        help="How far the brokers are from what is measured: the time of a round trip in "
-        "milliseconds, which a proxy adds. This needs a checkout and Maven.",
-        min=0,
-    ),
-]
-
-PlotFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot", help="A file for a plot of the result: .png, .svg or .pdf.", dir_okay=False
-    ),
-]
-
-Rate = Annotated[
-    int, typer.Option(help="How many records are written to the input topic per second.", min=1)
-]
-
-WarmUp = Annotated[
-    int, typer.Option(help="How many seconds each run lasts before its timed part begins.", min=0)
-]
-
-RecordBytes = Annotated[int, typer.Option(help="The size of each record's value in bytes.", min=16)]
-
-Partitions = Annotated[
-    int, typer.Option(help="How many partitions the input and the output topic have.", min=1)
-]
 
 
 @app.callback()
@@ -155,7 +111,7 @@ def throughput(
     from eoskafka.bench.throughput import Settings, measure
 
     chosen, limits = _peers(peers, plan)
-    brokers = _brokers(bootstrap_servers, broker_count, round_trip_ms)
+    brokers = brokers_of(bootstrap_servers, broker_count, round_trip_ms)
     settings = Settings(
         *(records, record_bytes, partitions, rounds, warm_ups),
         *(keyed, plan.value, chosen, limits, slots),
@@ -186,26 +142,6 @@ def _peers(wanted: str, plan: Plan) -> tuple[tuple[Peer, ...], bool]:
         chosen &= {BUILT_IN.name}
     peers = _available((*(peer for peer in PEERS if peer.name in chosen), EOSKAFKA))
     return peers, "limits" in given and plan is Plan.IDENTITY and missing() is None
-
-
-def _brokers(servers: str | None, count: int, round_trip_ms: float) -> Brokers:
-    """Where to measure."""
-    from eoskafka.bench.brokers import Brokers
-    from eoskafka.bench.peers import missing
-
-    if count not in (1, 3):
-        raise typer.BadParameter("must be 1 or 3", param_hint="--brokers")
-    if servers is not None and (count != 1 or round_trip_ms):
-        raise typer.BadParameter(
-            "cannot be combined with --bootstrap-servers: it is for brokers that the command "
-            "starts",
-            param_hint="--round-trip-ms" if round_trip_ms else "--brokers",
-        )
-    if round_trip_ms and (reason := missing()):
-        raise typer.BadParameter(
-            f"the proxy is built like the peers, and {reason}", param_hint="--round-trip-ms"
-        )
-    return Brokers(servers, count, round_trip_ms)
 
 
 def _chosen(given: Collection[str], known: dict[str, str]) -> set[str]:
@@ -279,7 +215,7 @@ def latency(
             markup=False,
         )
         taking_part = tuple(peer for peer in taking_part if peer != BUILT_IN_REAL_TIME)
-    brokers = _brokers(bootstrap_servers, broker_count, round_trip_ms)
+    brokers = brokers_of(bootstrap_servers, broker_count, round_trip_ms)
     settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, taking_part)
     run(
         lambda: LatencyReport(measure(settings, Messages(describe), brokers)),
@@ -363,7 +299,7 @@ def interval(
             f"most {MOST_TRANSACTIONS * min(intervals) // 1_000}",
             param_hint="--seconds",
         )
-    brokers = _brokers(bootstrap_servers, broker_count, round_trip_ms)
+    brokers = brokers_of(bootstrap_servers, broker_count, round_trip_ms)
     settings = Settings(
         intervals,
         LatencySettings(rate, seconds, warm_up, record_bytes, partitions, rounds, ()),
@@ -493,5 +429,5 @@ def epoch(
     if batch_records % 8_000:
         raise typer.BadParameter("must be a multiple of 8,000", param_hint="--batch-records")
     settings = Settings(batch_records, batches, shuffle_partitions, writers, rounds)
-    brokers = _brokers(None, broker_count, round_trip_ms)
+    brokers = brokers_of(None, broker_count, round_trip_ms)
     run(lambda: EpochReport(measure(settings, Messages(describe), brokers)), output, file)

@@ -61,6 +61,26 @@ class Broker:
         """`127.0.0.1:<port>`, as clients are told."""
         return f"127.0.0.1:{self.port}"
 
+    def behind_proxy(self, port: int, proxy_port: int) -> dict[str, str]:
+        """Settings for a further listener, whose clients come through a proxy.
+
+        Brokers talk to each other past it, and so does whoever connects to `address`.
+
+        Args:
+            port: of the listener, where the proxy connects to.
+            proxy_port: of the proxy, which the listener's clients are told.
+        """
+        controller = f"CONTROLLER://127.0.0.1:{self.controller_port}"
+        direct = f"PLAINTEXT://{self.address}"
+        return {
+            "listeners": f"{controller},{direct},CLIENT://127.0.0.1:{port}",
+            "advertised.listeners": f"{direct},CLIENT://127.0.0.1:{proxy_port}",
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT"
+            ),
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+
     @property
     def pid(self) -> int | None:
         """The broker's process id, or None while it does not run."""
