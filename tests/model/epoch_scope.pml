@@ -175,6 +175,7 @@ proctype Driver(byte me) {
   byte own[RECORDS] = NONE;                             /* the entries it has read or written */
   byte ownEnd[2];                                       /* of the epochs that it knows as planned */
   bool need[RECORDS];
+  bool othersLeft;                                      /* lost attempts, to be ended later */
 
   atomic {
     if
@@ -262,6 +263,15 @@ again:
        :: !NEEDS(0) && !NEEDS(1) -> goto done
        :: else
        fi;
+       skip
+     };
+#ifndef ENDS_LATE
+     if
+     :: othersLeft -> endOthers(); othersLeft = false
+     :: else
+     fi;
+#endif
+     atomic {
        wants[AT(me, 0)] = NEEDS(0); wants[AT(me, 1)] = NEEDS(1);
        prepared[AT(me, 0)] = NONE; prepared[AT(me, 1)] = NONE
      };
@@ -289,6 +299,12 @@ again:
        fi
      };
 #endif
+#ifdef ENDS_LATE
+     if
+     :: othersLeft -> endOthers(); othersLeft = false
+     :: else
+     fi;
+#endif
      atomic {                                           /* commit it */
        if
 #ifndef NO_DECISION_FENCE
@@ -311,7 +327,10 @@ again:
      };
      atomic { if :: IN(0) -> rollForward(own[0]) :: else fi };
      atomic { if :: IN(1) -> rollForward(own[1]) :: else fi };
-     endOthers();
+     if                                                 /* beside what follows */
+     :: endOthers()
+     :: othersLeft = true
+     fi;
      goto again;
 done:
      atomic {                                           /* Spark's commit log */

@@ -144,6 +144,7 @@ EPOCH_RULES = {
     "REUSED_IDS": "6.6: transactional ids are those of one run",
     "PLAIN_CLOSE": "6.1: a prepared producer is closed without an abort",
     "NO_CHECK": "6.2: prepared transactions are looked at before the decision",
+    "ENDS_LATE": "6.3: lost attempts are ended before the next epoch's tasks begin",
     "SLOW_DECISION": "6.2: a decision times out before what it decides on",
     "ABORT_AFTER_DECISION": "6.3: an unclear decision is left alone",
     "NO_HEAL": "6.5: a decided transaction that was aborted is noticed",

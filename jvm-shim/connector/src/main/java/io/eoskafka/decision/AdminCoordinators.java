@@ -17,6 +17,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.DescribeTransactionsResult;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.Node;
 
 /** The transaction coordinators of a sink's cluster, asked by an admin client. */
 final class AdminCoordinators implements EpochCoordinators {
@@ -26,16 +27,20 @@ final class AdminCoordinators implements EpochCoordinators {
   private final ClientSettings client;
   private final String transactionalIdPrefix;
   private final OpenTransactions transactions;
+  private final TransactionEnds ends;
 
   /**
    * @param admin of the cluster, with the same settings; it is this one's to close
    * @param transactionalIdPrefix of ids that this user has rights on
+   * @param brokers of the cluster, as far as known
    */
-  AdminCoordinators(Admin admin, ClientSettings client, String transactionalIdPrefix) {
+  AdminCoordinators(
+      Admin admin, ClientSettings client, String transactionalIdPrefix, Collection<Node> brokers) {
     this.admin = admin;
     this.client = client;
     this.transactionalIdPrefix = transactionalIdPrefix;
     transactions = new OpenTransactions(admin, client, transactionalIdPrefix);
+    ends = new TransactionEnds(admin, client, brokers);
   }
 
   /** An admin client for the coordinators of a cluster. */
@@ -54,8 +59,9 @@ final class AdminCoordinators implements EpochCoordinators {
   }
 
   @Override
-  public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
-    return new TransactionEnds(admin, client).commit(prepared, timeout);
+  public Set<TransactionRef> commit(
+      Collection<TransactionRef> prepared, Map<TransactionRef, Integer> openAt, Duration timeout) {
+    return ends.commit(prepared, openAt, timeout);
   }
 
   @Override
@@ -70,12 +76,13 @@ final class AdminCoordinators implements EpochCoordinators {
   public void whileClosing(Consumer<EpochCoordinators> work) {
     ClientSettings soon = client.closing();
     try (Admin closing = admin(soon)) {
-      work.accept(new AdminCoordinators(closing, soon, transactionalIdPrefix));
+      work.accept(new AdminCoordinators(closing, soon, transactionalIdPrefix, List.of()));
     }
   }
 
   @Override
   public void close() {
+    ends.close();
     admin.close(Duration.ZERO);
   }
 }

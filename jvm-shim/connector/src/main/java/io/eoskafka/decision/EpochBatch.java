@@ -62,7 +62,7 @@ public final class EpochBatch {
 
   /**
    * Called when every writer has reported. An interruption, as a query that is stopped gets it,
-   * waits until everything has ended: readers would wait for what it leaves open.
+   * waits until everything has been committed: readers would wait for what it leaves open.
    *
    * @param sources those of ours that the epoch reads
    * @return how many transactions were committed
@@ -105,16 +105,16 @@ public final class EpochBatch {
       heal(outputs);
     }
     session.finish(scope.epoch());
-    endOthers(!reports.stream().allMatch(WriterReport::isFirstAttempt));
+    endLostAttempts(!reports.stream().allMatch(WriterReport::isFirstAttempt));
     sources.forEach(source -> source.epochCommitted(scope.epoch()));
   }
 
-  private void endOthers(boolean attemptsLeft) {
-    try {
-      session.endWriters(attemptsLeft);
-    } catch (RuntimeException e) {
-      LOG.warn("Transactions of lost attempts stay open until the next epoch or start", e);
-      session.giveUp();
+  private void endLostAttempts(boolean mayBegin) {
+    if (session.isSink()) {
+      session.lostAttempts().endLater(mayBegin);
+    } else {
+      // The program may read what it has written, up to the first transaction that is open.
+      session.lostAttempts().endIfPossible(mayBegin);
     }
   }
 
@@ -187,6 +187,8 @@ public final class EpochBatch {
     List<TransactionRef> prepared = WriterOutput.transactions(written);
     session.willDecide(scope.epoch());
     decided = true; // unless an exception says that it was not sent
+    Map<String, KafkaFuture<TransactionDescription>> described = new HashMap<>();
+    Map<TransactionRef, Integer> openAt = new HashMap<>();
     try {
       session
           .log()
@@ -195,9 +197,12 @@ public final class EpochBatch {
               () -> {
                 // First: a transaction that has timed out is not open either.
                 requireTime();
-                requireOpen(prepared);
+                described.putAll(session.coordinators().describe(ids(prepared)));
               },
-              producer -> sources.forEach(source -> source.addOffsets(producer, scope.epoch())));
+              producer -> {
+                sources.forEach(source -> source.addOffsets(producer, scope.epoch()));
+                openAt.putAll(requireOpen(prepared, described));
+              });
     } catch (RuntimeException e) {
       decided = session.log().isUnclear();
       session.setUnsettled(decided);
@@ -213,10 +218,11 @@ public final class EpochBatch {
               decision.previous(),
               decision.plan(),
               half,
-              decision.sources()));
+              decision.sources()),
+          Map.of());
       FaultPoint.HALF_ROLLED_FORWARD.reach();
     }
-    Set<Integer> missing = session.rollForward(decision);
+    Set<Integer> missing = session.rollForward(decision, openAt);
     if (!missing.isEmpty()) {
       throw EosKafkaException.of(
           "EOSKAFKA_EPOCH_TIMED_OUT",
@@ -230,12 +236,18 @@ public final class EpochBatch {
     }
   }
 
-  /** Each prepared transaction must be open, and the one that was reported. */
-  private void requireOpen(List<TransactionRef> prepared) {
-    Map<String, KafkaFuture<TransactionDescription>> described =
-        session
-            .coordinators()
-            .describe(prepared.stream().map(TransactionRef::transactionalId).toList());
+  private static List<String> ids(List<TransactionRef> prepared) {
+    return prepared.stream().map(TransactionRef::transactionalId).toList();
+  }
+
+  /**
+   * Each prepared transaction must be open, and the one that was reported.
+   *
+   * @return the ids of the brokers that have said so
+   */
+  private Map<TransactionRef, Integer> requireOpen(
+      List<TransactionRef> prepared, Map<String, KafkaFuture<TransactionDescription>> described) {
+    Map<TransactionRef, Integer> openAt = new HashMap<>();
     for (TransactionRef transaction : prepared) {
       String now;
       try {
@@ -243,6 +255,7 @@ public final class EpochBatch {
         if (found.state() == TransactionState.ONGOING
             && found.producerId() == transaction.producerId()
             && found.producerEpoch() == transaction.producerEpoch()) {
+          openAt.put(transaction, found.coordinatorId());
           continue;
         }
         now = found.state().toString();
@@ -253,6 +266,7 @@ public final class EpochBatch {
           "EOSKAFKA_PREPARED_GONE",
           Map.of("epoch", scope.epoch(), "prepared", transaction.transactionalId(), "now", now));
     }
+    return openAt;
   }
 
   private void requireTime() {
@@ -307,6 +321,6 @@ public final class EpochBatch {
       return;
     }
     session.giveUp();
-    Uninterrupted.run(() -> endOthers(true));
+    Uninterrupted.run(() -> session.lostAttempts().endIfPossible(true));
   }
 }

@@ -13,9 +13,11 @@ import io.eoskafka.wire.OutputTopics;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.Executor;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeClusterResult;
 
 /**
  * An owner's place in the decision topic, and whom a session of it asks.
@@ -28,6 +30,7 @@ import org.apache.kafka.clients.admin.Admin;
  * @param outputs the settings of a sink's producers
  * @param times of its epochs
  * @param nanoClock what its epochs' times are measured with, in nanoseconds
+ * @param background runs what need not be waited for at once
  */
 record EpochConnection(
     SinkIdentity identity,
@@ -37,7 +40,8 @@ record EpochConnection(
     DecisionLog log,
     Function<SinkOptions, ClientSettings> outputs,
     EpochTimes times,
-    LongSupplier nanoClock) {
+    LongSupplier nanoClock,
+    Executor background) {
 
   /**
    * Fences the owner's former driver and reads its last decision.
@@ -61,9 +65,11 @@ record EpochConnection(
 
   private static EpochConnection open(EpochOwner owner, SinkOptions options, Admin admin) {
     ClientSettings client = options.client();
+    DescribeClusterResult described = admin.describeCluster();
+    String cluster = KafkaCalls.reach(described.clusterId(), client);
     EpochCoordinators coordinators =
-        new AdminCoordinators(admin, client, options.transactionalIdPrefix());
-    String cluster = KafkaCalls.reach(admin.describeCluster().clusterId(), client);
+        new AdminCoordinators(
+            admin, client, options.transactionalIdPrefix(), KafkaCalls.get(described.nodes()));
     Optional<SinkIdentity> kept = owner.kept();
     if (kept.isPresent()) {
       requireKept(owner, "the sink's cluster", kept.get().cluster(), cluster);
@@ -107,7 +113,14 @@ record EpochConnection(
         log,
         outputs::settings,
         times,
-        System::nanoTime);
+        System::nanoTime,
+        EpochConnection::startThread);
+  }
+
+  private static void startThread(Runnable work) {
+    Thread thread = new Thread(work, "eoskafka-lost-attempts");
+    thread.setDaemon(true);
+    thread.start();
   }
 
   private static void requireKept(EpochOwner owner, String what, String kept, String now) {

@@ -20,7 +20,8 @@ interface EpochCoordinators {
   long highestRun(String ownerId);
 
   /** See {@link io.eoskafka.transaction.TransactionEnds#commit}. */
-  Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout);
+  Set<TransactionRef> commit(
+      Collection<TransactionRef> prepared, Map<TransactionRef, Integer> openAt, Duration timeout);
 
   /** What the coordinators say of these transactional ids; all are asked at once. */
   Map<String, KafkaFuture<TransactionDescription>> describe(List<String> transactionalIds);

@@ -8,7 +8,6 @@ import io.eoskafka.transaction.TransactionRef;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
@@ -39,8 +38,8 @@ public final class EpochSession {
   private final Function<SinkOptions, ClientSettings> outputs;
   private final EpochTimes times;
   private final LongSupplier nanoClock;
+  private final LostAttempts lostAttempts;
   private final int transactionTimeoutMs;
-  private final AtomicLong generation = new AtomicLong();
   private long finished = -1;
   private boolean givenUp;
   private boolean unsettled;
@@ -69,6 +68,7 @@ public final class EpochSession {
     outputs = connection.outputs();
     times = connection.times();
     nanoClock = connection.nanoClock();
+    lostAttempts = new LostAttempts(identity.id(), log, transactions, connection.background());
     transactionTimeoutMs = times.transactionTimeoutMs();
   }
 
@@ -138,12 +138,10 @@ public final class EpochSession {
    * deciding, which may be another one than the query's.
    */
   public void close() {
-    if (forbidDecisions()) {
-      try {
-        transactions.whileClosing(soon -> endWriters(soon, true));
-      } catch (RuntimeException e) {
-        LOG.warn("Transactions of lost attempts stay open until the next start", e);
-      }
+    boolean nothingIsDecided = forbidDecisions();
+    lostAttempts.close();
+    if (nothingIsDecided) {
+      lostAttempts.endIfPossible(true);
     }
     if (!deciding) {
       disconnect();
@@ -177,7 +175,7 @@ public final class EpochSession {
       requireSparksPlan(decision);
       boolean isLogged = decision.epoch() <= owner.done();
       if (!isLogged || !owner.isSink()) {
-        Uninterrupted.run(() -> lost = rollForward(decision));
+        Uninterrupted.run(() -> lost = rollForward(decision, Map.of()));
         LOG.info(
             "Epoch {} was decided by run {}: {} of its transactions committed, {} lost",
             decision.epoch(),
@@ -221,10 +219,12 @@ public final class EpochSession {
   /**
    * Commits the transactions of a decision.
    *
+   * @param openAt see {@link io.eoskafka.transaction.TransactionEnds#commit}
    * @return the numbers of the writers whose transactions were aborted: what a reader does not find
    */
-  Set<Integer> rollForward(Decision decision) {
-    return new RollForward(topic, transactions, nanoClock, transactionTimeoutMs).of(decision);
+  Set<Integer> rollForward(Decision decision, Map<TransactionRef, Integer> openAt) {
+    return new RollForward(topic, transactions, nanoClock, transactionTimeoutMs)
+        .of(decision, openAt);
   }
 
   /**
@@ -238,6 +238,7 @@ public final class EpochSession {
    */
   public EpochBatch begin(long epoch, SinkOptions sink) {
     RunningQuery.requireDriverRuns();
+    lostAttempts.await();
     boolean again = mayBegin(epoch);
     Decision.Plan plan = owner.plan(epoch);
     if (!owner.isJob() && plan.of().isEmpty()) {
@@ -249,7 +250,7 @@ public final class EpochSession {
             identity.id(),
             owner.prefix(options),
             log.run(),
-            generation.get(),
+            lostAttempts.idSeries(),
             epoch,
             outputs.apply(sink),
             transactionTimeoutMs,
@@ -311,11 +312,16 @@ public final class EpochSession {
   }
 
   /** The thread that decides an epoch is done with it, or has not come to decide. */
-  synchronized void stopDeciding() {
-    if (deciding && closed) {
+  void stopDeciding() {
+    boolean isLeftOpen;
+    synchronized (this) {
+      isLeftOpen = deciding && closed;
+      deciding = false;
+    }
+    if (isLeftOpen) {
+      lostAttempts.await();
       disconnect();
     }
-    deciding = false;
   }
 
   /** The decision has failed. */
@@ -385,33 +391,13 @@ public final class EpochSession {
     return log.last().map(Decision::epoch).orElse(-1L);
   }
 
-  /**
-   * Ends every open transaction of writers of this run and of former ones, of which an attempt may
-   * have begun late.
-   *
-   * @param attemptsLeft whether an attempt may be left that has not reported: then no later one may
-   *     have its transactional id
-   */
-  void endWriters(boolean attemptsLeft) {
-    if (isClosed()) {
-      // The query's end has closed the client, and a function's write on another thread goes on.
-      transactions.whileClosing(soon -> endWriters(soon, attemptsLeft));
-    } else {
-      endWriters(transactions, attemptsLeft);
-    }
+  /** Ends the attempts of this owner's writers that have not reported. */
+  LostAttempts lostAttempts() {
+    return lostAttempts;
   }
 
-  private synchronized boolean isClosed() {
-    return closed;
-  }
-
-  private void endWriters(EpochCoordinators by, boolean attemptsLeft) {
-    if (attemptsLeft) {
-      generation.incrementAndGet();
-    }
-    // A run without forerunners in this topic knows nothing of others: they may be decided.
-    by.endWriters(
-        identity.id(), run -> run == log.run() || !log.isNew() && run < log.run(), true, Set.of());
+  boolean isSink() {
+    return owner.isSink();
   }
 
   boolean isJob() {

@@ -4,6 +4,7 @@ import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.wire.AuthorizationErrors;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.LongSupplier;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -45,12 +46,13 @@ final class RollForward {
   /**
    * Commits what the decision has decided, as far as it is open.
    *
+   * @param openAt see {@link io.eoskafka.transaction.TransactionEnds#commit}
    * @return the numbers of the writers whose transactions were aborted: what a reader does not find
    * @throws io.eoskafka.config.EosKafkaException {@code EOSKAFKA_EPOCH_UNSETTLED}
    */
-  Set<Integer> of(Decision decision) {
+  Set<Integer> of(Decision decision, Map<TransactionRef, Integer> openAt) {
     try {
-      return lost(decision, transactions.commit(decision.transactions(), COMMIT_TIMEOUT));
+      return lost(decision, transactions.commit(decision.transactions(), openAt, COMMIT_TIMEOUT));
     } catch (TimeoutException e) {
       throw topic.unsettled(e.getMessage(), e);
     } catch (RuntimeException e) {
@@ -82,7 +84,7 @@ final class RollForward {
       try {
         // A former coordinator that is cut off from the other brokers may have answered before:
         // it does not know the transaction, which is still open.
-        asked = transactions.commit(asked, COMMIT_TIMEOUT);
+        asked = transactions.commit(asked, Map.of(), COMMIT_TIMEOUT);
       } catch (TimeoutException e) {
         LOG.info("{}: their coordinators do not answer", asked);
       }

@@ -6,10 +6,10 @@ import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.TransactionalProducer;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.TaskContext;
 
 /**
@@ -41,20 +41,30 @@ public final class WriterTransaction {
       return;
     }
     if (producer == null) {
-      open();
+      open(record.topic());
     }
     producer.send(record);
   }
 
-  private void open() {
+  private void open(String topic) {
     TaskContext task = TaskContext.get();
     ExecutorClients.forgetAfterRefusal(task, scope.sink());
     transactionalId =
         scope.transactionalId(writer, task.stageAttemptNumber(), task.attemptNumber());
+    boolean registers = !scope.registerTopics().isEmpty();
     FaultPoint.BEFORE_INIT.reach();
     producer =
-        TransactionalProducer.init(transactionalId, scope.sink(), scope.transactionTimeoutMs());
+        TransactionalProducer.init(
+            transactionalId,
+            scope.sink(),
+            scope.transactionTimeoutMs(),
+            // Brokers may create a topic that somebody looks up: only one that may be written to.
+            registers ? List.of(scope.decisionTopic()) : List.of(topic, scope.decisionTopic()));
     FaultPoint.AFTER_INIT.reach();
+    if (!registers) {
+      producer.begin();
+      return;
+    }
     producer.begin(
         scope.registerTopics(),
         Map.of(scope.decisionTopic(), Set.of(scope.presencePartition(writer))),
@@ -77,13 +87,7 @@ public final class WriterTransaction {
                 partition,
                 scope.presenceKey(transactionalId).getBytes(StandardCharsets.UTF_8),
                 EMPTY));
-    TransactionRef prepared;
-    try {
-      prepared = producer.describe(ExecutorClients.admin(scope.sink()));
-    } catch (TimeoutException e) {
-      ExecutorClients.forget(scope.sink());
-      throw e;
-    }
+    TransactionRef prepared = producer.transaction();
     producer.leaveOpenAndClose();
     producer = null;
     FaultPoint.AFTER_FLUSH.reach();

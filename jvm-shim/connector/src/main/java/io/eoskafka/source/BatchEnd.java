@@ -63,6 +63,9 @@ final class BatchEnd {
   private Map<TopicPartition, Long> availableNow;
   private boolean isHandedOver;
 
+  /** Whether the last batch had records. */
+  private boolean hadRecords;
+
   /**
    * @param discover the source's partitions, asked for anew
    * @param stillReadable see {@link Topics#stillReadable}
@@ -104,7 +107,9 @@ final class BatchEnd {
     }
     // Spark tells of a batch's end at the start of the next one, so not of the last; it asks here.
     group.commitSourceOnly(start.offsets());
-    Map<TopicPartition, Long> from = group.refresh(start, false);
+    // If the last batch had records, there are probably more. Then one look is enough.
+    boolean isDiscovered = hadRecords;
+    Map<TopicPartition, Long> from = group.refresh(start, isDiscovered);
     Map<TopicPartition, Long> until = readable(from);
     List<ReadLimit> limits =
         limit instanceof CompositeReadLimit several
@@ -112,16 +117,17 @@ final class BatchEnd {
             : List.of(limit);
     for (ReadLimit one : limits) {
       if (one instanceof ReadMinRows min && !isAvailableNow && isTooEarly(min, from, until)) {
+        hadRecords = false;
         return Optional.of(start);
       }
     }
-    if (!until.equals(from)) {
-      do {
-        // Again where something was deleted meanwhile: a batch without it must not be logged before
-        // its loss was told.
-        from = group.refresh(start, true);
-        until = readable(from);
-      } while (!until.keySet().containsAll(from.keySet()));
+    hadRecords = !until.equals(from);
+    // Again if something was deleted meanwhile: a batch without it must not be logged before its
+    // loss was reported.
+    while (hadRecords && !(isDiscovered && until.keySet().containsAll(from.keySet()))) {
+      isDiscovered = true;
+      from = group.refresh(start, true);
+      until = readable(from);
     }
     if (group.takeProducersFenced()) {
       // Producers that rest on executors were fenced: nobody goes on without a stable fetch.

@@ -40,9 +40,6 @@ record DriverFence(TaskScope scope) implements FenceSource {
   }
 
   @Override
-  public void beforeOffsets(TransactionalProducer producer) {}
-
-  @Override
   public boolean commitRefused(
       TransactionalProducer producer,
       Map<TopicPartition, OffsetAndMetadata> offsets,

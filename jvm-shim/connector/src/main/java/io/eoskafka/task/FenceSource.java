@@ -48,9 +48,6 @@ interface FenceSource {
   /** The fence for one commit; empty if the partitions are the driver's no longer. */
   Optional<Fence> fence();
 
-  /** Called before a producer's offsets are sent. */
-  void beforeOffsets(TransactionalProducer producer);
-
   /**
    * The group has refused a producer's offsets. The producer can only abort now, but its open
    * transaction may be committed past it.

@@ -95,12 +95,6 @@ final class LeasedFence implements FenceSource {
     return driver.lease();
   }
 
-  /** Asked afterwards, it might be told the producer id and epoch of another attempt. */
-  @Override
-  public void beforeOffsets(TransactionalProducer producer) {
-    producer.identify(ExecutorClients.admin(scope.sink()));
-  }
-
   @Override
   public boolean commitRefused(
       TransactionalProducer producer,
@@ -149,8 +143,10 @@ final class LeasedFence implements FenceSource {
       if (accepted.isPresent()) {
         confirm.accept(accepted.get());
         FaultPoint.AFTER_OFFSETS.reach();
-        producer.commitViaCoordinator(
-            new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink()));
+        try (TransactionEnds ends =
+            new TransactionEnds(ExecutorClients.admin(scope.sink()), scope.sink(), List.of())) {
+          producer.commitViaCoordinator(ends);
+        }
         return true;
       }
       refused = fence.get();

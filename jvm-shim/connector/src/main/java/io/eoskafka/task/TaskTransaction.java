@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -51,7 +52,7 @@ public final class TaskTransaction {
   private final Thread thread = Thread.currentThread();
   private final CommitSchedule schedule;
   private final FenceSource fences;
-  private final List<SlotInput> slots = new ArrayList<>();
+  private final List<SlotInput> slots = new CopyOnWriteArrayList<>();
   private final StartConfirmation confirmation;
   private final AttemptOffsets offsets = new AttemptOffsets();
   private TransactionCounts counts = TransactionCounts.NONE;
@@ -405,7 +406,6 @@ public final class TaskTransaction {
     }
     FaultPoint.AFTER_LEASE.reach();
     StartOffsets.requireLast(producer, scope, slots, offsets, toCommit.keySet(), STABLE_TIMEOUT);
-    fences.beforeOffsets(producer);
     try {
       producer.sendOffsets(toCommit, fence.get(), members());
     } catch (EosKafkaException e) {

@@ -117,7 +117,7 @@ public final class CoordinatorCalls implements AutoCloseable {
    * <p>The producer knows nothing of this. It registers each partition once more with its first
    * record there, which the coordinator answers without writing anything.
    *
-   * @param transaction the producer as its coordinator knows it
+   * @param transaction the producer's own
    * @throws EosKafkaException {@code EOSKAFKA_FORMER_TRANSACTION_OPEN} if it has not ended within
    *     {@code kafka.max.block.ms}
    * @throws org.apache.kafka.common.errors.ApiException the coordinator's refusal

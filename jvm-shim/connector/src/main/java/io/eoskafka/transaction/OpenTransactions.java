@@ -7,8 +7,6 @@ import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.LongPredicate;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.FinalizedVersionRange;
-import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionState;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -87,22 +85,6 @@ public final class OpenTransactions {
       List<String> some = ids.subList(from, Math.min(ids.size(), from + IDS_PER_CALL));
       KafkaCalls.get(admin.fenceProducers(some).all());
     }
-  }
-
-  /** A producer and its open transaction, as their coordinator knows them. */
-  public static TransactionRef describe(Admin admin, String transactionalId) {
-    TransactionDescription found =
-        KafkaCalls.get(
-            admin.describeTransactions(List.of(transactionalId)).description(transactionalId));
-    FinalizedVersionRange version =
-        KafkaCalls.get(admin.describeFeatures().featureMetadata())
-            .finalizedFeatures()
-            .get("transaction.version");
-    return new TransactionRef(
-        transactionalId,
-        found.producerId(),
-        (short) found.producerEpoch(),
-        version != null && version.maxVersionLevel() >= 2);
   }
 
   Set<String> list(String pattern, Set<TransactionState> states) {

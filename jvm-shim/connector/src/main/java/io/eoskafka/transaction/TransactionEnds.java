@@ -11,7 +11,10 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.ClientResponse;
 import org.apache.kafka.clients.NetworkClient;
@@ -35,17 +38,31 @@ import org.slf4j.LoggerFactory;
  * Commits transactions that other processes have prepared, by the producer id and epoch that they
  * had. No public client can: a producer ends only its own, and the admin client only aborts.
  *
- * <p>A request to commit is sent only while the coordinator reports the prepared producer id and
- * epoch and an open transaction: what anybody else has begun under the same transactional id is
- * never committed.
+ * <p>A request to commit is sent only after the coordinator has reported the prepared producer id
+ * and epoch and an open transaction: what anybody else has begun under the same transactional id is
+ * never committed. The coordinator compares both once more.
+ *
+ * <p>The connections stay open for the next call. One at a time uses them.
  */
-public final class TransactionEnds {
+public final class TransactionEnds implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(TransactionEnds.class);
 
   private static final long POLL_MS = 50;
 
+  /**
+   * Connections to one coordinator. A broker takes the next request of a connection when it has
+   * answered the last one, and an answer waits until the replicas have it.
+   */
+  private static final int CONNECTIONS = 8;
+
   /** While a coordinator moves or loads; it is found anew after each round. */
   private static final long BACKOFF_MS = 50;
+
+  /**
+   * How long the connections rest before they are closed. Something between client and broker may
+   * drop one without a word after some minutes, and a request on it would wait for its timeout.
+   */
+  private static final Duration MAX_REST = Duration.ofSeconds(40);
 
   /** What a coordinator says that another try may change. */
   private static final Set<Errors> TRY_AGAIN =
@@ -69,12 +86,29 @@ public final class TransactionEnds {
   private final Admin admin;
   private final ClientSettings settings;
 
+  /** Null before the first call, and after one that has failed. */
+  private BrokerRequests requests;
+
+  private long usedNanos;
+
+  /** The client knows a connection by the id of its node: these numbers make ids of their own. */
+  private final Map<Node, Integer> numbers = new HashMap<>();
+
+  /** The brokers as they were listed last, by their ids. */
+  private Map<Integer, Node> brokers;
+
   /**
    * @param admin of the same cluster, to find coordinators with
+   * @param listed the cluster's brokers, as far as known
    */
-  public TransactionEnds(Admin admin, ClientSettings settings) {
+  public TransactionEnds(Admin admin, ClientSettings settings, Collection<Node> listed) {
     this.admin = admin;
     this.settings = settings;
+    brokers = byId(listed);
+  }
+
+  private static Map<Integer, Node> byId(Collection<Node> nodes) {
+    return nodes.stream().collect(Collectors.toMap(Node::id, node -> node));
   }
 
   /** How far a prepared transaction has got, as its coordinator reports it. */
@@ -89,23 +123,28 @@ public final class TransactionEnds {
   }
 
   /**
-   * Commits them all; the requests to one coordinator are pipelined.
+   * Commits them all; the requests to one coordinator go over several connections.
    *
+   * @param openAt the ids of the brokers that have just reported some of them as open: they are
+   *     told to commit without another question. Whatever they answer but a success, the
+   *     transaction is asked for as the others are.
    * @return those of which the coordinators do not know the outcome: they were probably aborted,
    *     but a commit whose producer has moved on since looks the same, so the caller has to read
    *     whether their records are there
    * @throws TimeoutException if some have no clear answer after {@code timeout}
    */
-  public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
+  public synchronized Set<TransactionRef> commit(
+      Collection<TransactionRef> prepared, Map<TransactionRef, Integer> openAt, Duration timeout) {
     Set<TransactionRef> left = new HashSet<>(prepared);
     Set<TransactionRef> unknown = new HashSet<>();
     if (left.isEmpty()) {
       return unknown;
     }
     long deadline = System.nanoTime() + timeout.toNanos();
-    try (BrokerRequests requests = new BrokerRequests(settings, "eoskafka-transaction-ends")) {
+    try {
+      commitReported(left, openAt);
       while (!left.isEmpty()) {
-        round(requests, left, unknown);
+        round(coordinators(left, unknown), left, unknown);
         if (left.isEmpty()) {
           break;
         }
@@ -118,38 +157,128 @@ public final class TransactionEnds {
         }
         KafkaCalls.sleep(BACKOFF_MS);
       }
+    } finally {
+      if (!left.isEmpty()) {
+        close();
+      }
     }
     return unknown;
   }
 
-  /** Asks each coordinator once for each transaction that is left. */
+  /**
+   * Commits over the connections of the call before. If some do not come to be committed by this,
+   * they stay left, and new connections are used from here on: files with passwords and
+   * certificates may have been replaced since these were opened.
+   */
+  private void commitReported(Set<TransactionRef> left, Map<TransactionRef, Integer> openAt) {
+    Map<Node, List<TransactionRef>> byCoordinator = new HashMap<>();
+    openAt.forEach(
+        (transaction, brokerId) -> {
+          Node node = brokers.get(brokerId);
+          if (node != null && left.contains(transaction)) {
+            byCoordinator.computeIfAbsent(node, n -> new ArrayList<>()).add(transaction);
+          }
+        });
+    Set<TransactionRef> committed = new HashSet<>();
+    byCoordinator.values().forEach(committed::addAll);
+    Set<TransactionRef> open = new HashSet<>(committed);
+    Set<TransactionRef> refused = new HashSet<>();
+    try {
+      round(byCoordinator, open, refused);
+    } catch (KafkaException e) {
+      LOG.info("Coordinators are asked again: {}", e.toString());
+    }
+    committed.removeAll(open);
+    committed.removeAll(refused);
+    left.removeAll(committed);
+    if (!left.isEmpty()) {
+      close();
+    }
+  }
+
+  private void connect() {
+    usedNanos = System.nanoTime();
+    if (requests == null) {
+      requests = new BrokerRequests(settings, "eoskafka-transaction-ends");
+      closeAfter(MAX_REST.toNanos());
+    }
+  }
+
+  private void closeAfter(long nanos) {
+    BrokerRequests opened = requests;
+    CompletableFuture.delayedExecutor(nanos, TimeUnit.NANOSECONDS)
+        .execute(() -> closeIfAtRest(opened));
+  }
+
+  private synchronized void closeIfAtRest(BrokerRequests opened) {
+    if (requests != opened) {
+      return;
+    }
+    long leftNanos = MAX_REST.toNanos() - (System.nanoTime() - usedNanos);
+    if (leftNanos <= 0) {
+      close();
+    } else {
+      closeAfter(leftNanos);
+    }
+  }
+
+  @Override
+  public synchronized void close() {
+    if (requests != null) {
+      requests.close();
+      requests = null;
+      numbers.clear();
+    }
+  }
+
+  /** Asks each coordinator once for each of its transactions. */
   private void round(
-      BrokerRequests requests, Set<TransactionRef> left, Set<TransactionRef> unknown) {
+      Map<Node, List<TransactionRef>> byCoordinator,
+      Set<TransactionRef> left,
+      Set<TransactionRef> unknown) {
+    if (byCoordinator.isEmpty()) {
+      return;
+    }
+    connect();
     NetworkClient client = requests.client();
-    Map<Node, List<TransactionRef>> byCoordinator = coordinators(left, unknown);
-    requests.setNodes(byCoordinator.keySet());
+    Map<Node, List<TransactionRef>> byConnection = byConnection(byCoordinator);
+    requests.setNodes(byConnection.keySet());
     AtomicReference<KafkaException> refusal = new AtomicReference<>();
     long deadline = Time.SYSTEM.milliseconds() + BrokerRequests.TIMEOUT_MS;
-    while (!byCoordinator.isEmpty() || client.hasInFlightRequests()) {
+    while (!byConnection.isEmpty() || client.hasInFlightRequests()) {
       long now = Time.SYSTEM.milliseconds();
-      byCoordinator.forEach(
+      byConnection.forEach(
           (node, waiting) -> {
             while (!waiting.isEmpty() && client.ready(node, now)) {
               client.send(
                   request(client, node, waiting.remove(0), left, unknown, refusal, now), now);
             }
           });
-      byCoordinator.values().removeIf(List::isEmpty);
+      byConnection.values().removeIf(List::isEmpty);
       client.poll(POLL_MS, now);
       if (refusal.get() != null) {
         throw refusal.get();
       }
-      byCoordinator.keySet().removeIf(requests::hasFailed);
+      byConnection.keySet().removeIf(requests::hasFailed);
       if (now > deadline) {
-        byCoordinator.keySet().forEach(node -> client.disconnect(node.idString()));
+        byConnection.keySet().forEach(node -> client.disconnect(node.idString()));
         return;
       }
     }
+  }
+
+  private Map<Node, List<TransactionRef>> byConnection(
+      Map<Node, List<TransactionRef>> byCoordinator) {
+    Map<Node, List<TransactionRef>> shares = new HashMap<>();
+    byCoordinator.forEach(
+        (node, transactions) -> {
+          int first = CONNECTIONS * numbers.computeIfAbsent(node, n -> numbers.size());
+          for (int i = 0; i < transactions.size(); i++) {
+            Node connection = new Node(first + i % CONNECTIONS, node.host(), node.port());
+            shares.computeIfAbsent(connection, n -> new ArrayList<>()).add(transactions.get(i));
+          }
+        });
+    return shares;
   }
 
   private static ClientRequest request(
@@ -210,8 +339,7 @@ public final class TransactionEnds {
    */
   private Map<Node, List<TransactionRef>> coordinators(
       Set<TransactionRef> left, Set<TransactionRef> unknown) {
-    Map<Integer, Node> nodes = new HashMap<>();
-    KafkaCalls.get(admin.describeCluster().nodes()).forEach(node -> nodes.put(node.id(), node));
+    brokers = byId(KafkaCalls.get(admin.describeCluster().nodes()));
     DescribeTransactionsResult described =
         admin.describeTransactions(left.stream().map(TransactionRef::transactionalId).toList());
     Map<Node, List<TransactionRef>> shares = new HashMap<>();
@@ -222,7 +350,7 @@ public final class TransactionEnds {
         TransactionDescription now =
             KafkaCalls.get(described.description(prepared.transactionalId()));
         stand = stand(prepared, now);
-        node = nodes.get(now.coordinatorId());
+        node = brokers.get(now.coordinatorId());
       } catch (TransactionalIdNotFoundException e) {
         stand = Stand.UNKNOWN;
       } catch (RetriableException e) {

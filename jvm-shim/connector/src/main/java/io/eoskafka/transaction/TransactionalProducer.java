@@ -43,9 +43,6 @@ public final class TransactionalProducer implements Transactions {
   /** How many records may pass between two looks at the clock. */
   private static final int RECORDS_PER_TIME_CHECK = 256;
 
-  /** Before an epoch runs over, and the coordinator gives another producer id. */
-  private static final short LAST_EPOCHS = Short.MAX_VALUE - 10;
-
   private final String transactionalId;
   private final ClientSettings settings;
   private final int transactionTimeoutMs;
@@ -54,9 +51,6 @@ public final class TransactionalProducer implements Transactions {
 
   /** What the open transaction may touch, or null for anything. */
   private Registration registration;
-
-  /** See {@link #identify}. */
-  private TransactionRef known;
 
   private boolean open;
   private boolean ending;
@@ -76,8 +70,22 @@ public final class TransactionalProducer implements Transactions {
   /** Opens a producer and ends what an earlier one of this id left: it is fenced from here on. */
   public static TransactionalProducer init(
       String transactionalId, ClientSettings settings, int transactionTimeoutMs) {
+    return init(transactionalId, settings, transactionTimeoutMs, List.of());
+  }
+
+  /**
+   * As the other one, and looks up the leaders of topics at the same time.
+   *
+   * @param topics that will be written to; the first record of each would wait for them
+   */
+  public static TransactionalProducer init(
+      String transactionalId,
+      ClientSettings settings,
+      int transactionTimeoutMs,
+      List<String> topics) {
     TransactionalProducer opened =
         new TransactionalProducer(transactionalId, settings, transactionTimeoutMs);
+    opened.lookUp(topics);
     try {
       opened.producer.initTransactions();
       return opened;
@@ -85,6 +93,25 @@ public final class TransactionalProducer implements Transactions {
       opened.close();
       throw opened.errors.explain(e);
     }
+  }
+
+  private void lookUp(List<String> topics) {
+    if (topics.isEmpty()) {
+      return;
+    }
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                topics.forEach(producer::partitionsFor);
+              } catch (KafkaException | IllegalStateException e) {
+                // It comes again with the first record, if it matters.
+                LOG.debug("Leaders of {} could not be looked up", topics, e);
+              }
+            },
+            "eoskafka-leaders-" + transactionalId);
+    thread.setDaemon(true);
+    thread.start();
   }
 
   /** Whether this producer was made with these settings. */
@@ -126,72 +153,38 @@ public final class TransactionalProducer implements Transactions {
       if (registration == null) {
         Registration.requireTopics(topics, admin);
       }
-      identify(admin);
       Map<String, Set<Integer>> partitions = new HashMap<>(more);
       for (String topic : topics) {
         partitions.put(topic, Registration.all(producer.partitionsFor(topic).size()));
       }
       registration = new Registration(partitions, group);
-      if (!known.version2()) {
-        coordinators.register(known, registration);
+      TransactionRef transaction = transaction();
+      if (!transaction.version2()) {
+        coordinators.register(transaction, registration);
       }
     } catch (RuntimeException e) {
-      throw errors.explain(e);
+      RuntimeException explained = errors.explain(e);
+      forgetIfFenced();
+      throw explained;
     }
   }
 
   /**
-   * This producer's id and epoch, which it does not tell itself. To be asked before a request of
-   * its own: if that is not answered as fenced, nobody had initialised the transactional id before
-   * it, and what the coordinator has told is this producer's.
+   * The open transaction, as requests past this producer have to name it. No broker is asked: a
+   * former coordinator might answer with an earlier transaction of the same id, and any coordinator
+   * with that of an attempt that has initialised the id since.
    */
-  public TransactionRef identify(Admin admin) {
-    if (known == null) {
-      try {
-        known = describe(admin);
-      } catch (RuntimeException e) {
-        throw errors.explain(e);
-      }
-    }
-    return known;
-  }
-
-  /**
-   * What a coordinator says of this producer. It must be what the producer itself has: somebody
-   * else may have initialised the id, and a former coordinator that is cut off from the other
-   * brokers may not know yet that this producer has.
-   *
-   * @throws EosKafkaException {@code EOSKAFKA_ATTEMPT_FENCED}
-   */
-  public TransactionRef describe(Admin admin) {
-    TransactionRef described = OpenTransactions.describe(admin, transactionalId);
+  public TransactionRef transaction() {
     ProducerIdentity own = ProducerIdentity.of(producer);
-    if (described.producerId() != own.producerId() || described.producerEpoch() != own.epoch()) {
-      LOG.info(
-          "The coordinator of {} knows {}, and the producer is {}",
-          transactionalId,
-          described,
-          own);
-      boolean isFenced =
-          described.producerId() == own.producerId() && described.producerEpoch() > own.epoch();
-      if (!isFenced) {
-        // A former coordinator may have answered: the next attempt may ask another broker.
-        ExecutorClients.forget(settings);
-      }
-      throw errors.fenced(null);
-    }
-    return described;
+    return new TransactionRef(
+        transactionalId, own.producerId(), own.epoch(), ProducerIdentity.usesVersion2(producer));
   }
 
-  /** By transaction version 2 each end of a transaction moves the epoch by one (KIP-890). */
-  private static TransactionRef afterEnd(TransactionRef known) {
-    if (known == null || !known.version2()) {
-      return known;
+  /** A former coordinator may have said so: the next attempt may ask another broker. */
+  private void forgetIfFenced() {
+    if (errors.wasFenced()) {
+      ExecutorClients.forget(settings);
     }
-    return known.producerEpoch() >= LAST_EPOCHS
-        ? null
-        : new TransactionRef(
-            known.transactionalId(), known.producerId(), (short) (known.producerEpoch() + 1), true);
   }
 
   public boolean isOpen() {
@@ -344,7 +337,6 @@ public final class TransactionalProducer implements Transactions {
     open = false;
     ending = false;
     hasCommitted = true;
-    known = afterEnd(known);
   }
 
   /**
@@ -368,7 +360,7 @@ public final class TransactionalProducer implements Transactions {
     try {
       Optional<Node> accepted = Optional.empty();
       for (Map<TopicPartition, OffsetAndMetadata> part : ExclusiveMembership.parts(offsets)) {
-        accepted = coordinators.addOffsets(known, part, fence);
+        accepted = coordinators.addOffsets(transaction(), part, fence);
         if (accepted.isEmpty()) {
           return accepted;
         }
@@ -377,7 +369,9 @@ public final class TransactionalProducer implements Transactions {
     } catch (TopicAuthorizationException e) {
       throw AuthorizationErrors.or(e, "Read");
     } catch (RuntimeException e) {
-      throw errors.explain(e);
+      RuntimeException explained = errors.explain(e);
+      forgetIfFenced();
+      throw explained;
     }
   }
 
@@ -387,9 +381,11 @@ public final class TransactionalProducer implements Transactions {
    * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN}, {@code EOSKAFKA_ATTEMPT_FENCED}
    */
   public void commitViaCoordinator(TransactionEnds ends) {
+    TransactionRef transaction = transaction();
     leaveOpenAndClose();
     try {
-      if (!ends.commit(List.of(known), settings.maxBlock()).isEmpty()) {
+      if (!ends.commit(List.of(transaction), Map.of(), settings.maxBlock()).isEmpty()) {
+        ExecutorClients.forget(settings);
         throw errors.fenced(null);
       }
     } catch (TimeoutException e) {

@@ -8,6 +8,7 @@ import io.eoskafka.identity.Identity;
 import io.eoskafka.spark.Checkpoint;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.Transactions;
+import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -17,8 +18,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.Executor;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -40,6 +43,8 @@ class EpochSessionTest {
   @TempDir Path folder;
 
   private final MemoryBroker broker = new MemoryBroker();
+
+  private Executor background = Runnable::run;
 
   /** What the rows of an epoch's writers add up to. */
   private long digest = 77;
@@ -129,7 +134,8 @@ class EpochSessionTest {
             log,
             SinkOptions::client,
             TIMES,
-            System::nanoTime));
+            System::nanoTime,
+            background));
   }
 
   private EpochSession start() {
@@ -190,8 +196,8 @@ class EpochSessionTest {
             "flush",
             "describe",
             "commit",
-            "commit writer",
-            "commit writer",
+            "commit writer at broker 0",
+            "commit writer at broker 0",
             "read presence records",
             "abort writers");
     assertThat(broker.committed()).containsExactlyInAnyOrderElementsOf(ids(batch));
@@ -207,6 +213,42 @@ class EpochSessionTest {
     write(session, 1);
     assertThat(broker.calls.subList(0, 5))
         .containsExactly("begin", "send decision", "remove marker", "remove marker", "flush");
+  }
+
+  @Test
+  void anEpochBeginsAfterTheLastOneHasEndedLostAttempts() {
+    background =
+        work ->
+            new Thread(
+                    () -> {
+                      KafkaCalls.sleep(300);
+                      work.run();
+                    })
+                .start();
+    EpochSession session = start();
+    write(session, 0);
+    plan(1);
+    broker.restart();
+    EpochBatch next = session.begin(1, OPTIONS);
+    List<WriterReport> reports = run(next);
+    assertThat(broker.calls).containsExactly("abort writers");
+    assertThat(next.commit(reports, List.of())).isEqualTo(WRITERS);
+  }
+
+  @Test
+  void lostAttemptsThatCannotBeEndedDoNotFailTheNextEpoch() {
+    EpochSession session = start();
+    EpochBatch batch = session.begin(0, OPTIONS);
+    List<WriterReport> reports = run(batch);
+    broker.restart();
+    broker.before(
+        "abort writers",
+        () -> {
+          throw new TimeoutException("no answer");
+        });
+    batch.commit(reports, List.of());
+    plan(1);
+    assertThat(write(session, 1)).isEqualTo(WRITERS);
   }
 
   @Test
@@ -385,7 +427,7 @@ class EpochSessionTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"send decision", "commit", "commit writer"})
+  @ValueSource(strings = {"send decision", "commit", "commit writer at broker 0", "abort writers"})
   void whatAThreadIsDecidingWhenItsSessionIsClosedIsCommitted(String call) {
     EpochSession session = start(false);
     EpochBatch batch = session.begin(0, OPTIONS);

@@ -286,11 +286,14 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
   }
 
   @Override
-  public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
+  public Set<TransactionRef> commit(
+      Collection<TransactionRef> prepared, Map<TransactionRef, Integer> openAt, Duration timeout) {
     Set<TransactionRef> unknown = new HashSet<>();
     for (TransactionRef transaction : prepared) {
       call(
-          "commit writer",
+          openAt.containsKey(transaction)
+              ? "commit writer at broker " + openAt.get(transaction)
+              : "find and commit writer",
           () -> {
             if (open.remove(transaction.transactionalId(), transaction)) {
               committed.add(transaction.transactionalId());

@@ -39,8 +39,11 @@ class RollForwardTest {
         }
 
         @Override
-        public Set<TransactionRef> commit(Collection<TransactionRef> wanted, Duration timeout) {
-          return deafAnswers-- > 0 ? Set.copyOf(wanted) : super.commit(wanted, timeout);
+        public Set<TransactionRef> commit(
+            Collection<TransactionRef> wanted,
+            Map<TransactionRef, Integer> openAt,
+            Duration timeout) {
+          return deafAnswers-- > 0 ? Set.copyOf(wanted) : super.commit(wanted, openAt, timeout);
         }
       };
 
@@ -59,7 +62,7 @@ class RollForwardTest {
             new Decision.Plan("before", "of"),
             List.of(new WriterOutput(0, prepared, 1, 7, 5, 77)),
             Map.of());
-    return new RollForward(broker, broker, () -> nowNanos, TIMEOUT_MS).of(decision);
+    return new RollForward(broker, broker, () -> nowNanos, TIMEOUT_MS).of(decision, Map.of());
   }
 
   @Test

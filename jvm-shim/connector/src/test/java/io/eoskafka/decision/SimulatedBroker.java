@@ -744,7 +744,10 @@ final class SimulatedBroker {
     }
 
     @Override
-    public Set<TransactionRef> commit(Collection<TransactionRef> prepared, Duration timeout) {
+    public Set<TransactionRef> commit(
+        Collection<TransactionRef> prepared,
+        Map<TransactionRef, Integer> openAt,
+        Duration timeout) {
       Set<TransactionRef> unknown = new HashSet<>();
       prepared.stream()
           .sorted(Comparator.comparing(TransactionRef::transactionalId))

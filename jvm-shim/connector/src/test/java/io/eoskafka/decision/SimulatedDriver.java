@@ -94,6 +94,9 @@ final class SimulatedDriver implements Runnable {
   private EpochSession session;
   private int generation;
 
+  /** What a session does beside what follows, and has not begun yet. */
+  private final List<Runnable> later = new ArrayList<>();
+
   /**
    * @param isQuiet whether no fault comes any more
    */
@@ -217,8 +220,10 @@ final class SimulatedDriver implements Runnable {
         simulation.step(this, "runs batch " + batch);
         write(batch, plan);
         log(batch);
+        doLaterWork();
       }
     } finally {
+      doLaterWork();
       if (session != null) {
         session.close();
       }
@@ -284,7 +289,19 @@ final class SimulatedDriver implements Runnable {
             log,
             SinkOptions::client,
             SimulatedBroker.TIMES,
-            () -> simulation.nowMs() * 1_000_000));
+            () -> simulation.nowMs() * 1_000_000,
+            work -> {
+              if (simulation.chance(2)) {
+                work.run();
+              } else {
+                later.add(work);
+              }
+            }));
+  }
+
+  private void doLaterWork() {
+    later.forEach(Runnable::run);
+    later.clear();
   }
 
   private EpochSession open() {
