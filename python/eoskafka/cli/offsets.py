@@ -299,7 +299,7 @@ def adopt(
 def _adoption(checkpoint: str, found: Adoption, dry_run: bool) -> str:
     lines = {
         Situation.READY: [
-            f"The offsets of group {found.group} belong to this query; it can start as it is."
+            f"Nothing has to be done: the query of group {found.group} can start as it is."
         ],
         Situation.BUILT_IN: [
             "This is a checkpoint of the built-in connector. The query can start with it here, "
