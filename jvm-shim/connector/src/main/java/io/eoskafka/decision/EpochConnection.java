@@ -8,6 +8,7 @@ import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.BrokerVersions;
+import io.eoskafka.wire.Daemon;
 import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.OutputTopics;
 import java.time.Duration;
@@ -114,13 +115,7 @@ record EpochConnection(
         outputs::settings,
         times,
         System::nanoTime,
-        EpochConnection::startThread);
-  }
-
-  private static void startThread(Runnable work) {
-    Thread thread = new Thread(work, "eoskafka-lost-attempts");
-    thread.setDaemon(true);
-    thread.start();
+        work -> Daemon.start("eoskafka-lost-attempts", work));
   }
 
   private static void requireKept(EpochOwner owner, String what, String kept, String now) {

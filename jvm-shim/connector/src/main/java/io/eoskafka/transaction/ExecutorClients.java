@@ -3,6 +3,7 @@ package io.eoskafka.transaction;
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.wire.Admins;
 import io.eoskafka.wire.AuthorizationErrors;
+import io.eoskafka.wire.Daemon;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Map;
@@ -43,18 +44,15 @@ public final class ExecutorClients {
     if (admin == null) {
       return;
     }
-    Thread closing =
-        new Thread(
-            () -> {
-              KafkaCalls.sleep(REST_MS);
-              admin.close(GRACE);
-              if (calls != null) {
-                calls.close();
-              }
-            },
-            "eoskafka-forget-admin");
-    closing.setDaemon(true);
-    closing.start();
+    Daemon.start(
+        "eoskafka-forget-admin",
+        () -> {
+          KafkaCalls.sleep(REST_MS);
+          admin.close(GRACE);
+          if (calls != null) {
+            calls.close();
+          }
+        });
   }
 
   /**

@@ -2,6 +2,7 @@ package io.eoskafka.transaction;
 
 import io.eoskafka.config.ClientSettings;
 import io.eoskafka.wire.BrokerRequests;
+import io.eoskafka.wire.Daemon;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -42,7 +43,7 @@ import org.slf4j.LoggerFactory;
  * and epoch and an open transaction: what anybody else has begun under the same transactional id is
  * never committed. The coordinator compares both once more.
  *
- * <p>The connections stay open for the next call. One at a time uses them.
+ * <p>The connections stay open for the next call. One call at a time uses them.
  */
 public final class TransactionEnds implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(TransactionEnds.class);
@@ -206,7 +207,9 @@ public final class TransactionEnds implements AutoCloseable {
 
   private void closeAfter(long nanos) {
     BrokerRequests opened = requests;
-    CompletableFuture.delayedExecutor(nanos, TimeUnit.NANOSECONDS)
+    // On a thread of its own: it waits while a commit is under way.
+    CompletableFuture.delayedExecutor(
+            nanos, TimeUnit.NANOSECONDS, work -> Daemon.start("eoskafka-transaction-ends", work))
         .execute(() -> closeIfAtRest(opened));
   }
 

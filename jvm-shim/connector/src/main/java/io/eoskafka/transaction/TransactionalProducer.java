@@ -6,6 +6,7 @@ import io.eoskafka.group.ExclusiveMembership;
 import io.eoskafka.group.GroupInspector;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.wire.AuthorizationErrors;
+import io.eoskafka.wire.Daemon;
 import io.eoskafka.wire.OffsetsCoordinator;
 import io.eoskafka.wire.ProducerIdentity;
 import java.time.Duration;
@@ -99,19 +100,16 @@ public final class TransactionalProducer implements Transactions {
     if (topics.isEmpty()) {
       return;
     }
-    Thread thread =
-        new Thread(
-            () -> {
-              try {
-                topics.forEach(producer::partitionsFor);
-              } catch (KafkaException | IllegalStateException e) {
-                // It comes again with the first record, if it matters.
-                LOG.debug("Leaders of {} could not be looked up", topics, e);
-              }
-            },
-            "eoskafka-leaders-" + transactionalId);
-    thread.setDaemon(true);
-    thread.start();
+    Daemon.start(
+        "eoskafka-leaders-" + transactionalId,
+        () -> {
+          try {
+            topics.forEach(producer::partitionsFor);
+          } catch (KafkaException | IllegalStateException e) {
+            // It comes again with the first record, if it matters.
+            LOG.debug("Leaders of {} could not be looked up", topics, e);
+          }
+        });
   }
 
   /** Whether this producer was made with these settings. */
