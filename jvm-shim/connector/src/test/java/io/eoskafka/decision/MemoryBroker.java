@@ -64,7 +64,7 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
   /** What happens before the next call of this name. */
   private final Map<String, Runnable> meanwhile = new HashMap<>();
 
-  /** How many calls there were before the last session was closed. */
+  /** How many calls there were before a session was closed for the first time. */
   private int callsBeforeClose;
 
   private int closedSessions;
@@ -339,8 +339,9 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
 
   @Override
   public void close() {
-    callsBeforeClose = calls.size();
-    closedSessions++;
+    if (closedSessions++ == 0) {
+      callsBeforeClose = calls.size();
+    }
   }
 
   /** How many sessions have closed their client. */
