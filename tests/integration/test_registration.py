@@ -15,9 +15,15 @@ from streams import Streams, kv
 
 @pytest.fixture(scope="module")
 def version_1_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One broker with transaction version 1, where producers register partitions themselves."""
-    folder = tmp_path_factory.mktemp("version1")
-    with LocalCluster(data_dir=folder, features={"transaction.version": 1}) as cluster:
+    """One broker with transaction version 1, where producers register partitions themselves.
+
+    It creates each topic that somebody asks for, as brokers do by default.
+    """
+    with LocalCluster(
+        data_dir=tmp_path_factory.mktemp("version1"),
+        features={"transaction.version": 1},
+        properties={"auto.create.topics.enable": "true"},
+    ) as cluster:
         yield cluster
 
 
@@ -81,6 +87,17 @@ def test_a_record_elsewhere_is_refused_and_nothing_of_its_task_is_visible(
     on.run(on.sink(rows, None, checkpoint, {"transactionScope": scope}))
     assert on.numbers(even) == [*range(0, 40, 2)]
     assert on.numbers(odd) == [*range(1, 40, 2)]
+
+
+@pytest.mark.parametrize("scope", ["task", "epoch"])
+def test_a_topic_that_is_not_registered_is_not_created(version_1: Streams, scope: str) -> None:
+    topic, output = version_1.topic(records=4), version_1.topic()
+    misspelt = f"{output}x"
+    rows = kv(version_1.source(topic)).withColumn("topic", lit(misspelt))
+    options = {"registerTopics": output, "transactionScope": scope}
+    error = version_1.failure(version_1.sink(rows, None, options=options))
+    assert "[EOSKAFKA_TOPIC_NOT_REGISTERED]" in error
+    assert misspelt not in version_1.admin.list_topics()
 
 
 def test_a_partition_that_the_topic_does_not_have_is_refused_at_once(on: Streams) -> None:
