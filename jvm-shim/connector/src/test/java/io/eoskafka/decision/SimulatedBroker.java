@@ -179,12 +179,17 @@ final class SimulatedBroker {
 
   /** The producer of decisions, as the coordinator and the broker of the topic know it. */
   private final class DecisionTransaction {
+    private final SimulatedDriver by;
     private final List<ProducerRecord<byte[], byte[]>> sent = new ArrayList<>();
     private final long deadlineMs = simulation.nowMs() + TIMES.decisionTimeoutMs();
     private Long committedOffset;
 
     /** The call at which the driver has looked at what it decides on, at the latest. */
     private long lookedAt = simulation.calls();
+
+    DecisionTransaction(SimulatedDriver by) {
+      this.by = by;
+    }
   }
 
   private final Simulation simulation;
@@ -590,7 +595,7 @@ final class SimulatedBroker {
             "begins a transaction of the decision id",
             () -> {
               requireNotFenced();
-              decisionTransaction = new DecisionTransaction();
+              decisionTransaction = new DecisionTransaction(driver);
             });
       }
 
@@ -771,7 +776,8 @@ final class SimulatedBroker {
       call(
           "describes",
           () -> {
-            if (decisionTransaction != null) {
+            // A driver that was fenced may ask, too.
+            if (decisionTransaction != null && decisionTransaction.by == driver) {
               decisionTransaction.lookedAt = simulation.calls();
             }
             transactionalIds.forEach(id -> found.put(id, description(id)));
