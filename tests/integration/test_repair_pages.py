@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow
 import pytest
 from eoskafka.audit import read_committed
-from harness import Flow, StartApplication
+from harness import Flow, Point, StartApplication
 from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 from movable import Movable
@@ -169,18 +169,22 @@ def test_a_query_in_epoch_scope_whose_offsets_are_gone(
 # ---- a transaction hangs
 
 
+def killed(start: StartApplication, flow: Flow, point: Point, transform: str) -> None:
+    """The flow's query has begun, and its driver is killed at this point of its first batch."""
+    flow.produce(RECORDS)
+    application = start("local[2]")
+    flow.reach(application, point, "kill", transform=transform)
+    application.kill()
+
+
 @drills(FIND_HANGING)
 def test_a_transaction_that_holds_up_readers_and_ends_when_its_query_starts(
-    start_application: StartApplication, flow: Flow, streams: Streams, terminal: Terminal
+    start_application: StartApplication, flow: Flow, terminal: Terminal
 ) -> None:
-    flow.produce(RECORDS)
-    how: dict[str, Any] = {"transform": "repartitioned"}
-    first = start_application("local[2]")
-    flow.reach(first, "before-decision", "kill", **how)
-    first.kill()
+    killed(start_application, flow, "before-decision", "repartitioned")
     said = terminal.run(FIND_HANGING, "--topics", flow.output, "--format", "json")
     assert any(name in said.out for name in flow.open_transactions()), said.out
-    flow.start(start_application("local[2]"), **how).wait_done()
+    flow.start(start_application("local[2]"), transform="repartitioned").wait_done()
     flow.assert_exactly_once()
 
 
@@ -191,10 +195,7 @@ RESOLVE_QUERY = f"eoskafka txn resolve --checkpoint CHECKPOINT {SERVER}"
 def test_a_query_that_will_not_run_again(
     start_application: StartApplication, flow: Flow, terminal: Terminal
 ) -> None:
-    flow.produce(RECORDS)
-    first = start_application("local[2]")
-    flow.reach(first, "half-rolled-forward", "kill", transform="repartitioned")
-    first.kill()
+    killed(start_application, flow, "half-rolled-forward", "repartitioned")
     assert flow.open_transactions()
     terminal.run(RESOLVE_QUERY, CHECKPOINT=flow.checkpoint)
     assert flow.open_transactions() == []
@@ -225,10 +226,7 @@ ABORT = f"eoskafka txn abort ID {SERVER}"
 def test_one_transaction_of_a_program_that_is_gone(
     start_application: StartApplication, flow: Flow, terminal: Terminal
 ) -> None:
-    flow.produce(RECORDS)
-    first = start_application("local[2]")
-    flow.reach(first, "after-flush", "kill", transform="exclaim")
-    first.kill()
+    killed(start_application, flow, "after-flush", "exclaim")
     prefix = ("--transactional-id-prefix", f"eoskafka-{flow.name}")
     for name in flow.open_transactions():
         terminal.run(ABORT, *prefix, ID=name)
@@ -323,9 +321,8 @@ def test_the_output_of_a_query_that_has_failed_and_runs_again(
 @drills(DOCTOR)
 def test_a_query_that_does_not_start_because_nobody_is_there(terminal: Terminal) -> None:
     terminal.run(DOCTOR)
-    servers, terminal.servers = terminal.servers, "127.0.0.1:1"
-    assert "127.0.0.1:1" in str(terminal.run(DOCTOR, code=3))
-    terminal.servers = servers
+    nobody: dict[str, Any] = {"broker:9092": "127.0.0.1:1"}
+    assert "127.0.0.1:1" in str(terminal.run(DOCTOR, code=3, **nobody))
 
 
 @drills(LAG, SHOW)

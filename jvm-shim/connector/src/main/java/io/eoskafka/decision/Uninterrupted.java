@@ -1,5 +1,6 @@
 package io.eoskafka.decision;
 
+import io.eoskafka.wire.Daemon;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
@@ -14,19 +15,16 @@ final class Uninterrupted {
    */
   static void run(Runnable work) {
     CompletableFuture<Void> done = new CompletableFuture<>();
-    Thread thread =
-        new Thread(
-            () -> {
-              try {
-                work.run();
-                done.complete(null);
-              } catch (Throwable e) {
-                done.completeExceptionally(e);
-              }
-            },
-            Thread.currentThread().getName() + " (eoskafka epoch)");
-    thread.setDaemon(true);
-    thread.start();
+    Daemon.start(
+        Thread.currentThread().getName() + " (eoskafka epoch)",
+        () -> {
+          try {
+            work.run();
+            done.complete(null);
+          } catch (Throwable e) {
+            done.completeExceptionally(e);
+          }
+        });
     boolean interrupted = false;
     try {
       while (true) {

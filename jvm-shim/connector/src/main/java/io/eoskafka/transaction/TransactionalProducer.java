@@ -161,9 +161,7 @@ public final class TransactionalProducer implements Transactions {
         coordinators.register(transaction, registration);
       }
     } catch (RuntimeException e) {
-      RuntimeException explained = errors.explain(e);
-      forgetIfFenced();
-      throw explained;
+      throw refusedByCoordinator(e);
     }
   }
 
@@ -178,11 +176,14 @@ public final class TransactionalProducer implements Transactions {
         transactionalId, own.producerId(), own.epoch(), ProducerIdentity.usesVersion2(producer));
   }
 
-  /** A former coordinator may have said so: the next attempt may ask another broker. */
-  private void forgetIfFenced() {
+  /** What to throw for an error of a request past this producer. */
+  private RuntimeException refusedByCoordinator(RuntimeException e) {
+    RuntimeException explained = errors.explain(e);
     if (errors.wasFenced()) {
+      // A former coordinator may have said so: the next attempt may ask another broker.
       ExecutorClients.forget(settings);
     }
+    return explained;
   }
 
   public boolean isOpen() {
@@ -367,9 +368,7 @@ public final class TransactionalProducer implements Transactions {
     } catch (TopicAuthorizationException e) {
       throw AuthorizationErrors.or(e, "Read");
     } catch (RuntimeException e) {
-      RuntimeException explained = errors.explain(e);
-      forgetIfFenced();
-      throw explained;
+      throw refusedByCoordinator(e);
     }
   }
 
@@ -383,8 +382,7 @@ public final class TransactionalProducer implements Transactions {
     leaveOpenAndClose();
     try {
       if (!ends.commit(List.of(transaction), Map.of(), settings.maxBlock()).isEmpty()) {
-        ExecutorClients.forget(settings);
-        throw errors.fenced(null);
+        throw refusedByCoordinator(errors.fenced(null));
       }
     } catch (TimeoutException e) {
       throw errors.commitUnknown(e);

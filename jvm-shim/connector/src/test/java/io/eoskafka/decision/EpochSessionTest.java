@@ -8,6 +8,7 @@ import io.eoskafka.identity.Identity;
 import io.eoskafka.spark.Checkpoint;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.Transactions;
+import io.eoskafka.wire.Daemon;
 import io.eoskafka.wire.KafkaCalls;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -219,12 +220,12 @@ class EpochSessionTest {
   void anEpochBeginsAfterTheLastOneHasEndedLostAttempts() {
     background =
         work ->
-            new Thread(
-                    () -> {
-                      KafkaCalls.sleep(300);
-                      work.run();
-                    })
-                .start();
+            Daemon.start(
+                "late",
+                () -> {
+                  KafkaCalls.sleep(300);
+                  work.run();
+                });
     EpochSession session = start();
     write(session, 0);
     plan(1);
