@@ -42,8 +42,8 @@ def in_epochs(job: Job, plan: Callable[[DataFrame], DataFrame] | None = None) ->
     )
 
 
-def last_decision(job: Job) -> tuple[int, bytes, Entry]:
-    """Partition, key and value of the query's last decision, which is one record."""
+def records(job: Job) -> list[Any]:
+    """All that is in the job's decision topic, in the order of each partition."""
     with closing(
         KafkaConsumer(
             bootstrap_servers=job.streams.servers,
@@ -54,7 +54,12 @@ def last_decision(job: Job) -> tuple[int, bytes, Entry]:
         numbers = sorted(consumer.partitions_for_topic(topic_of(job)) or ())
         consumer.assign([TopicPartition(topic_of(job), number) for number in numbers])
         consumer.seek_to_beginning()
-        found = [r for r in consumer if r.key.startswith(b"decision:") and r.value]
+        return list(consumer)
+
+
+def last_decision(job: Job) -> tuple[int, bytes, Entry]:
+    """Partition, key and value of the query's last decision, which is one record."""
+    found = [r for r in records(job) if r.key.startswith(b"decision:") and r.value]
     return found[-1].partition, found[-1].key, json.loads(found[-1].value)
 
 
@@ -177,3 +182,17 @@ def test_a_strangers_id_that_ends_like_ours_stops_no_start(job: Job) -> None:
         job.streams.run(in_epochs(job))
         # The stranger's transaction hides what comes after it from readers.
     assert job.written() == [*range(11)]
+
+
+def test_presence_records_are_removed_with_the_next_decision(job: Job) -> None:
+    for partitions in (0, 1), (0, 1), (0,):
+        for partition in partitions:
+            job.send(*range(100), partition=partition)
+        job.streams.run(in_epochs(job))
+    kept = {r.key: r.value for r in records(job) if r.key.startswith(b"marker:")}
+    decision = last_decision(job)[2]
+    (last,) = [output["id"] for output in decision["outputs"] if "id" in output]
+    # Those of the first two batches are gone, of the writer without rows in the third as well.
+    assert len(kept) == 5
+    (key,) = [key for key, value in kept.items() if value is not None]
+    assert key.endswith(f":{decision['epoch']}:{last}".encode())

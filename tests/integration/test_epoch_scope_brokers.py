@@ -161,3 +161,24 @@ def test_a_producers_epochs_come_to_their_end(
     flow.assert_exactly_once()
     after = producer_ids(flow, ids)
     assert all(after[name] != before[name] for name in ids), (before, after)
+
+
+def test_a_start_fences_hundreds_of_writers_of_the_last_run(
+    cluster: LocalCluster, application: Application, tmp_path: Path
+) -> None:
+    flow = Flow(cluster.bootstrap_servers, tmp_path / "checkpoint")
+    flow.produce(RECORDS)
+    flow.start(application, **STATELESS).wait_done()
+    writer = max(name for name in flow.transactional_ids() if re.search(r"-w\d+\.", name))
+    more = [f"{writer.rpartition('.')[0]}.{number}" for number in range(100, 300)]
+    (broker,) = cluster.brokers
+    for name in more:
+        initialise(broker.port, name, 0)
+    flow.produce(RECORDS)
+    # With one request after the other, and the client's pause after each, they take 50 s.
+    timeouts = {"kafka.default.api.timeout.ms": "15000", "kafka.request.timeout.ms": "15000"}
+    flow.start(application, sink=timeouts, **STATELESS).wait_done()
+    flow.assert_exactly_once()
+    with flow.admin() as admin:
+        found = admin.describe_transactions(more)
+    assert {each.producer_epoch for each in found.values()} == {1}

@@ -5,6 +5,7 @@ import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.transaction.Transactions;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -226,11 +227,7 @@ final class DecisionLog implements AutoCloseable {
         producer.send(record(partition, "decision:" + ownerId + ":" + part, values.get(part)));
       }
       // All its transactions have ended by now, and nobody will ask for them again.
-      last.ifPresent(
-          former ->
-              former.outputs().stream()
-                  .filter(output -> !decision.outputs().contains(output))
-                  .forEach(output -> removePresence(former.epoch(), output)));
+      last.ifPresent(former -> removePresence(former, decision));
       producer.flush();
       check.run();
       offsets.accept(producer);
@@ -274,14 +271,50 @@ final class DecisionLog implements AutoCloseable {
     producer.commit();
   }
 
+  /**
+   * The presence records of the last decision that the next epoch's writers can remove: those in
+   * the partitions of their next ones, by writer. A decision that removed them all would wait for
+   * the brokers of as many partitions. They take effect with the next decision all the same, since
+   * only that commits the writers' transactions.
+   */
+  Map<Integer, String> formerPresence() {
+    Map<Integer, String> keys = new HashMap<>();
+    last.ifPresent(
+        former -> {
+          for (WriterOutput output : former.outputs()) {
+            if (output.transaction() != null
+                && output.presencePartition()
+                    == WriterScope.presencePartition(output.writer(), topic.presencePartitions())) {
+              keys.put(output.writer(), presenceKey(former.epoch(), output));
+            }
+          }
+        });
+    return keys;
+  }
+
+  /** Removes those that the writers of the next decision have not removed, and that it has not. */
+  private void removePresence(Decision former, Decision next) {
+    Map<Integer, Integer> present = new HashMap<>();
+    for (WriterOutput output : next.outputs()) {
+      if (output.transaction() != null) {
+        present.put(output.writer(), output.presencePartition());
+      }
+    }
+    for (WriterOutput output : former.outputs()) {
+      if (!Integer.valueOf(output.presencePartition()).equals(present.get(output.writer()))) {
+        removePresence(former.epoch(), output);
+      }
+    }
+  }
+
   private void removePresence(long epoch, WriterOutput output) {
     if (output.transaction() != null) {
-      producer.send(
-          record(
-              output.presencePartition(),
-              presenceKey(ownerId, epoch, output.transaction().transactionalId()),
-              null));
+      producer.send(record(output.presencePartition(), presenceKey(epoch, output), null));
     }
+  }
+
+  private String presenceKey(long epoch, WriterOutput output) {
+    return presenceKey(ownerId, epoch, output.transaction().transactionalId());
   }
 
   /**

@@ -256,6 +256,7 @@ public final class EpochSession {
             transactionTimeoutMs,
             topic.name(),
             topic.presencePartitions(),
+            log.formerPresence(),
             again ? lost : null,
             sink.registerTopics());
     return new EpochBatch(this, scope, plan, again ? former : null, lost);

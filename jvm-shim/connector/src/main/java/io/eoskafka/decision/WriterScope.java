@@ -4,12 +4,15 @@ import io.eoskafka.config.ClientSettings;
 import io.eoskafka.transaction.TransactionalId;
 import java.io.Serializable;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /**
  * What the writers of one epoch need to know.
  *
  * @param generation of transactional ids within the run
+ * @param formerPresence by writer, the key of its presence record of the last epoch, where that is
+ *     in the partition of its next one: it removes it with its own transaction
  * @param writing the numbers of the writers whose rows are to be written, or null for all; the
  *     others only count and digest theirs, since they are there already
  * @param registerTopics see {@link io.eoskafka.config.SinkOptions}
@@ -24,6 +27,7 @@ public record WriterScope(
     int transactionTimeoutMs,
     String decisionTopic,
     List<Integer> presencePartitions,
+    Map<Integer, String> formerPresence,
     Set<Integer> writing,
     List<String> registerTopics)
     implements Serializable {
@@ -39,7 +43,11 @@ public record WriterScope(
 
   /** Spread over the partitions that may hold markers. */
   public int presencePartition(int writer) {
-    return presencePartitions.get(writer % presencePartitions.size());
+    return presencePartition(writer, presencePartitions);
+  }
+
+  static int presencePartition(int writer, List<Integer> partitions) {
+    return partitions.get(writer % partitions.size());
   }
 
   public String presenceKey(String transactionalId) {

@@ -79,19 +79,25 @@ public final class WriterTransaction {
       return WriterOutput.withoutTransaction(writer, digest.rows(), digest.sum());
     }
     FaultPoint.BEFORE_FLUSH.reach();
-    int partition = scope.presencePartition(writer);
-    long marker =
-        producer.sendAndFlush(
-            new ProducerRecord<>(
-                scope.decisionTopic(),
-                partition,
-                scope.presenceKey(transactionalId).getBytes(StandardCharsets.UTF_8),
-                EMPTY));
+    String former = scope.formerPresence().get(writer);
+    if (former != null) {
+      producer.send(presence(former, null));
+    }
+    long marker = producer.sendAndFlush(presence(scope.presenceKey(transactionalId), EMPTY));
     TransactionRef prepared = producer.transaction();
     producer.leaveOpenAndClose();
     producer = null;
     FaultPoint.AFTER_FLUSH.reach();
-    return new WriterOutput(writer, prepared, partition, marker, digest.rows(), digest.sum());
+    return new WriterOutput(
+        writer, prepared, scope.presencePartition(writer), marker, digest.rows(), digest.sum());
+  }
+
+  private ProducerRecord<byte[], byte[]> presence(String key, byte[] value) {
+    return new ProducerRecord<>(
+        scope.decisionTopic(),
+        scope.presencePartition(writer),
+        key.getBytes(StandardCharsets.UTF_8),
+        value);
   }
 
   /** Of attempts that have failed in this JVM and were not reported yet. */

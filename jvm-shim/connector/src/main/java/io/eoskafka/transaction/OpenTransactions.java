@@ -8,6 +8,7 @@ import java.util.Set;
 import java.util.function.LongPredicate;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.TransactionState;
+import org.apache.kafka.common.KafkaFuture;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -15,7 +16,8 @@ import org.slf4j.LoggerFactory;
 public final class OpenTransactions {
   private static final Logger LOG = LoggerFactory.getLogger(OpenTransactions.class);
 
-  private static final int IDS_PER_CALL = 500;
+  /** All of them within one timeout. */
+  private static final int CALLS_AT_ONCE = 500;
 
   private final Admin admin;
   private final TransactionLists lists;
@@ -80,10 +82,15 @@ public final class OpenTransactions {
       return;
     }
     LOG.info("Ending what former attempts left of {} transactional producers", ids.size());
-    // The client asks a broker one id at a time, and all of a call within one timeout.
-    for (int from = 0; from < ids.size(); from += IDS_PER_CALL) {
-      List<String> some = ids.subList(from, Math.min(ids.size(), from + IDS_PER_CALL));
-      KafkaCalls.get(admin.fenceProducers(some).all());
+    // Each in a call of its own: a call asks a broker for one id after the other and pauses in
+    // between, for retry.backoff.max.ms at last.
+    for (int from = 0; from < ids.size(); from += CALLS_AT_ONCE) {
+      List<String> some = ids.subList(from, Math.min(ids.size(), from + CALLS_AT_ONCE));
+      KafkaCalls.get(
+          KafkaFuture.allOf(
+              some.stream()
+                  .map(id -> admin.fenceProducers(List.of(id)).all())
+                  .toArray(KafkaFuture[]::new)));
     }
   }
 

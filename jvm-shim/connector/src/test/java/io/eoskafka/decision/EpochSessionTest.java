@@ -206,14 +206,35 @@ class EpochSessionTest {
   }
 
   @Test
-  void theNextDecisionRemovesTheLastOnesPresenceRecords() {
+  void aWriterRemovesItsOwnPresenceRecordOfTheLastEpoch() {
+    EpochSession session = start();
+    EpochBatch first = session.begin(0, OPTIONS);
+    first.commit(run(first), List.of());
+    assertThat(first.scope().formerPresence()).isEmpty();
+    plan(1);
+    broker.restart();
+    EpochBatch second = session.begin(1, OPTIONS);
+    second.commit(run(second), List.of());
+    assertThat(second.scope().formerPresence())
+        .isEqualTo(
+            Map.of(
+                0, first.scope().presenceKey(ids(first).get(0)),
+                1, first.scope().presenceKey(ids(first).get(1))));
+    assertThat(broker.calls).doesNotContain("remove marker");
+  }
+
+  @Test
+  void aDecisionRemovesThePresenceRecordsThatNoWriterHasRemoved() {
     EpochSession session = start();
     write(session, 0);
     plan(1);
     broker.restart();
-    write(session, 1);
-    assertThat(broker.calls.subList(0, 5))
-        .containsExactly("begin", "send decision", "remove marker", "remove marker", "flush");
+    EpochBatch batch = session.begin(1, OPTIONS);
+    WriterReport first = run(batch).get(0);
+    WriterOutput withoutRows = WriterOutput.withoutTransaction(1, 0, 0);
+    batch.commit(
+        List.of(first, new WriterReport(withoutRows, true, TransactionCounts.NONE)), List.of());
+    assertThat(broker.calls).containsOnlyOnce("remove marker");
   }
 
   @Test

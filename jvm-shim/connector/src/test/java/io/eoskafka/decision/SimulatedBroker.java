@@ -82,6 +82,10 @@ final class SimulatedBroker {
     private long abortedAt;
 
     private String presence;
+
+    /** The presence record that its transaction removes, or null. */
+    private String removes;
+
     private long presenceOffset = -1;
 
     Output(Id id, long batch, int writer, long digest, long deadlineMs) {
@@ -152,6 +156,7 @@ final class SimulatedBroker {
           if (output.state != TransactionState.ONGOING) {
             throw new TimeoutException(output + " has timed out");
           }
+          output.removes = scope.formerPresence().get(writer);
           output.presence = scope.presenceKey(transactionalId);
           output.presenceOffset = offset++;
           presence.put(output.presenceOffset, output);
@@ -336,9 +341,15 @@ final class SimulatedBroker {
     return output.state == TransactionState.COMPLETE_COMMIT && id.epoch <= output.epoch + 1;
   }
 
+  /** As if the topic were compacted at once. */
+  private void removePresence(String key) {
+    presence.values().removeIf(output -> output.presence.equals(key));
+  }
+
   private void commit(Output output) {
     output.state = TransactionState.COMPLETE_COMMIT;
     output.id.epoch++;
+    removePresence(output.removes);
     Decision decided = decisions.get(output.batch);
     if (decided == null || !names(decided, output)) {
       throw simulation.fail("visible, and not decided: " + output);
@@ -367,8 +378,7 @@ final class SimulatedBroker {
     for (ProducerRecord<byte[], byte[]> record : transaction.sent) {
       String key = new String(record.key(), StandardCharsets.UTF_8);
       if (key.startsWith("marker:")) {
-        // As if the topic were compacted at once.
-        presence.values().removeIf(output -> key.equals(output.presence));
+        removePresence(key);
         continue;
       }
       decisionLog.add(
