@@ -13,12 +13,12 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from harness import forget_last_batch
+from harness import forget_last_batch, until
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.streaming import DataStreamWriter
-from streams import Job, Streams
+from streams import Job, Streams, held
 
 Entry = dict[str, Any]
 
@@ -196,3 +196,33 @@ def test_presence_records_are_removed_with_the_next_decision(job: Job) -> None:
     assert len(kept) == 5
     (key,) = [key for key, value in kept.items() if value is not None]
     assert key.endswith(f":{decision['epoch']}:{last}".encode())
+
+
+def test_a_writer_that_had_rows_opens_its_producer_before_its_first_row(job: Job) -> None:
+    job.streams.run(in_epochs(job))
+    ends = job.offsets()
+    for partition in ends:
+        job.send(*range(100), partition=partition)
+
+    def rests_at_its_first_row(rows: DataFrame) -> DataFrame:
+        return held(rows.where("partition = 0"), job.output, at=ends[0])
+
+    query = job.streams.start_held(in_epochs(job, rests_at_its_first_row), job.output)
+    until(lambda: len(writers(job)) == 4, "both writers of the second run", 2)
+    assert query.awaitTermination(60)
+    # The other one had none this time.
+    until(lambda: not producers(job), "the end of its producer", 20)
+
+
+def writers(job: Job) -> set[str]:
+    """The transactional ids of all runs' writers that the brokers know."""
+    listed = job.streams.admin.list_transactions().values()
+    ids = {each.transactional_id for broker in listed for each in broker}
+    return {name for name in ids if re.match(rf"x-{job.output}-.*-w\d+\.", name)}
+
+
+def producers(job: Job) -> list[str]:
+    """The threads of the job's producers."""
+    jvm: Any = job.streams.spark._jvm
+    names = [thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet()]
+    return [name for name in names if f"x-{job.output}" in name]

@@ -5,11 +5,16 @@ import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.TransactionalProducer;
+import io.eoskafka.wire.Daemon;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.TaskContext;
 
 /**
@@ -23,16 +28,28 @@ public final class WriterTransaction {
   private final int writer;
   private final boolean writing;
   private final RowDigest digest = new RowDigest();
-  private TransactionalProducer producer;
   private String transactionalId;
 
+  /** A producer that is being opened, or was, and has begun no transaction; or null. */
+  private CompletableFuture<TransactionalProducer> opening;
+
+  /** The one with the transaction; null before the first row. */
+  private TransactionalProducer producer;
+
   /**
+   * Opens the producer beside what the task does before its first row, if the writer had rows in
+   * the last epoch.
+   *
    * @param writer the number of this task in its stage
+   * @param topic of all rows, or null if they name their own
    */
-  public WriterTransaction(WriterScope scope, int writer) {
+  public WriterTransaction(WriterScope scope, int writer, String topic) {
     this.scope = scope;
     this.writer = writer;
     this.writing = scope.isWriting(writer);
+    if (writing && scope.formerPresence().containsKey(writer)) {
+      beginToOpen(topic);
+    }
   }
 
   public void send(ProducerRecord<byte[], byte[]> record) {
@@ -46,22 +63,47 @@ public final class WriterTransaction {
     producer.send(record);
   }
 
-  private void open(String topic) {
+  private void beginToOpen(String topic) {
     TaskContext task = TaskContext.get();
     ExecutorClients.forgetAfterRefusal(task, scope.sink());
     transactionalId =
         scope.transactionalId(writer, task.stageAttemptNumber(), task.attemptNumber());
-    boolean registers = !scope.registerTopics().isEmpty();
+    // Brokers may create a topic that somebody looks up: only one that may be written to.
+    List<String> topics =
+        topic == null || registers()
+            ? List.of(scope.decisionTopic())
+            : List.of(topic, scope.decisionTopic());
     FaultPoint.BEFORE_INIT.reach();
-    producer =
-        TransactionalProducer.init(
-            transactionalId,
-            scope.sink(),
-            scope.transactionTimeoutMs(),
-            // Brokers may create a topic that somebody looks up: only one that may be written to.
-            registers ? List.of(scope.decisionTopic()) : List.of(topic, scope.decisionTopic()));
+    opening =
+        CompletableFuture.supplyAsync(
+            () ->
+                TransactionalProducer.init(
+                    transactionalId, scope.sink(), scope.transactionTimeoutMs(), topics),
+            work -> Daemon.start("eoskafka-open-" + transactionalId, work));
+  }
+
+  private boolean registers() {
+    return !scope.registerTopics().isEmpty();
+  }
+
+  private TransactionalProducer opened() {
+    try {
+      return opening.get();
+    } catch (ExecutionException e) {
+      throw e.getCause() instanceof RuntimeException cause ? cause : new CompletionException(e);
+    } catch (InterruptedException e) {
+      throw new InterruptException(e);
+    }
+  }
+
+  private void open(String topic) {
+    if (opening == null) {
+      beginToOpen(topic);
+    }
+    producer = opened();
+    opening = null;
     FaultPoint.AFTER_INIT.reach();
-    if (!registers) {
+    if (!registers()) {
       producer.begin();
       return;
     }
@@ -76,6 +118,10 @@ public final class WriterTransaction {
   /** Everything has arrived; from here on the transaction is the driver's. */
   public WriterOutput prepare() {
     if (producer == null) {
+      if (opening != null) {
+        // Late, it would end the transaction of the next epoch, which has the same id.
+        opened().close();
+      }
       return WriterOutput.withoutTransaction(writer, digest.rows(), digest.sum());
     }
     FaultPoint.BEFORE_FLUSH.reach();
@@ -111,6 +157,8 @@ public final class WriterTransaction {
       boolean aborted = producer.abortAndClose();
       TransactionCounts.failed(scope.ownerId(), aborted, producer.wasFenced());
       producer = null;
+    } else if (opening != null) {
+      opening.thenAccept(TransactionalProducer::close);
     }
   }
 }

@@ -9,7 +9,6 @@ import io.eoskafka.decision.EpochOwner;
 import io.eoskafka.decision.EpochSession;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.decision.WriterScope;
-import io.eoskafka.decision.WriterTransaction;
 import io.eoskafka.spark.Rows;
 import io.eoskafka.spark.RunningQuery;
 import java.util.Iterator;
@@ -142,8 +141,7 @@ public final class BatchWrite {
       implements Function2<Integer, Iterator<InternalRow>, Iterator<ReportMessage>> {
     @Override
     public Iterator<ReportMessage> call(Integer partition, Iterator<InternalRow> rows) {
-      EpochScopeWriter writer =
-          new EpochScopeWriter(new WriterTransaction(scope, partition), columns);
+      EpochScopeWriter writer = new EpochScopeWriter(scope, partition, columns);
       boolean done = false;
       try {
         while (rows.hasNext()) {

@@ -1,6 +1,7 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.decision.WriterReport;
+import io.eoskafka.decision.WriterScope;
 import io.eoskafka.decision.WriterTransaction;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -11,8 +12,11 @@ final class EpochScopeWriter implements DataWriter<InternalRow> {
   private final RecordBuilder records;
   private final WriterTransaction transaction;
 
-  EpochScopeWriter(WriterTransaction transaction, OutputColumns columns) {
-    this.transaction = transaction;
+  /**
+   * @param writer the number of this task in its stage
+   */
+  EpochScopeWriter(WriterScope scope, int writer, OutputColumns columns) {
+    this.transaction = new WriterTransaction(scope, writer, columns.topicOption());
     this.records = new RecordBuilder(columns);
   }
 

@@ -1,7 +1,6 @@
 package io.eoskafka.sink;
 
 import io.eoskafka.decision.WriterScope;
-import io.eoskafka.decision.WriterTransaction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
@@ -13,6 +12,6 @@ record EpochScopeWriterFactory(WriterScope scope, OutputColumns columns)
     implements StreamingDataWriterFactory {
   @Override
   public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
-    return new EpochScopeWriter(new WriterTransaction(scope, partitionId), columns);
+    return new EpochScopeWriter(scope, partitionId, columns);
   }
 }
