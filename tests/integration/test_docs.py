@@ -26,8 +26,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # They need a server of Spark Connect, an object store, a pipeline, and a schema registry:
-# test_connect.py, test_object_store.py, test_pipelines.py and test_schemas_streams.py have these.
-ELSEWHERE = ("connect.md", "object-stores.md", "pipelines.md", "schemas.md")
+# test_connect.py, test_object_store.py, test_pipelines.py, test_schemas_streams.py and
+# test_schemas_python.py have these.
+ELSEWHERE = (
+    "connect.md",
+    "object-stores.md",
+    "pipelines.md",
+    "schemas.md",
+    "schemas-python.md",
+)
 # What pages start besides queries, and how it ends.
 CLOSED = {"exporter": "close", "instrumentation": "close", "meters": "shutdown"}
 TOPICS = ("payments", "payments-clean", "payments-dead", "orders", "lines", "counts")

@@ -7,10 +7,9 @@ on: it has to finish by itself.
 from __future__ import annotations
 
 import re
-import socket
-import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from eoskafka.cluster import LocalCluster
 from faults.cluster import FaultyCluster
 from faults.proxy import Api
 from harness import Application, Flow, Point, StartApplication
+from harness.raw_requests import RawConnection
 
 RECORDS = 600
 STATELESS: dict[str, Any] = {"transform": "repartitioned", "maxOffsetsPerTrigger": 200}
@@ -92,43 +92,16 @@ LAST_EPOCH = 32766
 
 
 def initialise(port: int, transactional_id: str, until_epoch: int) -> None:
-    """Let the coordinator count a transactional id's epoch up, by the same request again and again.
-
-    By hand, since no client sends it more than once: InitProducerId, version 1.
-    """
-    name = transactional_id.encode()
-    body = struct.pack(f">hhihh{len(name)}si", 22, 1, 0, -1, len(name), name, 60_000)
-    request = struct.pack(">i", len(body)) + body
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        epoch = -1
-        while epoch < until_epoch:
-            connection.sendall(request)
-            _, _, error, _, epoch = struct.unpack(">iihqh", frame(connection))
-            assert error in (0, CONCURRENT_TRANSACTIONS), error
-
-
-CONCURRENT_TRANSACTIONS = 51
+    """Let the coordinator count a transactional id's epoch up, by one request again and again."""
+    with closing(RawConnection(port)) as connection:
+        while connection.initialise(transactional_id) < until_epoch:
+            pass
 
 
 def producer_ids(flow: Flow, ids: list[str]) -> dict[str, int]:
     """Of each transactional id; another one after its epochs came to their end."""
     with flow.admin() as admin:
         return {name: t.producer_id for name, t in admin.describe_transactions(ids).items()}
-
-
-def frame(connection: socket.socket) -> bytes:
-    """The next frame, without its size."""
-    (size,) = struct.unpack(">i", read(connection, 4))
-    return read(connection, size)
-
-
-def read(connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = connection.recv(size - len(found))
-        assert part, "the broker has closed the connection"
-        found += part
-    return found
 
 
 @SLOW

@@ -401,3 +401,18 @@ def test_a_decided_epoch_whose_group_is_gone_is_not_written_again(
     flow.produce(RECORDS)
     flow.start(application, **how).wait_done()
     flow.assert_exactly_once()
+
+
+def test_a_writer_without_rows_waits_until_its_id_is_initialised(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    epoch = {"transactionScope": "epoch"}
+    flow.produce(RECORDS)
+    flow.start(start_application("local[2]"), transform="as_is", sink=epoch).wait_done()
+    former = flow.transactional_ids()
+    flow.produce(RECORDS)
+    application = start_application("local[2]")
+    application.faults.arm("before-init", "slow")
+    flow.start(application, transform="drop_all", sink=epoch).wait_done()
+    # Both writers had rows before. One was kept from initialising its id for three seconds.
+    assert len(set(flow.transactional_ids()) - set(former)) == 2

@@ -11,15 +11,21 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow
 import pytest
 from eoskafka.audit import read_committed
-from harness import Flow, Point, StartApplication
+from eoskafka.cluster import LocalCluster
+from eoskafka.cluster.broker import Broker, run_kafka_tool
+from eoskafka.cluster.jars import kafka_jars
+from harness import Flow, Point, StartApplication, maven
+from harness.raw_requests import RawConnection
 from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 from movable import Movable
 from pyarrow import parquet
@@ -51,7 +57,7 @@ def commands() -> set[str]:
     return {
         " ".join(found.split())
         for text in texts
-        for found in re.findall(r"`(eoskafka \S[^`]*)`", text)
+        for found in re.findall(r"`((?:eoskafka|kafka-\S+\.sh) \S[^`]*)`", text)
     }
 
 
@@ -77,12 +83,20 @@ class Terminal:
             code: the exit code that it has to have.
             places: what stands for the words in capitals, and for names of examples.
         """
-        assert written in DRILLED, written
-        there = {"broker:9092": self.servers, **places}
-        words = [str(there.get(word, word)) for word in shlex.split(written)[1:]]
-        found, out, err = command(self._capsys, *words, *more)
+        found, out, err = command(self._capsys, *self._arguments(written, places), *more)
         assert found == code, out + err
         return Result(out, err)
+
+    def run_kafka_tool(self, written: str, main_class: str, **places: object) -> None:
+        """Run a command of Kafka's, whose script starts this class."""
+        run_kafka_tool(
+            [*maven.kafka_tools(), *kafka_jars()], main_class, *self._arguments(written, places)
+        )
+
+    def _arguments(self, written: str, places: dict[str, object]) -> list[str]:
+        assert written in DRILLED, written
+        there = {"broker:9092": self.servers, **places}
+        return [str(there.get(word, word)) for word in shlex.split(written)[1:]]
 
 
 @pytest.fixture
@@ -186,6 +200,47 @@ def test_a_transaction_that_holds_up_readers_and_ends_when_its_query_starts(
     assert any(name in said.out for name in flow.open_transactions()), said.out
     flow.start(start_application("local[2]"), transform="repartitioned").wait_done()
     flow.assert_exactly_once()
+
+
+END_UNKNOWN = (
+    "kafka-transactions.sh --bootstrap-server broker:9092 abort --topic TOPIC --partition N "
+    "--start-offset OFFSET"
+)
+
+
+@contextmanager
+def unverified(streams: Streams, broker: Broker) -> Iterator[None]:
+    """It takes records of transactions that no coordinator knows, as former releases did."""
+
+    def let(value: str) -> None:
+        setting = {"transaction.partition.verification.enable": value}
+        where = str(broker.node_id)
+        streams.admin.alter_configs([ConfigResource(ConfigResourceType.BROKER, where, setting)])
+
+    let("false")
+    try:
+        yield
+    finally:
+        let("true")
+
+
+@drills(END_UNKNOWN)
+def test_a_transaction_that_no_coordinator_knows(
+    cluster: LocalCluster, streams: Streams, terminal: Terminal
+) -> None:
+    topic = streams.topic(partitions=1)
+    (broker,) = cluster.brokers
+    with unverified(streams, broker), closing(RawConnection(broker.port)) as connection:
+        connection.produce(topic, producer_id=2**40)
+    streams.send(topic, 7)
+    said = terminal.run(FIND_HANGING, "--topics", topic, "--format", "json", code=1)
+    (held,) = json.loads(said.out)["blocked"]
+    assert (held["transactional_id"], held["is_hanging"], held["stable"]) == ("", True, 0)
+    terminal.run_kafka_tool(
+        END_UNKNOWN, "org.apache.kafka.tools.TransactionsCommand", TOPIC=topic, N=0, OFFSET=0
+    )
+    terminal.run(FIND_HANGING, "--topics", topic)
+    assert streams.numbers(topic) == [7]
 
 
 RESOLVE_QUERY = f"eoskafka txn resolve --checkpoint CHECKPOINT {SERVER}"

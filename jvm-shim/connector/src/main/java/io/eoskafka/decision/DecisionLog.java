@@ -274,8 +274,9 @@ final class DecisionLog implements AutoCloseable {
   /**
    * The presence records of the last decision that the next epoch's writers can remove: those in
    * the partitions of their next ones, by writer. A decision that removed them all would wait for
-   * the brokers of as many partitions. They take effect with the next decision all the same, since
-   * only that commits the writers' transactions.
+   * the brokers of as many partitions. They are removed with the next decision all the same, since
+   * only that commits the writers' transactions; that of a writer whose next transaction is lost
+   * stays.
    */
   Map<Integer, String> formerPresence() {
     Map<Integer, String> keys = new HashMap<>();
@@ -319,7 +320,7 @@ final class DecisionLog implements AutoCloseable {
 
   /**
    * The key of a transaction's marker. With the epoch, since an id comes again in other epochs: the
-   * tombstone of a former marker comes after the present one, and must not have its key.
+   * tombstone of a former marker must not have the key of the present one.
    */
   static String presenceKey(String ownerId, long epoch, String transactionalId) {
     return "marker:" + ownerId + ":" + epoch + ":" + transactionalId;

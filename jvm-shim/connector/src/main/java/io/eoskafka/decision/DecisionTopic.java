@@ -46,7 +46,8 @@ import org.apache.kafka.common.protocol.ApiKeys;
  * <pre>
  * run:q               the number of the last run, and the decision id that has claimed it
  * decision:q:part     the last decision
- * marker:q:epoch:id   empty; id is the transaction's. Removed with the next decision
+ * marker:q:epoch:id   empty; id is the transaction's. Removed with the next decision, or the
+ *                     writer's transaction that it commits
  * fence:q             without a value; a start writes it before it reads, and reads up to it
  * </pre>
  */

@@ -1,27 +1,32 @@
 package io.eoskafka.decision;
 
+import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionRef;
 import io.eoskafka.transaction.TransactionalProducer;
 import io.eoskafka.wire.Daemon;
+import io.eoskafka.wire.KafkaCalls;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.TaskContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One writer's attempt in epoch scope: writes its rows into a transaction of its own and leaves it
- * open for the driver to decide on. A writer without rows opens none.
+ * open for the driver to decide on. A writer without rows begins none.
  */
 public final class WriterTransaction {
+  private static final Logger LOG = LoggerFactory.getLogger(WriterTransaction.class);
   private static final byte[] EMPTY = {};
 
   private final WriterScope scope;
@@ -35,6 +40,8 @@ public final class WriterTransaction {
 
   /** The one with the transaction; null before the first row. */
   private TransactionalProducer producer;
+
+  private boolean mayOpenLate;
 
   /**
    * Opens the producer beside what the task does before its first row, if the writer had rows in
@@ -73,12 +80,13 @@ public final class WriterTransaction {
         topic == null || registers()
             ? List.of(scope.decisionTopic())
             : List.of(topic, scope.decisionTopic());
-    FaultPoint.BEFORE_INIT.reach();
     opening =
         CompletableFuture.supplyAsync(
-            () ->
-                TransactionalProducer.init(
-                    transactionalId, scope.sink(), scope.transactionTimeoutMs(), topics),
+            () -> {
+              FaultPoint.BEFORE_INIT.reach();
+              return TransactionalProducer.init(
+                  transactionalId, scope.sink(), scope.transactionTimeoutMs(), topics);
+            },
             work -> Daemon.start("eoskafka-open-" + transactionalId, work));
   }
 
@@ -90,9 +98,11 @@ public final class WriterTransaction {
     try {
       return opening.get();
     } catch (ExecutionException e) {
-      throw e.getCause() instanceof RuntimeException cause ? cause : new CompletionException(e);
+      throw e.getCause() instanceof RuntimeException cause
+          ? cause
+          : new KafkaException(e.getCause());
     } catch (InterruptedException e) {
-      throw new InterruptException(e);
+      throw KafkaCalls.asJava(new InterruptException(e));
     }
   }
 
@@ -119,8 +129,7 @@ public final class WriterTransaction {
   public WriterOutput prepare() {
     if (producer == null) {
       if (opening != null) {
-        // Late, it would end the transaction of the next epoch, which has the same id.
-        opened().close();
+        closeUnused();
       }
       return WriterOutput.withoutTransaction(writer, digest.rows(), digest.sum());
     }
@@ -136,6 +145,22 @@ public final class WriterTransaction {
     FaultPoint.AFTER_FLUSH.reach();
     return new WriterOutput(
         writer, prepared, scope.presencePartition(writer), marker, digest.rows(), digest.sum());
+  }
+
+  /** Waits: late, it would initialise the id of a transaction of the next epoch, and end that. */
+  private void closeUnused() {
+    try {
+      opened().close();
+    } catch (KafkaException | EosKafkaException e) {
+      LOG.warn("{} had no rows, and could not be initialised", transactionalId, e);
+      mayOpenLate = true;
+    }
+    opening = null;
+  }
+
+  /** Whether a coordinator may yet initialise its id, although it has reported. */
+  public boolean mayOpenLate() {
+    return mayOpenLate;
   }
 
   private ProducerRecord<byte[], byte[]> presence(String key, byte[] value) {

@@ -1,5 +1,6 @@
 package io.eoskafka.sink;
 
+import io.eoskafka.decision.WriterOutput;
 import io.eoskafka.decision.WriterReport;
 import io.eoskafka.decision.WriterScope;
 import io.eoskafka.decision.WriterTransaction;
@@ -28,11 +29,10 @@ final class EpochScopeWriter implements DataWriter<InternalRow> {
   @Override
   public ReportMessage commit() {
     TaskContext task = TaskContext.get();
+    WriterOutput output = transaction.prepare();
+    boolean isFirst = task.stageAttemptNumber() == 0 && task.attemptNumber() == 0;
     return ReportMessage.of(
-        new WriterReport(
-            transaction.prepare(),
-            task.stageAttemptNumber() == 0 && task.attemptNumber() == 0,
-            transaction.takeFailed()));
+        new WriterReport(output, isFirst && !transaction.mayOpenLate(), transaction.takeFailed()));
   }
 
   @Override

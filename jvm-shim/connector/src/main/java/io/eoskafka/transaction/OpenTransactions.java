@@ -17,7 +17,7 @@ public final class OpenTransactions {
   private static final Logger LOG = LoggerFactory.getLogger(OpenTransactions.class);
 
   /** All of them within one timeout. */
-  private static final int CALLS_AT_ONCE = 500;
+  private static final int CALLS_AT_ONCE = 100;
 
   private final Admin admin;
   private final TransactionLists lists;
