@@ -115,16 +115,21 @@ final class SimulatedBroker {
     private final int writer;
     private final String transactionalId;
     private final long digest;
+    private final int lastStep;
     private int steps;
     private Id id;
     private int epoch;
     private Output output;
 
-    Attempt(WriterScope scope, int writer, int number, long digest) {
+    /**
+     * @param hasRows otherwise it only initialises its id
+     */
+    Attempt(WriterScope scope, int writer, int number, long digest, boolean hasRows) {
       this.scope = scope;
       this.writer = writer;
       this.digest = digest;
       transactionalId = scope.transactionalId(writer, 0, number);
+      lastStep = hasRows ? 3 : 1;
     }
 
     /**
@@ -162,7 +167,11 @@ final class SimulatedBroker {
           presence.put(output.presenceOffset, output);
         }
       }
-      return steps < 3;
+      return hasMore();
+    }
+
+    boolean hasMore() {
+      return steps < lastStep;
     }
 
     private void requireCurrent() {
@@ -273,12 +282,12 @@ final class SimulatedBroker {
 
   /** Nobody waits for an attempt any more; some of its steps are taken by now. */
   void giveUp(Attempt attempt) {
-    int steps = simulation.random.nextInt(4);
-    boolean goesOn = attempt.steps < 3;
+    int steps = simulation.random.nextInt(attempt.lastStep + 1);
+    boolean goesOn = attempt.hasMore();
     for (int step = 0; goesOn && step < steps; step++) {
       goesOn = take(attempt);
     }
-    if (goesOn && attempt.steps < 3) {
+    if (goesOn && attempt.hasMore()) {
       lateAttempts.add(attempt);
     }
   }

@@ -379,28 +379,36 @@ final class SimulatedDriver implements Runnable {
   private WriterReport runWriter(WriterScope scope, Plan plan, int writer, int salt) {
     long rows = plan.rows(writer);
     long digest = plan.digest(writer, salt);
+    boolean hasRows = rows > 0;
+    boolean opens = hasRows || scope.formerPresence().containsKey(writer);
     for (int number = 0; number < ATTEMPTS; number++) {
-      SimulatedBroker.Attempt attempt = broker.new Attempt(scope, writer, number, digest);
-      boolean isLost = !simulation.isQuiet() && simulation.chance(12);
-      if (rows == 0 || !scope.isWriting(writer)) {
+      SimulatedBroker.Attempt attempt = broker.new Attempt(scope, writer, number, digest, hasRows);
+      boolean isLost = !simulation.isQuiet() && simulation.chance(hasRows ? 12 : 4);
+      if (!opens || !scope.isWriting(writer)) {
         if (!isLost) {
-          return report(WriterOutput.withoutTransaction(writer, rows, digest), number);
+          return report(WriterOutput.withoutTransaction(writer, rows, digest), number == 0);
         }
       } else if (isLost || !runAttempt(attempt)) {
         // Its report may be lost, or it is only slow.
         broker.giveUp(attempt);
+        if (!hasRows && simulation.chance(2)) {
+          // It says that its id may yet be initialised.
+          return report(WriterOutput.withoutTransaction(writer, rows, digest), false);
+        }
+      } else if (!hasRows) {
+        return report(WriterOutput.withoutTransaction(writer, rows, digest), number == 0);
       } else {
         if (!simulation.isQuiet() && simulation.chance(20)) {
-          broker.giveUp(broker.new Attempt(scope, writer, number + 1, digest));
+          broker.giveUp(broker.new Attempt(scope, writer, number + 1, digest, true));
         }
-        return report(attempt.prepared(rows), number);
+        return report(attempt.prepared(rows), number == 0);
       }
     }
     throw new SparkFails("Spark: a task has failed " + ATTEMPTS + " times");
   }
 
-  private static WriterReport report(WriterOutput output, int number) {
-    return new WriterReport(output, number == 0, TransactionCounts.NONE);
+  private static WriterReport report(WriterOutput output, boolean isFirst) {
+    return new WriterReport(output, isFirst, TransactionCounts.NONE);
   }
 
   private boolean runAttempt(SimulatedBroker.Attempt attempt) {
