@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo compare linkage unit unit-java unit-python test prefetch test-oldest coverage pinned pins release first-hour first-pipeline fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
-	start-time bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
+	start-time many-queries bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -141,6 +141,9 @@ costs: build ## what a batch costs the brokers, for `eoskafka size` (five minute
 
 start-time: build ## the start of a query whose checkpoint knows many writes, and the report
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.start_time
+
+many-queries: build ## what many queries in one driver cost, beside the built-in connector, and the report
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.many_queries
 
 soak: build ## ten thousand epochs, and what they leave behind (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak

@@ -41,7 +41,8 @@ def guard(
         returns: the type of the function's result, as a type of pyspark or as DDL.
         catch: the exceptions that mean that the row is wrong. Any other one fails the task, which
             Spark repeats. Name them if the function can also fail for other reasons, such as a
-            service that does not answer. MemoryError is never caught.
+            service that does not answer. MemoryError and ImportError are never caught: they say
+            something of the executor, not of the row.
         pandas: whether the function takes and returns `pandas.Series`. If it raises, it is called
             again with parts of its rows, down to single ones; so each result must depend on its own
             row only. Timestamps mean what they mean in a result of `pandas_udf`: of datetime64
@@ -102,7 +103,7 @@ def _of_rows(
             cache[0](value)
             check(returns, value)
             return value, None
-        except MemoryError:
+        except (MemoryError, ImportError):
             raise
         except catch as error:
             return None, describe(error)
@@ -204,7 +205,7 @@ def _of_series(
                 # Series of datetime64, which a Series of several parts may not be: these have one.
                 values = list(made) if pa.types.is_nested(kind) else array.to_pylist()
                 return values, [None] * (end - start)
-            except MemoryError:
+            except (MemoryError, ImportError):
                 raise
             except catch as error:
                 if end - start <= 1:

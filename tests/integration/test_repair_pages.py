@@ -22,7 +22,7 @@ from eoskafka.audit import read_committed
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.broker import Broker, run_kafka_tool
 from eoskafka.cluster.jars import kafka_jars
-from harness import Flow, Point, StartApplication, maven
+from harness import Flow, Point, StartApplication, maven, until
 from harness.raw_requests import RawConnection
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -231,7 +231,8 @@ def test_a_transaction_that_no_coordinator_knows(
     topic = streams.topic(partitions=1)
     (broker,) = cluster.brokers
     with unverified(streams, broker), closing(RawConnection(broker.port)) as connection:
-        connection.produce(topic, producer_id=2**40)
+        # The setting takes effect some time after it was accepted.
+        until(lambda: connection.produce(topic, producer_id=2**40), "a record that is taken", 10)
     streams.send(topic, 7)
     said = terminal.run(FIND_HANGING, "--topics", topic, "--format", "json", code=1)
     (held,) = json.loads(said.out)["blocked"]

@@ -17,6 +17,8 @@ from eoskafka.audit import read_committed
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from harness.registry import RegistryServer
 from kafka import KafkaProducer
+from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
 from streams import Streams
 
 PAGE = Path(__file__).parents[2] / "docs" / "schemas-python.md"
@@ -35,26 +37,30 @@ pool.AddSerializedFile({file!r})
 """
 
 
-def message(file: str, name: str, *more: str) -> descriptor_pb2.FileDescriptorProto:
-    """A file with one message: an id and numbers."""
+def message(
+    file: str, name: str, *more: str, before: str | None = None
+) -> descriptor_pb2.FileDescriptorProto:
+    """A file with one message of an id and numbers, or with another one before it."""
     made = descriptor_pb2.FileDescriptorProto(name=file, package="shop", syntax="proto3")
-    kind = made.message_type.add(name=name)
-    for number, field in enumerate(("id", *more), 1):
-        kind.field.add(name=field, number=number, type=DOUBLE if field in more else LONG, label=1)
+    for each in filter(None, (before, name)):
+        kind = made.message_type.add(name=each)
+        for number, field in enumerate(("id", *more), 1):
+            of = DOUBLE if field in more else LONG
+            kind.field.add(name=field, number=number, type=of, label=1)
     return made
 
 
 def class_of(file: descriptor_pb2.FileDescriptorProto) -> Any:
-    """Its message's class, in a pool of its own."""
+    """Its last message's class, in a pool of its own."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    name = f"shop.{file.message_type[0].name}"
+    name = f"shop.{file.message_type[-1].name}"
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
 
 ORDER = message("orders.proto", "Order", "price")
-# Of the next version: one field more.
-ORDER_2 = message("orders.proto", "Order", "price", "tax")
+# The next version: one field more, and the message has moved.
+ORDER_2 = message("orders.proto", "Order", "price", "tax", before="Header")
 TOTAL = message("totals.proto", "Total", "total")
 
 
@@ -114,21 +120,29 @@ def test_protobuf_comes_in_and_goes_out(
     blocks, names = page
     topic, output, dead = (streams.topic() for _ in range(3))
     good = [protobuf(registry, "orders-value", ORDER, id=n, price=10.0) for n in range(3)]
-    newer = protobuf(registry, "orders-value", ORDER_2, id=3, price=20.0, tax=1.0)
-    foreign = protobuf(registry, "others-value", TOTAL, id=4, total=1.0)
     second = good[0][:5] + b"\2\2" + good[0][6:]
-    wrong = [b"", b"\0\0", foreign, second, good[0][:-3]]
+    wrong = [b"", b"\0\0", b"\1" + good[0][1:], second, good[0][:-3]]
     protobuf(registry, "totals-value", TOTAL)
-    send(streams, topic, *good, newer, None, *wrong)
+    send(streams, topic, *good, None, *wrong)
     code = blocks[0].replace('"subscribe", "orders"', f'"subscribe", "{topic}"')
     code = code.replace('topic="totals"', f'topic="{output}"').replace("orders-dead", dead)
-    exec(compile(code, str(PAGE), "exec"), names)
-    query = names["query"]
-    try:
+
+    def run() -> StreamingQuery:
+        exec(compile(code.replace("query.awaitTermination()", ""), str(PAGE), "exec"), names)
+        query: StreamingQuery = names["query"]
+        return query
+
+    query = run()
+    query.processAllAvailable()
+    newer = protobuf(registry, "orders-value", ORDER_2, id=3, price=20.0, tax=1.0)
+    header = newer[:5] + b"\0" + newer[7:]
+    send(streams, topic, newer, header)
+    with pytest.raises(StreamingQueryException, match="unknown schema id"):
         query.processAllAvailable()
-    finally:
-        query.stop()
-    assert values(streams, dead) == wrong
+    query = run()
+    query.processAllAvailable()
+    query.stop()
+    assert values(streams, dead) == [*wrong, header]
     found = values(streams, output)
     read = ProtobufDeserializer(class_of(TOTAL), {"use.deprecated.format": False}, client(registry))
     totals = [read(value) for value in found if value is not None]
@@ -141,16 +155,27 @@ def test_a_document_is_checked_against_its_json_schema(
     streams: Streams, registry: RegistryServer, page: tuple[list[str], dict[str, Any]]
 ) -> None:
     blocks, names = page
-    protobuf(registry, "orders-value", ORDER)
-    protobuf(registry, "totals-value", TOTAL)
     context = SerializationContext("refunds", MessageField.VALUE)
     write = JSONSerializer(REFUND, client(registry))
     good = write({"id": 1, "amount": 2.5, "note": "more"}, context)
     assert good is not None
-    texts = [b'{"id": "1", "amount": 2.5}', b'{"id": 1, "amount": -2}', b'{"id": 1}', b"no JSON"]
-    wrong = [b"", b"\0\0\0\0\1" + good[5:], *(good[:5] + text for text in texts)]
-    # The first program's query is not started here.
-    exec(compile(blocks[0].partition("orders = (")[0], str(PAGE), "exec"), names)
+    texts = [
+        b'{"id": "1", "amount": 2.5}',
+        b'{"id": 1.0, "amount": 2.5}',
+        b'{"id": 1, "amount": -2}',
+        b'{"id": 1}',
+        b'{"id": 1, "amount": NaN}',
+        b'{"id": 1, "amount": 1e400}',
+        b'{"id": 1, "amount": 9007199254740993}',
+        b'{"id": 1, "amount": 1' + b"0" * 400 + b"}",
+        b'{"id": 9223372036854775808, "amount": 1}',
+        b"[" * 5_000,
+        b"no JSON",
+        "{}".encode("utf-16"),
+    ]
+    wrong = [b"", good[:4], *(good[:5] + text for text in texts)]
+    # The first program's query is not started here, and neither is the second one's.
+    exec(compile(blocks[0].partition("versions = ")[0], str(PAGE), "exec"), names)
     exec(compile(blocks[1], str(PAGE), "exec"), names)
     rows = [(number, each) for number, each in enumerate([good, None, *wrong])]
     frame = streams.spark.createDataFrame(rows, "number int, value binary")
@@ -159,3 +184,6 @@ def test_a_document_is_checked_against_its_json_schema(
     assert read[0].r.error is None
     assert (read[1].r.value, read[1].r.error) == (None, None)
     assert all(row.r.value is None and row.r.error for row in read[2:])
+    other = streams.spark.createDataFrame([(b"\0\0\0\0\1" + good[5:],)], "value binary")
+    with pytest.raises(PythonException, match="unknown schema id 1"):
+        other.select(names["refund"]("value").value).collect()

@@ -109,7 +109,18 @@ def test_a_result_of_the_type_is_no_error(kind: DataType, value: object) -> None
     assert run(lambda: value, kind=kind) == (value, None)
 
 
-def test_what_is_not_caught_and_no_memory_is_raised() -> None:
+@pytest.mark.parametrize("error", [MemoryError(), ModuleNotFoundError("no module")], ids=repr)
+def test_what_says_nothing_of_the_row_is_raised(error: Exception) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        run(fail, "a")
+    with pytest.raises(type(error)):
+        _of_series(fail, StringType(), Exception)(pd.Series(["a"]))
+
+
+def test_what_is_not_caught_is_raised() -> None:
     def fail(with_: Exception) -> None:
         raise with_
 
@@ -117,10 +128,6 @@ def test_what_is_not_caught_and_no_memory_is_raised() -> None:
     assert guarded(KeyError("k")) == (None, "KeyError: 'k'")
     with pytest.raises(ConnectionError):
         guarded(ConnectionError())
-    with pytest.raises(MemoryError):
-        run(fail, MemoryError())
-    with pytest.raises(MemoryError):
-        _of_series(lambda _: fail(MemoryError()), StringType(), Exception)(pd.Series(["a"]))
 
 
 def test_a_reason_is_short_and_the_same_in_each_run() -> None:

@@ -9,6 +9,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 _INIT_PRODUCER_ID = 22
 _PRODUCE = 0
+# What a broker answers that verifies the transaction, or is about to.
+_REFUSED = (19, 49)
 _CONCURRENT_TRANSACTIONS = 51
 
 
@@ -29,11 +31,14 @@ class RawConnection:
         assert error in (0, _CONCURRENT_TRANSACTIONS), error
         return int(epoch)
 
-    def produce(self, topic: str, producer_id: int) -> None:
+    def produce(self, topic: str, producer_id: int) -> bool:
         """A record in partition 0, in a transaction that no coordinator was told of.
 
-        As versions of the request below 12 have it. A broker takes it only if
-        transaction.partition.verification.enable is false.
+        As versions of the request below 12 have it.
+
+        Returns:
+            whether the broker has taken it, which it does only if
+            transaction.partition.verification.enable is false
         """
         batch = DefaultRecordBatchBuilder(
             magic=2,
@@ -50,7 +55,8 @@ class RawConnection:
         body += struct.pack(">iii", 1, 0, len(records)) + records
         answer = self._ask(_PRODUCE, 7, body)[4 + len(text(topic)) :]
         (error,) = struct.unpack(">h", answer[8:10])
-        assert error == 0, error
+        assert error in (0, *_REFUSED), error
+        return int(error) == 0
 
     def _ask(self, api: int, version: int, body: bytes) -> bytes:
         """The answer to a request whose version has no tagged fields."""

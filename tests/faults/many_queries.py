@@ -1,0 +1,314 @@
+"""`make many-queries`: what many queries in one driver cost, and how long they take to start.
+
+One broker, one Spark session in local mode, so that the executor's clients are in the driver's
+process. Fifty queries from topic to topic start at once on new checkpoints; half of them stop; all
+run again, and the broker restarts under them. The same with Spark's built-in connector.
+
+Exit code 0: every output was right. Figures are for reading, not for judging.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from eoskafka.audit import read_committed
+from eoskafka.bench.brokers import Brokers
+from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
+from eoskafka.bench.stage import Stage, create_topic, stage
+from eoskafka.cluster import LocalCluster
+from harness import until
+from kafka import KafkaProducer
+from pyspark.sql.streaming.query import StreamingQuery
+
+ROOT = Path(__file__).resolve().parents[2]
+QUERIES, SHARING = 50, 20
+RECORDS = 100
+PARTITIONS = 2
+TRIGGER = "2 seconds"
+READY_S = 300.0
+# Clients rest, connections close, and the heap is as large as it stays.
+SETTLED_S = 20.0
+
+
+class Phases:
+    """Prints what happens."""
+
+    def phase(self, text: str) -> None:
+        """The next thing begins."""
+        print(f"{text} ...", flush=True)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What the driver's process has.
+
+    Attributes:
+        threads: by kind: the names of threads without what differs from query to query.
+        heap_mb: in use after a garbage collection.
+        resident_mb: of the process.
+        connections: to the broker.
+        clients: of Kafka, by kind.
+    """
+
+    threads: Counter[str]
+    heap_mb: float
+    resident_mb: float
+    connections: int
+    clients: Counter[str]
+
+
+@dataclass
+class Queries:
+    """Queries from topic to topic, by number."""
+
+    there: Stage
+    peer: Peer
+    kind: str
+    options: dict[str, str] = field(default_factory=dict)
+    running: dict[int, StreamingQuery] = field(default_factory=dict)
+    sent: Counter[int] = field(default_factory=Counter)
+
+    def create(self, count: int) -> None:
+        """Their topics, with records in the inputs."""
+        for number in range(count):
+            create_topic(self.there.admin, self.there.prefix + self.source(number), PARTITIONS)
+            create_topic(self.there.admin, self.there.prefix + self.output(number), PARTITIONS)
+        self.send(range(count), RECORDS)
+
+    def source(self, number: int) -> str:
+        return f"{self.kind}-in-{number}"
+
+    def output(self, number: int) -> str:
+        return f"{self.kind}-out-{number}"
+
+    def send(self, numbers: range, count: int) -> None:
+        """Add records to the inputs of some."""
+        producer = KafkaProducer(bootstrap_servers=self.there.addresses.direct)
+        with closing(producer):
+            for number in numbers:
+                for record in range(self.sent[number], self.sent[number] + count):
+                    topic = self.there.prefix + self.source(number)
+                    producer.send(
+                        topic, key=b"k", value=b"%d" % record, partition=record % PARTITIONS
+                    )
+                self.sent[number] += count
+            producer.flush()
+
+    def start(self, numbers: range) -> float:
+        """Start some one after the other; seconds until each has written all that is there."""
+        began = time.monotonic()
+        for number in numbers:
+            group = {"kafka.group.id": self.there.prefix + self.output(number)}
+            options = {**(group if self.peer.is_ours else {}), **self.options}
+            rows = self.there.source(self.peer, self.source(number), **options)
+            writer = self.there.writer(
+                self.peer, rows.select("key", "value"), self.output(number)
+            ).trigger(processingTime=TRIGGER)
+            self.running[number] = writer.start()
+        self.wait(numbers)
+        return time.monotonic() - began
+
+    def wait(self, numbers: range) -> None:
+        """Until the outputs of some have all records that were sent."""
+        until(lambda: not self.behind(numbers), "all records of all queries", READY_S)
+
+    def behind(self, numbers: range) -> list[int]:
+        """Those that have not written all that was sent, by Spark's own report on them."""
+        for number in numbers:
+            if not self.running[number].isActive:
+                raise RuntimeError(f"query {number} has ended: {self.running[number].exception()}")
+        return [number for number in numbers if self.reached(number) < self.sent[number]]
+
+    def reached(self, number: int) -> int:
+        """How many records the batches of this run and former ones have read."""
+        last = self.running[number].lastProgress
+        if last is None:
+            return 0
+        ends = json.loads(last.sources[0].endOffset)
+        return sum(offset for of_topic in ends.values() for offset in of_topic.values())
+
+    def stop(self, numbers: range) -> float:
+        """Stop some one after the other; the seconds that it took."""
+        began = time.monotonic()
+        for number in numbers:
+            self.running.pop(number).stop()
+        return time.monotonic() - began
+
+    def check(self, numbers: range) -> None:
+        """Each output has every record once; at least once is enough for the built-in connector."""
+        for number in numbers:
+            topic = self.there.prefix + self.output(number)
+            found = Counter(r.value for r in read_committed(self.there.addresses.direct, topic))
+            assert set(found) == {b"%d" % record for record in range(self.sent[number])}, number
+            assert not self.peer.is_ours or set(found.values()) == {1}, number
+
+
+def footprint(there: Stage) -> Footprint:
+    """What the driver's process has now."""
+    time.sleep(SETTLED_S)
+    for _ in range(3):
+        there.clear_heap()
+    jvm: Any = there.spark._jvm
+    runtime = jvm.Runtime.getRuntime()
+    process = psutil.Process(there.spark_pid)
+    ports = {int(each.rpartition(":")[2]) for each in there.addresses.direct.split(",")}
+    names = [thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet()]
+    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    infos = beans.queryNames(jvm.javax.management.ObjectName("kafka.*:type=app-info,*"), None)
+    return Footprint(
+        threads=Counter(map(kind_of, names)),
+        heap_mb=(runtime.totalMemory() - runtime.freeMemory()) / 2**20,
+        resident_mb=process.memory_info().rss / 2**20,
+        connections=sum(
+            1 for each in process.net_connections("tcp") if each.raddr and each.raddr.port in ports
+        ),
+        clients=Counter(str(each.getDomain()).removeprefix("kafka.") for each in infos),
+    )
+
+
+def kind_of(name: str) -> str:
+    """The name of a thread without what comes after its first words."""
+    return re.split(r"[^A-Za-z-]", name)[0].rstrip("-")[:40] or name
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one connector needs for many queries, times in seconds.
+
+    Attributes:
+        peer: the connector.
+        first_start_s: of all queries on new checkpoints, until each has written its input.
+        restart_s: of one half of them on its checkpoints, beside the other half.
+        after_broker_s: after a broker's restart, until each has written a record that has come
+            since.
+        stop_s: of one half of them.
+        half: with one half of the queries.
+        all: with all of them.
+    """
+
+    peer: Peer
+    first_start_s: float
+    restart_s: float
+    after_broker_s: float
+    stop_s: float
+    half: Footprint
+    all: Footprint
+
+
+def measure(peer: Peer, folder: Path) -> Found:
+    """Run the queries of one connector."""
+    second = range(QUERIES // 2, QUERIES)
+    everything = range(QUERIES)
+    with LocalCluster(brokers=1, data_dir=folder / peer.id) as cluster:
+        brokers = Brokers(servers=cluster.bootstrap_servers)
+        with stage([], Phases(), brokers=brokers) as there:
+            warm = Queries(there, peer, "warm")
+            warm.create(2)
+            warm.start(range(2))
+            warm.stop(range(2))
+            queries = Queries(there, peer, "query")
+            queries.create(QUERIES)
+            print(f"{peer.label}: {QUERIES} queries ...", flush=True)
+            first_start_s = queries.start(everything)
+            with_all = footprint(there)
+            stop_s = queries.stop(second)
+            with_half = footprint(there)
+            queries.send(second, RECORDS)
+            restart_s = queries.start(second)
+            (broker,) = cluster.brokers
+            broker.kill()
+            broker.start()
+            queries.send(everything, PARTITIONS)
+            began = time.monotonic()
+            queries.wait(everything)
+            after_broker_s = time.monotonic() - began
+            queries.stop(everything)
+            queries.check(everything)
+    return Found(peer, first_start_s, restart_s, after_broker_s, stop_s, with_half, with_all)
+
+
+def table(found: list[Found]) -> str:
+    """The figures side by side."""
+    more = QUERIES - QUERIES // 2
+    rows: dict[str, Callable[[Found], str]] = {
+        f"{QUERIES} queries start on new checkpoints, s": lambda f: f"{f.first_start_s:.1f}",
+        f"{more} of them start again, s": lambda f: f"{f.restart_s:.1f}",
+        "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",
+        f"{more} of them stop, s": lambda f: f"{f.stop_s:.1f}",
+        "threads, one more query": lambda f: added(f, lambda each: each.threads.total()),
+        "heap, one more query, MB": lambda f: added(f, lambda each: each.heap_mb),
+        "connections, one more query": lambda f: added(f, lambda each: each.connections),
+        "clients, one more query": lambda f: added(f, lambda each: each.clients.total()),
+        "resident memory with all, MB": lambda f: f"{f.all.resident_mb:,.0f}",
+    }
+    lines = [
+        "| | " + " | ".join(each.peer.label for each in found) + " |",
+        "|---" * (len(found) + 1) + "|",
+    ]
+    lines += [f"| {what} | " + " | ".join(map(show, found)) + " |" for what, show in rows.items()]
+    return "\n".join(lines)
+
+
+def added(found: Found, value: Callable[[Footprint], float]) -> str:
+    """What one more query adds."""
+    more = QUERIES - QUERIES // 2
+    return f"{(value(found.all) - value(found.half)) / more:.1f}"
+
+
+def kinds(found: Found) -> str:
+    """The threads and clients of one more query, by kind."""
+    more = QUERIES - QUERIES // 2
+    lines = ["| kind | for one more query |", "|---|---|"]
+    for name, with_all, with_half in (
+        ("thread", found.all.threads, found.half.threads),
+        ("client", found.all.clients, found.half.clients),
+    ):
+        for kind in sorted(with_all, key=lambda k: with_half[k] - with_all[k]):
+            if (added := (with_all[kind] - with_half[kind]) / more) >= 0.2:
+                lines.append(f"| {name} `{kind}` | {added:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--report", type=Path, default=ROOT / "reports" / "many-queries.md")
+    report = parser.parse_args().report
+    with tempfile.TemporaryDirectory(prefix="eoskafka-many-") as name:
+        found = [measure(peer, Path(name)) for peer in (BUILT_IN, EOSKAFKA)]
+    text = f"""# Many queries in one driver
+
+`make many-queries`. {QUERIES} queries from topic to topic, each with {PARTITIONS} partitions, a
+trigger of {TRIGGER}, and {RECORDS} records at its start; Spark in local mode with two cores, and
+one broker on the same machine. So the clients of executors are in the process, too. The program
+starts its queries one after the other, and a start is over when each of them has written its
+records. "One more query" is the difference between {QUERIES // 2} and {QUERIES} queries, divided by
+their number.
+
+{table(found)}
+
+## eoskafka, by kind
+
+{kinds(found[-1])}
+
+## The built-in connector, by kind
+
+{kinds(found[0])}
+"""
+    report.write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
