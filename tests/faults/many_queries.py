@@ -18,10 +18,12 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pyspark
 from eoskafka.audit import read_committed
 from eoskafka.bench.brokers import Brokers
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
@@ -37,6 +39,8 @@ RECORDS = 100
 PARTITIONS = 2
 TRIGGER = "2 seconds"
 READY_S = 300.0
+# Threads of Kafka's clients and of this connector.
+CLIENTS = re.compile(r"kafka-|eoskafka")
 # Clients rest, connections close, and the heap is as large as it stays.
 SETTLED_S = 20.0
 
@@ -54,7 +58,7 @@ class Footprint:
     """What the driver's process has.
 
     Attributes:
-        threads: by kind: the names of threads without what differs from query to query.
+        threads: of Kafka's clients and the connector, by the first words of their names.
         heap_mb: in use after a garbage collection.
         resident_mb: of the process.
         connections: to the broker.
@@ -165,9 +169,9 @@ def footprint(there: Stage) -> Footprint:
     ports = {int(each.rpartition(":")[2]) for each in there.addresses.direct.split(",")}
     names = [thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet()]
     beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    infos = beans.queryNames(jvm.javax.management.ObjectName("kafka.*:type=app-info,*"), None)
+    infos = beans.queryNames(jvm.javax.management.ObjectName("kafka.*:type=app-info,id=*"), None)
     return Footprint(
-        threads=Counter(map(kind_of, names)),
+        threads=Counter(map(kind_of, filter(CLIENTS.match, names))),
         heap_mb=(runtime.totalMemory() - runtime.freeMemory()) / 2**20,
         resident_mb=process.memory_info().rss / 2**20,
         connections=sum(
@@ -246,7 +250,7 @@ def table(found: list[Found]) -> str:
         f"{more} of them start again, s": lambda f: f"{f.restart_s:.1f}",
         "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",
         f"{more} of them stop, s": lambda f: f"{f.stop_s:.1f}",
-        "threads, one more query": lambda f: added(f, lambda each: each.threads.total()),
+        "client threads, one more query": lambda f: added(f, lambda each: each.threads.total()),
         "heap, one more query, MB": lambda f: added(f, lambda each: each.heap_mb),
         "connections, one more query": lambda f: added(f, lambda each: each.connections),
         "clients, one more query": lambda f: added(f, lambda each: each.clients.total()),
@@ -289,12 +293,16 @@ def main() -> None:
         found = [measure(peer, Path(name)) for peer in (BUILT_IN, EOSKAFKA)]
     text = f"""# Many queries in one driver
 
-`make many-queries`. {QUERIES} queries from topic to topic, each with {PARTITIONS} partitions, a
-trigger of {TRIGGER}, and {RECORDS} records at its start; Spark in local mode with two cores, and
-one broker on the same machine. So the clients of executors are in the process, too. The program
-starts its queries one after the other, and a start is over when each of them has written its
-records. "One more query" is the difference between {QUERIES // 2} and {QUERIES} queries, divided by
-their number.
+`make many-queries` on {date.today()}, Spark {pyspark.__version__}: {QUERIES} queries from topic to
+topic, each with {PARTITIONS} partitions, a trigger of {TRIGGER}, and {RECORDS} records at its start.
+Spark ran in local mode with two cores, and one broker on the same machine, so the clients of
+executors are in the driver's process, too: with eoskafka, a producer and a consumer for each of a
+query's two slots.
+
+The program starts its queries one after the other, and a start is over when each of them has
+written its records. "One more query" is the difference between {QUERIES // 2} and {QUERIES}
+queries, divided by their number; client threads are those of Kafka's clients and of the connector. Each
+output was counted. One run: the times differ by some seconds from run to run.
 
 {table(found)}
 
