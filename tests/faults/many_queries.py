@@ -293,16 +293,16 @@ def main() -> None:
         found = [measure(peer, Path(name)) for peer in (BUILT_IN, EOSKAFKA)]
     text = f"""# Many queries in one driver
 
-`make many-queries` on {date.today()}, Spark {pyspark.__version__}: {QUERIES} queries from topic to
-topic, each with {PARTITIONS} partitions, a trigger of {TRIGGER}, and {RECORDS} records at its start.
-Spark ran in local mode with two cores, and one broker on the same machine, so the clients of
+`make many-queries` on {date.today()}, Spark {pyspark.__version__}: {QUERIES} queries from topic
+to topic, each with {PARTITIONS} partitions, a trigger of {TRIGGER}, and {RECORDS} records at its
+start. Spark ran in local mode with two cores, and one broker on the same machine, so the clients of
 executors are in the driver's process, too: with eoskafka, a producer and a consumer for each of a
 query's two slots.
 
 The program starts its queries one after the other, and a start is over when each of them has
 written its records. "One more query" is the difference between {QUERIES // 2} and {QUERIES}
-queries, divided by their number; client threads are those of Kafka's clients and of the connector. Each
-output was counted. One run: the times differ by some seconds from run to run.
+queries, divided by their number; client threads are those of Kafka's clients and of the connector.
+Each output was counted. One run: the times differ by some seconds from run to run.
 
 {table(found)}
 
