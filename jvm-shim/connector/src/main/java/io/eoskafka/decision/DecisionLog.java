@@ -293,7 +293,7 @@ final class DecisionLog implements AutoCloseable {
     return keys;
   }
 
-  /** Removes those that the writers of the next decision have not removed, and that it has not. */
+  /** Removes those that the next decision does not have, and that its writers have not removed. */
   private void removePresence(Decision former, Decision next) {
     Map<Integer, Integer> present = new HashMap<>();
     for (WriterOutput output : next.outputs()) {
