@@ -34,7 +34,8 @@ from kafka import KafkaProducer
 from pyspark.sql.streaming.query import StreamingQuery
 
 ROOT = Path(__file__).resolve().parents[2]
-QUERIES, SHARING = 50, 20
+HALF = 25
+QUERIES = 2 * HALF
 RECORDS = 100
 PARTITIONS = 2
 TRIGGER = "2 seconds"
@@ -212,7 +213,7 @@ class Found:
 
 def measure(peer: Peer, folder: Path) -> Found:
     """Run the queries of one connector."""
-    second = range(QUERIES // 2, QUERIES)
+    second = range(HALF, QUERIES)
     everything = range(QUERIES)
     with LocalCluster(brokers=1, data_dir=folder / peer.id) as cluster:
         brokers = Brokers(servers=cluster.bootstrap_servers)
@@ -244,12 +245,11 @@ def measure(peer: Peer, folder: Path) -> Found:
 
 def table(found: list[Found]) -> str:
     """The figures side by side."""
-    more = QUERIES - QUERIES // 2
     rows: dict[str, Callable[[Found], str]] = {
         f"{QUERIES} queries start on new checkpoints, s": lambda f: f"{f.first_start_s:.1f}",
-        f"{more} of them start again, s": lambda f: f"{f.restart_s:.1f}",
+        f"{HALF} of them start again, s": lambda f: f"{f.restart_s:.1f}",
         "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",
-        f"{more} of them stop, s": lambda f: f"{f.stop_s:.1f}",
+        f"{HALF} of them stop, s": lambda f: f"{f.stop_s:.1f}",
         "client threads, one more query": lambda f: added(f, lambda each: each.threads.total()),
         "heap, one more query, MB": lambda f: added(f, lambda each: each.heap_mb),
         "connections, one more query": lambda f: added(f, lambda each: each.connections),
@@ -266,20 +266,18 @@ def table(found: list[Found]) -> str:
 
 def added(found: Found, value: Callable[[Footprint], float]) -> str:
     """What one more query adds."""
-    more = QUERIES - QUERIES // 2
-    return f"{(value(found.all) - value(found.half)) / more:.1f}"
+    return f"{(value(found.all) - value(found.half)) / HALF:.1f}"
 
 
 def kinds(found: Found) -> str:
     """The threads and clients of one more query, by kind."""
-    more = QUERIES - QUERIES // 2
     lines = ["| kind | for one more query |", "|---|---|"]
     for name, with_all, with_half in (
         ("thread", found.all.threads, found.half.threads),
         ("client", found.all.clients, found.half.clients),
     ):
         for kind in sorted(with_all, key=lambda k: with_half[k] - with_all[k]):
-            if (added := (with_all[kind] - with_half[kind]) / more) >= 0.2:
+            if (added := (with_all[kind] - with_half[kind]) / HALF) >= 0.2:
                 lines.append(f"| {name} `{kind}` | {added:.1f} |")
     return "\n".join(lines)
 
@@ -300,7 +298,7 @@ executors are in the driver's process, too: with eoskafka, a producer and a cons
 query's two slots.
 
 The program starts its queries one after the other, and a start is over when each of them has
-written its records. "One more query" is the difference between {QUERIES // 2} and {QUERIES}
+written its records. "One more query" is the difference between {HALF} and {QUERIES}
 queries, divided by their number; client threads are those of Kafka's clients and of the connector.
 Each output was counted. One run: the times differ by some seconds from run to run.
 

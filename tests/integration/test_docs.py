@@ -15,6 +15,7 @@ from eoskafka.cli.app import app as tree
 from eoskafka.session import PLUGIN_CLASS, REAL_TIME_CHECK, REDACTED, REDACTION
 from harness import until
 from harness.otlp import OtlpReceiver
+from harness.pages import python_blocks
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
@@ -23,7 +24,6 @@ from streams import QUERY_S, Streams
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # They need a server of Spark Connect, an object store, a pipeline, and a schema registry:
 # test_connect.py, test_object_store.py, test_pipelines.py, test_schemas_streams.py and
@@ -38,10 +38,6 @@ ELSEWHERE = (
 # What pages start besides queries, and how it ends.
 CLOSED = {"exporter": "close", "instrumentation": "close", "meters": "shutdown"}
 TOPICS = ("payments", "payments-clean", "payments-dead", "orders", "lines", "counts")
-
-
-def blocks(page: Path) -> list[str]:
-    return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -72,7 +68,7 @@ def receiver() -> Iterator[OtlpReceiver]:
 @pytest.mark.usefixtures("topics", "settings_stay")
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if blocks(page) and page.name not in ELSEWHERE],
+    [page for page in PAGES if python_blocks(page) and page.name not in ELSEWHERE],
     ids=lambda page: page.name,
 )
 def test_python_in_a_page_runs(
@@ -82,7 +78,7 @@ def test_python_in_a_page_runs(
     names: dict[str, object] = {"spark": streams.spark, "query": ended, "password": "secret"}
     before = {query.id for query in streams.spark.streams.active}
     try:
-        for block in blocks(page):
+        for block in python_blocks(page):
             code = block.replace("broker:9092", streams.servers).replace("port=9095", "port=0")
             code = code.replace("/tmp/checkpoints/", "/checkpoints/")
             code = code.replace("/checkpoints/", f"{tmp_path}/checkpoints/")

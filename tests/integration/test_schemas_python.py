@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +14,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from eoskafka.audit import read_committed
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from harness.pages import python_blocks
 from harness.registry import RegistryServer
 from kafka import KafkaProducer
 from pyspark.errors import PythonException, StreamingQueryException
@@ -82,7 +82,7 @@ def page(
             MODULE.format(file=file.SerializeToString(), name=name, full_name=f"shop.{name}")
         )
         streams.spark.sparkContext.addPyFile(str(module))
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    blocks = python_blocks(PAGE)
     there = {"broker:9092": streams.servers, "https://registry:8081": registry.url}
     there["/checkpoints"] = str(tmp_path)
     for old, new in there.items():

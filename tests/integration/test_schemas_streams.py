@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from eoskafka.schemas.registry import requests_of
 from eoskafka.schemas.types import hash_of, parse
 from eoskafka.session import REAL_TIME_CHECK
 from harness import until
+from harness.pages import python_blocks
 from harness.schemas import framed, unframed
 from harness.versions import needs_avro, needs_real_time
 from pyspark.sql import DataFrame
@@ -277,7 +277,6 @@ def test_real_time_mode_decodes_too(shop: Shop) -> None:
 def test_what_the_page_shows_runs(shop: Shop, tmp_path: Path) -> None:
     streams = shop.streams
     page = Path(__file__).parents[2] / "docs" / "schemas.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     names: dict[str, Any] = {}
     server = shop.server
     for schema in (V1, V2, V2):
@@ -288,7 +287,7 @@ def test_what_the_page_shows_runs(shop: Shop, tmp_path: Path) -> None:
     refund = server.add("refunds-value", V2)
     topic, output, clean, dead = (streams.topic() for _ in range(4))
     started = []
-    for block in blocks:
+    for block in python_blocks(page):
         code = block.replace("broker:9092", streams.servers)
         code = code.replace("https://registry:8081", server.url).replace(
             "/checkpoints", str(tmp_path)

@@ -20,6 +20,7 @@
 | `iceberg.py`     | Iceberg's jar, and the settings of a catalog in a folder                  |
 | `registry.py`    | `RegistryServer`: a schema registry in memory                             |
 | `raw_requests.py` | `RawConnection`: requests to a broker that no client sends             |
+| `pages.py`       | the Python programs of a page of documentation                            |
 | `otlp.py`        | `OtlpReceiver`: takes what is sent to a collector of OpenTelemetry        |
 | `schemas.py`     | Spark's Avro jar, and values in the wire format                           |
 | `strangers.py`   | consumers of other applications, in `clients/`                           |
