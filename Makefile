@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo compare linkage unit unit-java unit-python test prefetch test-oldest coverage pinned pins release first-hour first-pipeline fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
-	start-time many-queries bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
+	start-time many-queries large bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -77,6 +77,7 @@ bench: build ## every benchmark (four hours), and the tables and plots made from
 	$(BENCH) throughput $(INTO)/throughput.json
 	$(BENCH) throughput $(FEW) --records 1000000 --record-bytes 1024 $(INTO)/throughput-1k.json
 	$(BENCH) throughput $(FEW) --records 200000 --record-bytes 10240 $(INTO)/throughput-10k.json
+	$(BENCH) throughput $(FEW) --records 3000 --record-bytes 1000000 $(INTO)/throughput-1m.json
 	$(BENCH) throughput $(FEW) --records 2000000 --plan pandas $(INTO)/throughput-pandas.json
 	$(BENCH) latency $(INTO)/latency.json
 	$(BENCH) latency --rate 20000 --seconds 20 $(INTO)/latency-20k.json
@@ -144,6 +145,9 @@ start-time: build ## the start of a query whose checkpoint knows many writes, an
 
 many-queries: build ## what many queries in one driver cost, beside the built-in connector, and the report
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.many_queries
+
+large: build ## a backlog of 100 million records, and a state with a million keys, and the report (half an hour, 30 GB of disk)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.large
 
 soak: build ## ten thousand epochs, and what they leave behind (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak

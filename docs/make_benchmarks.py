@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "reports" / "bench"
 _BUILT_IN = ("built-in", "built-in, eoskafka's settings")
 _REAL_TIME = "eoskafka, real-time"
+_OTHER_RECORDS = ("throughput-1k", "throughput-10k", "throughput-1m", "throughput-pandas")
 _LATENCIES = ("latency", "latency-20k", "latency-2p")
 # Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
@@ -86,6 +87,7 @@ def overview() -> str:
         ("the same, a Java loop with transactions", "throughput", _twice("Java loop")),
         ("1 M records of 1 KiB, rows/s", "throughput-1k", _BUILT_IN),
         ("200,000 records of 10 KiB, rows/s", "throughput-10k", _BUILT_IN),
+        ("3,000 records of 1 MB, rows/s", "throughput-1m", _BUILT_IN),
         ("2 M records through `mapInPandas`, rows/s", "throughput-pandas", _BUILT_IN),
     ]
     lines = [
@@ -194,7 +196,7 @@ def _throughput() -> str:
         "| records | peer | rows/s | eoskafka | eoskafka / it |",
         "|---|---|---|---|---|",
     ]
-    for name in filter(has, ("throughput-1k", "throughput-10k", "throughput-pandas")):
+    for name in filter(has, _OTHER_RECORDS):
         other = result(name)
         for label in _BUILT_IN:
             peer = other["peers"][label]
@@ -211,8 +213,8 @@ def _latency(name: str) -> str:
     given = found["settings"]
     lines = [
         f"**Latency**: {given['rate']:,} records/s of {given['record_bytes']} B, "
-        f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s; "
-        "ms, medians of the rounds (lowest to highest)",
+        f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s"
+        f"{_made(found)}; ms, medians of the rounds (lowest to highest)",
         "",
         "| peer | p50 | p99 | eoskafka real-time / its p50 | p99 | a batch "
         "| of it Spark's two log entries | reading and writing |",
@@ -254,7 +256,7 @@ def _interval() -> str:
     lines = [
         f"**Commit intervals** in real-time mode: {stream['rate']:,} records/s for "
         f"{stream['seconds']} s after {stream['warm_up_s']} s, and {given['backlog']:,} records at "
-        f"once, {given['rounds']} rounds each; ms, medians (lowest to highest)",
+        f"once, {given['rounds']} rounds each{_made(found)}; ms, medians (lowest to highest)",
         "",
         "| peer | interval | p50 | p99 | flush | offsets | end | rows/s of a backlog "
         "| compared with the longest interval |",
@@ -274,7 +276,8 @@ def _interval() -> str:
 def _scale() -> str:
     found = result("scale")
     lines = [
-        f"**Scale**: {found['settings']['records']:,} records in each number of partitions",
+        f"**Scale**: {found['settings']['records']:,} records in each number of partitions"
+        f"{_made(found)}",
         "",
         "| part | peer | one producer | size | rows/s | planning a batch | transactional ids "
         "| in the broker | requests per transaction |",
@@ -309,7 +312,7 @@ def _epoch() -> str:
         for label, ratio in found["eoskafka_over"].items()
     )
     return (
-        f"**Epochs**: the time of a batch of windows, {ratios}; the commit of "
+        f"**Epochs**{_made(found)}: the time of a batch of windows, {ratios}; the commit of "
         f"{found['settings']['writers']} writers: {_number(commit)} ms ({commit['least']:,.0f} to "
         f"{commit['greatest']:,.0f})."
     )
@@ -322,7 +325,18 @@ def _twice(name: str) -> tuple[str, str]:
 def _settings(found: dict[str, Any]) -> str:
     given = found["settings"]
     plan = ", `mapInPandas`" if given["plan"] == "pandas" else ""
-    return f"{given['records']:,} of {given['record_bytes']:,} B{plan}, {given['rounds']} rounds"
+    return (
+        f"{given['records']:,} of {given['record_bytes']:,} B{plan}, {given['rounds']} rounds"
+        f"{_made(found)}"
+    )
+
+
+def _made(found: dict[str, Any]) -> str:
+    """When, and with which sources of the connector; older results do not say it."""
+    machine = found["machine"]
+    if "connector" not in machine:
+        return ""
+    return f" ({machine['date']}, sources `{machine['connector']}`)"
 
 
 def _number(spread: dict[str, float] | None, digits: int = 0) -> str:

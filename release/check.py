@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 from eoskafka import __version__
+from eoskafka._jar import BUILD_PROPERTIES, properties_of, sources_digest
 
 _DEMO_RECORDS = 20_000
 
@@ -55,6 +57,31 @@ class Machine:
             check=True,
         )
         return done.stdout.strip()
+
+
+def current(file: Path) -> None:
+    """End the program unless the wheel exists and was made of this checkout's present sources."""
+    if not file.is_file():
+        raise SystemExit(f"There is no {file}: run `make release` first")
+    root = Path(__file__).parent.parent
+    with zipfile.ZipFile(file) as archive:
+        jar = f"eoskafka/jars/eoskafka-{__version__}.jar"
+        with archive.open(jar) as content, zipfile.ZipFile(content) as jar_archive:
+            built = properties_of(jar_archive.read(BUILD_PROPERTIES).decode("utf-8"))
+        changed = [
+            name
+            for path in (root / "python" / "eoskafka").rglob("*")
+            if path.suffix in (".py", ".json")
+            and (name := path.relative_to(root / "python").as_posix())
+            and (name not in archive.namelist() or archive.read(name) != path.read_bytes())
+        ]
+    if built["sources"] != sources_digest(root):
+        changed.append(jar)
+    if changed:
+        raise SystemExit(
+            f"{file} was made of other sources ({', '.join(sorted(changed)[:5])}): run "
+            "`make release` first"
+        )
 
 
 def metadata(dist: Path) -> None:

@@ -239,8 +239,7 @@ def provenance() -> dict[str, object]:
 
 
 def main() -> None:
-    if not WHEEL.is_file():
-        raise SystemExit(f"There is no {WHEEL.relative_to(ROOT)}: run make release first")
+    check.current(WHEEL)
     kept = re.search(r'"checkpointLocation", "(.*)"', PAGE.read_text(encoding="utf-8"))
     assert kept
     if Path(kept[1]).exists():

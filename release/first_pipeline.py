@@ -17,6 +17,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import check
 import first_hour
 from first_hour import ROOT, WHEEL, Job, Terminal
 
@@ -224,8 +225,7 @@ def _targets() -> str:
 
 
 def main() -> None:
-    if not WHEEL.is_file():
-        raise SystemExit(f"There is no {WHEEL.relative_to(ROOT)}: run make release first")
+    check.current(WHEEL)
     if shutil.which("prometheus") is None:
         raise SystemExit("There is no command prometheus: install Debian's package of this name")
     registry = RegistryServer()

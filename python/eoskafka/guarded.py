@@ -134,7 +134,8 @@ def _checker() -> Callable[[DataType, Any], None]:
             least = Context(prec=80).subtract(
                 Decimal((0, (1,), kind.precision - kind.scale)), Decimal((0, (5,), -kind.scale - 1))
             )
-            if not value.is_finite() or abs(value) >= least:
+            # (abs() would round it to the context's 28 digits.)
+            if not value.is_finite() or value.copy_abs() >= least:
                 raise ValueError(f"the result {value} has no place in {kind.simpleString()}")
         elif isinstance(kind, types.ArrayType):
             for each in value:

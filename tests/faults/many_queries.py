@@ -2,7 +2,8 @@
 
 One broker, one Spark session in local mode, so that the executor's clients are in the driver's
 process. Fifty queries from topic to topic start at once on new checkpoints; half of them stop; all
-run again, and the broker restarts under them. The same with Spark's built-in connector.
+run again, and the broker restarts under them. The same with Spark's built-in connector. Then twenty
+queries that share a group (`shared_drivers.py`).
 
 Exit code 0: every output was right. Figures are for reading, not for judging.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import tempfile
 import time
 from collections import Counter
@@ -20,9 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pyspark
 from eoskafka.audit import read_committed
 from eoskafka.bench.brokers import Brokers
@@ -33,6 +31,9 @@ from harness import until
 from kafka import KafkaProducer
 from pyspark.sql.streaming.query import StreamingQuery
 
+from faults import shared_drivers
+from faults.footprint import Footprint, Phases, footprint
+
 ROOT = Path(__file__).resolve().parents[2]
 HALF = 25
 QUERIES = 2 * HALF
@@ -40,37 +41,6 @@ RECORDS = 100
 PARTITIONS = 2
 TRIGGER = "2 seconds"
 READY_S = 300.0
-# Threads of Kafka's clients and of this connector.
-CLIENTS = re.compile(r"kafka-|eoskafka")
-# Clients rest, connections close, and the heap is as large as it stays.
-SETTLED_S = 20.0
-
-
-class Phases:
-    """Prints what happens."""
-
-    def phase(self, text: str) -> None:
-        """The next thing begins."""
-        print(f"{text} ...", flush=True)
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """What the driver's process has.
-
-    Attributes:
-        threads: of Kafka's clients and the connector, by the first words of their names.
-        heap_mb: in use after a garbage collection.
-        resident_mb: of the process.
-        connections: to the broker.
-        clients: of Kafka, by kind.
-    """
-
-    threads: Counter[str]
-    heap_mb: float
-    resident_mb: float
-    connections: int
-    clients: Counter[str]
 
 
 @dataclass
@@ -159,34 +129,6 @@ class Queries:
             assert not self.peer.is_ours or set(found.values()) == {1}, number
 
 
-def footprint(there: Stage) -> Footprint:
-    """What the driver's process has now."""
-    time.sleep(SETTLED_S)
-    for _ in range(3):
-        there.clear_heap()
-    jvm: Any = there.spark._jvm
-    runtime = jvm.Runtime.getRuntime()
-    process = psutil.Process(there.spark_pid)
-    ports = {int(each.rpartition(":")[2]) for each in there.addresses.direct.split(",")}
-    names = [thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet()]
-    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    infos = beans.queryNames(jvm.javax.management.ObjectName("kafka.*:type=app-info,id=*"), None)
-    return Footprint(
-        threads=Counter(map(kind_of, filter(CLIENTS.match, names))),
-        heap_mb=(runtime.totalMemory() - runtime.freeMemory()) / 2**20,
-        resident_mb=process.memory_info().rss / 2**20,
-        connections=sum(
-            1 for each in process.net_connections("tcp") if each.raddr and each.raddr.port in ports
-        ),
-        clients=Counter(str(each.getDomain()).removeprefix("kafka.") for each in infos),
-    )
-
-
-def kind_of(name: str) -> str:
-    """The name of a thread without what comes after its first words."""
-    return re.split(r"[^A-Za-z-]", name)[0].rstrip("-")[:40] or name
-
-
 @dataclass(frozen=True)
 class Found:
     """What one connector needs for many queries, times in seconds.
@@ -250,23 +192,50 @@ def table(found: list[Found]) -> str:
         f"{HALF} of them start again, s": lambda f: f"{f.restart_s:.1f}",
         "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",
         f"{HALF} of them stop, s": lambda f: f"{f.stop_s:.1f}",
-        "client threads, one more query": lambda f: added(f, lambda each: each.threads.total()),
-        "heap, one more query, MB": lambda f: added(f, lambda each: each.heap_mb),
-        "connections, one more query": lambda f: added(f, lambda each: each.connections),
-        "clients, one more query": lambda f: added(f, lambda each: each.clients.total()),
-        "resident memory with all, MB": lambda f: f"{f.all.resident_mb:,.0f}",
     }
     lines = [
         "| | " + " | ".join(each.peer.label for each in found) + " |",
         "|---" * (len(found) + 1) + "|",
     ]
     lines += [f"| {what} | " + " | ".join(map(show, found)) + " |" for what, show in rows.items()]
+    lines += added("query", HALF, [(each.half, each.all) for each in found])
     return "\n".join(lines)
 
 
-def added(found: Found, value: Callable[[Footprint], float]) -> str:
-    """What one more query adds."""
-    return f"{(value(found.all) - value(found.half)) / HALF:.1f}"
+def shared_table(found: list[shared_drivers.Found]) -> str:
+    """The same for the drivers of one group, by its protocol."""
+    half, drivers = shared_drivers.HALF, shared_drivers.DRIVERS
+    rows: dict[str, Callable[[shared_drivers.Found], str]] = {
+        f"{drivers} drivers start on new checkpoints, s": lambda f: f"{f.start_s:.1f}",
+        "generations of the group in that time": lambda f: f"{f.start_generations}",
+        f"{half} of them stop, s": lambda f: f"{f.leave_s:.1f}",
+        "they start again, s": lambda f: f"{f.join_s:.1f}",
+        "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",
+        "transactional ids in the end": lambda f: f"{f.transactional_ids}",
+    }
+    lines = ["| | " + " | ".join(each.protocol for each in found) + " |"]
+    lines.append("|---" * (len(found) + 1) + "|")
+    lines += [f"| {what} | " + " | ".join(map(show, found)) + " |" for what, show in rows.items()]
+    lines += added("driver", half, [(each.half, each.all) for each in found])
+    return "\n".join(lines)
+
+
+def added(of: str, half: int, found: list[tuple[Footprint, Footprint]]) -> list[str]:
+    """Rows with what one more query or driver adds, from what half of them and all have."""
+    values: dict[str, Callable[[Footprint], float]] = {
+        f"client threads, one more {of}": lambda each: each.threads.total(),
+        f"heap, one more {of}, MB": lambda each: each.heap_mb,
+        f"connections, one more {of}": lambda each: each.connections,
+        f"clients, one more {of}": lambda each: each.clients.total(),
+    }
+    rows = [
+        f"| {what} | "
+        + " | ".join(f"{(value(more) - value(few)) / half:.1f}" for few, more in found)
+        + " |"
+        for what, value in values.items()
+    ]
+    resident = " | ".join(f"{more.resident_mb:,.0f}" for _, more in found)
+    return [*rows, f"| resident memory with all, MB | {resident} |"]
 
 
 def kinds(found: Found) -> str:
@@ -289,6 +258,7 @@ def main() -> None:
     report = parser.parse_args().report
     with tempfile.TemporaryDirectory(prefix="eoskafka-many-") as name:
         found = [measure(peer, Path(name)) for peer in (BUILT_IN, EOSKAFKA)]
+        shared = [shared_drivers.measure(each, Path(name)) for each in shared_drivers.PROTOCOLS]
     text = f"""# Many queries in one driver
 
 `make many-queries` on {date.today()}, Spark {pyspark.__version__}: {QUERIES} queries from topic
@@ -311,6 +281,15 @@ Each output was counted. One run: the times differ by some seconds from run to r
 ## The built-in connector, by kind
 
 {kinds(found[0])}
+
+## {shared_drivers.DRIVERS} drivers in one group
+
+With `ownership=shared`, {shared_drivers.DRIVERS} queries of one Spark session, each with a
+checkpoint of its own, share a group and its topic of {shared_drivers.PARTITIONS} partitions.
+An action is over when each driver has its share of the partitions and everything is committed. The
+clients of executors are in the same process again. The output was counted.
+
+{shared_table(shared)}
 """
     report.write_text(text, encoding="utf-8")
     print(text)

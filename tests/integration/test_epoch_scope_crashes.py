@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from contextlib import closing
 from typing import Any
 
 import pytest
 from harness import IMPATIENT_DRIVER, Application, Flow, Point, StartApplication
-from kafka import KafkaProducer
+from harness.flow import end_one
 from kafka.admin import MemberToRemove
 
 RECORDS = 600
@@ -335,14 +334,6 @@ def test_a_query_stopped_after_its_decision_commits_what_it_has_decided(
     assert len(flow.outputs()) == RECORDS
     flow.start(application, **in_one).wait_done()
     flow.assert_exactly_once()
-
-
-def end_one(flow: Flow) -> str:
-    """Abort one of the query's open transactions, as anybody can who may use its id."""
-    ended = flow.open_transactions()[0]
-    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
-        producer.init_transactions()
-    return ended
 
 
 @SLOW

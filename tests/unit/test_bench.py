@@ -121,7 +121,9 @@ def run(peer: Peer, number: int, seconds: float, counted: Count = RIGHT) -> Run:
 
 def report(*runs: Run) -> Report:
     return Report(
-        Result(Settings(RECORDS, BYTES, 8, 3), Machine(2, "17", "4.2.0"), runs),
+        Result(
+            Settings(RECORDS, BYTES, 8, 3), Machine(2, "17", "4.2.0", "abc", "2026-11-28"), runs
+        ),
     )
 
 

@@ -63,7 +63,9 @@ def run(plan: str, peer: Peer, number: int, *batch_ms: int, count: Count = RIGHT
 
 
 def result(*runs: Run) -> Result[Run]:
-    return Result(Settings(240_000, 4, 8, 200, 2), Machine(2, "17", "4.2.0"), runs)
+    return Result(
+        Settings(240_000, 4, 8, 200, 2), Machine(2, "17", "4.2.0", "abc", "2026-11-28"), runs
+    )
 
 
 RUNS = (

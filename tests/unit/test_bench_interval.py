@@ -45,7 +45,7 @@ def backlog(
 
 
 def report(*runs: Run) -> IntervalReport:
-    return IntervalReport(Result(SETTINGS, Machine(2, "17", "4.2.0"), runs))
+    return IntervalReport(Result(SETTINGS, Machine(2, "17", "4.2.0", "abc", "2026-11-28"), runs))
 
 
 ROUNDS = (

@@ -66,7 +66,7 @@ def run(peer: Peer, number: int, p50: float, p99: float, counted: Count = RIGHT)
 
 
 def report(*runs: Run) -> LatencyReport:
-    return LatencyReport(Result(SETTINGS, Machine(2, "17", "4.2.0"), runs))
+    return LatencyReport(Result(SETTINGS, Machine(2, "17", "4.2.0", "abc", "2026-11-28"), runs))
 
 
 ROUNDS = (

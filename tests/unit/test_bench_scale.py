@@ -18,7 +18,7 @@ from eoskafka.bench.scale_report import ScaleReport
 from eoskafka.bench.stage import Machine
 from eoskafka.cli import app
 
-SETTINGS = Settings(1_000, (10, 5_000), (1, 4), 10_000, (10,), 2)
+SETTINGS = Settings(1_000, (10, 5_000), (1, 4), (100, 10_000), (10,), 2)
 RIGHT = Count(1_000, dict.fromkeys(FAULTS, 0), ())
 LOSSY = Count(999, {**RIGHT.faults, Fault.LOST: 1}, ("record 7 never came out",))
 
@@ -43,7 +43,7 @@ def run(producers: str, size: int, number: int, ms: float, counted: Count = RIGH
 
 
 def report(*runs: Run) -> ScaleReport:
-    return ScaleReport(Result(SETTINGS, Machine(2, "17", "4.2.0"), runs))
+    return ScaleReport(Result(SETTINGS, Machine(2, "17", "4.2.0", "abc", "2026-11-28"), runs))
 
 
 ROUNDS = (
@@ -66,6 +66,7 @@ def test_a_producer_for_each_of_thousands_of_partitions_is_not_tried() -> None:
         ("partitions", EOSKAFKA, 5_000, PER_SLOT),
         ("slots", EOSKAFKA, 1, PER_SLOT),
         ("slots", EOSKAFKA, 4, PER_SLOT),
+        ("planning", EOSKAFKA, 100, PER_SLOT),
         ("planning", EOSKAFKA, 10_000, PER_SLOT),
         ("batches", BUILT_IN, 10, PER_SLOT),
         ("batches", dataclasses.replace(BUILT_IN, settings=OURS), 10, PER_SLOT),

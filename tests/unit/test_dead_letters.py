@@ -95,6 +95,8 @@ def test_a_result_of_another_type_is_an_error(kind: DataType, value: object) -> 
     ("kind", "value"),
     [
         (DecimalType(9, 2), Decimal("-9999999.9949")),
+        (DecimalType(38, 0), Decimal("9" * 38)),
+        (DecimalType(38, 18), Decimal("-" + "9" * 20 + "." + "9" * 18)),
         (DecimalType(38, 38), Decimal("0.1")),
         (ArrayType(StringType()), ["a", None]),
         (MapType(StringType(), ArrayType(IntegerType())), {"a": [1, None], "b": None}),

@@ -8,9 +8,9 @@ of all:
   partitions). Rows per second, transactional ids, and producers that the broker keeps state of in
   the output's partitions.
 - *slots*: the same records in 8 input partitions, read and written by 1, 2, ... slots.
-- *planning*: batches of one record for each of very many partitions. What a batch takes besides
-  reading and writing is the driver's. The built-in connector is not in it: with a task and a
-  consumer for each of 10,000 partitions its batch takes minutes.
+- *planning*: batches of one record for each of 100, 1,000, ... partitions. What a batch takes
+  besides reading and writing is the driver's. The built-in connector is not in it: with a task and
+  a consumer for each of 10,000 partitions its batch takes minutes.
 - *batches*: batches of 10, 1,000, ... records, of eoskafka and the built-in connector.
 - *requests*: what a producer sends per transaction of one record, from its own metrics.
 """
@@ -42,6 +42,7 @@ PER_SLOT, PER_PARTITION = "per slot", "per partition"
 # More producers than this on one machine measure its threads and sockets.
 MOST_PRODUCERS = 1_000
 _BATCHES = 20
+_PLANNED_BATCHES = 5
 # Of the part *requests*, before the count begins and in it.
 _WARM, _COUNTED = 20, 200
 # Without a batch.
@@ -56,7 +57,7 @@ class Settings:
         records: of each input of the part *partitions*.
         partitions: numbers of input partitions of that part.
         slots: numbers of slots of the part *slots*.
-        planned: input partitions of the part *planning*.
+        planned: numbers of input partitions of the part *planning*.
         batch_records: sizes of a batch in the part *batches*.
         rounds: timed runs, after one untimed run each.
     """
@@ -64,7 +65,7 @@ class Settings:
     records: int
     partitions: tuple[int, ...]
     slots: tuple[int, ...]
-    planned: int
+    planned: tuple[int, ...]
     batch_records: tuple[int, ...]
     rounds: int
 
@@ -169,8 +170,10 @@ def cases(settings: Settings) -> Iterator[Case]:
     )
     for slots in settings.slots:
         yield Case("slots", EOSKAFKA, slots, given, slots=slots)
-    planned = Input("planned", settings.planned, 5 * settings.planned, RECORD_BYTES)
-    yield Case("planning", EOSKAFKA, settings.planned, planned, settings.planned)
+    for partitions in settings.planned:
+        records = _PLANNED_BATCHES * partitions
+        given = Input(f"planned-{partitions}", partitions, records, RECORD_BYTES)
+        yield Case("planning", EOSKAFKA, partitions, given, per_trigger=partitions)
     in_spark = tuple(peer for peer in PEERS if peer.format is not None)
     for records in settings.batch_records:
         few = Input(f"batches-{records}", 2, _BATCHES * records, RECORD_BYTES)

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import eoskafka
+from eoskafka._jar import build_properties
 from eoskafka.audit import UndecidedError
 from eoskafka.bench.brokers import NEARBY, Addresses, Brokers, running
 from eoskafka.bench.errors import BenchError
@@ -50,6 +52,7 @@ _SESSION = {
     "spark.driver.extraJavaOptions": "--add-exports="
     "java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",
 }
+_DIGEST_CHARS = 12
 # Of real-time mode: Spark's default.
 _BATCH = "5 minutes"
 CORES = 2
@@ -58,17 +61,21 @@ _MASTER = f"local[{CORES}]"
 
 @dataclass(frozen=True)
 class Machine:
-    """Where it was measured.
+    """Where it was measured, and with what.
 
     Attributes:
         cores: that this process may use.
         java: version of Spark's JVM.
         spark: version.
+        connector: the beginning of a digest of the sources that the connector's jar is built from.
+        date: of the end, in UTC.
     """
 
     cores: int
     java: str
     spark: str
+    connector: str
+    date: str
 
 
 class Phases(Protocol):
@@ -386,4 +393,6 @@ def machine(spark: SparkSession) -> Machine:
         else os.cpu_count() or 1,
         java=system.getProperty("java.version"),
         spark=spark.version,
+        connector=build_properties(eoskafka.jar_path())["sources"][:_DIGEST_CHARS],
+        date=datetime.now(timezone.utc).date().isoformat(),
     )

@@ -328,11 +328,12 @@ def scale(
         str, typer.Option(help="The numbers of slots to compare, with commas between them.")
     ] = "1,2,4",
     planned: Annotated[
-        int,
+        str,
         typer.Option(
-            help="The number of partitions of the topic in the measurement of planning.", min=1
+            help="The numbers of input partitions in the measurement of planning, with commas "
+            "between them."
         ),
-    ] = 10_000,
+    ] = "100,1000,10000",
     batch_records: Annotated[
         str,
         typer.Option(
@@ -365,7 +366,7 @@ def scale(
         records,
         _numbers(partitions, "--partitions"),
         wanted_slots,
-        planned,
+        _numbers(planned, "--planned"),
         _numbers(batch_records, "--batch-records"),
         rounds,
     )

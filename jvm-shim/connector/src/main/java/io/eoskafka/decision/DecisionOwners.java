@@ -7,6 +7,7 @@ import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.spark.Checkpoint;
 import io.eoskafka.spark.RunningQuery;
 import io.eoskafka.wire.Admins;
+import io.eoskafka.wire.Daemon;
 import io.eoskafka.wire.KafkaCalls;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -44,13 +45,14 @@ import org.slf4j.LoggerFactory;
 public final class DecisionOwners {
   private static final Logger LOG = LoggerFactory.getLogger(DecisionOwners.class);
 
-  /** The run that has started last on the checkpoint. */
-  private static final String LAST_RUN = "eoskafka-last-run";
-
   /** How many owners are settled at a time. */
   private static final int THREADS = 8;
 
   private static final long IDLE_S = 5;
+
+  /** Errors of a settlement: what was decided last does not fit Spark's log. */
+  private static final Set<String> OTHER_PLAN =
+      Set.of("EOSKAFKA_DECISION_NEWER", "EOSKAFKA_DECISION_OTHER_PLAN");
 
   private static final long RETRY_S = 30;
 
@@ -67,6 +69,7 @@ public final class DecisionOwners {
 
   private final Checkpoint checkpoint;
   private final String run;
+  private final LastRun lastRun;
 
   /** The last batch that a former run may have planned. */
   private final long lastPlanned;
@@ -102,20 +105,15 @@ public final class DecisionOwners {
           IDLE_S,
           TimeUnit.SECONDS,
           new LinkedBlockingQueue<>(),
-          work -> {
-            Thread thread = new Thread(work, "eoskafka-former-writes");
-            thread.setDaemon(true);
-            return thread;
-          });
+          Daemon.factory("eoskafka-former-writes"));
 
   private DecisionOwners(RunningQuery query) {
     checkpoint = query.logs();
     run = query.runId().toString();
     FaultPoint.BEFORE_LAST_RUN.reach();
     // First: the owners of a run that began before this claim are among the files listed below.
-    // Deleted before it is written: some file systems silently keep the former file.
-    checkpoint.folder().delete(LAST_RUN);
-    checkpoint.folder().write(LAST_RUN, run);
+    lastRun = new LastRun(checkpoint, run);
+    lastRun.claim();
     lastPlanned = query.lastPlanned().orElse(-1);
     files = EpochOwner.files(checkpoint);
     threads.allowCoreThreadTimeOut(true);
@@ -155,6 +153,7 @@ public final class DecisionOwners {
    * other settings. Waits for them, but not for one that takes longer than {@link #START_WAIT_MS}.
    *
    * @param client of a source or sink on that cluster
+   * @throws EosKafkaException {@code EOSKAFKA_DECISION_NEWER}, {@code EOSKAFKA_DECISION_OTHER_PLAN}
    */
   public synchronized void settle(ClientSettings client) {
     if (files.isEmpty() || tried.contains(client)) {
@@ -189,6 +188,7 @@ public final class DecisionOwners {
         throw KafkaCalls.asJava(new InterruptException(e));
       }
     }
+    requireSparksPlans();
     LOG.info(
         "{} of {} writes of former runs are settled after {} ms",
         settled.values().stream().filter(CompletableFuture::isDone).count(),
@@ -233,6 +233,21 @@ public final class DecisionOwners {
           }
         });
     return begun;
+  }
+
+  /**
+   * With the plans of another checkpoint, or of an older copy, not even a write may go on that they
+   * agree with: it would write what follows from them, and then write it again on the right ones.
+   */
+  private void requireSparksPlans() {
+    for (CompletableFuture<Optional<Decision>> settlement : settled.values()) {
+      if (settlement.isCompletedExceptionally()
+          && settlement.handle((decision, error) -> error).join().getCause()
+              instanceof EosKafkaException cause
+          && OTHER_PLAN.contains(cause.condition())) {
+        throw cause;
+      }
+    }
   }
 
   private static void later(Runnable work) {
@@ -295,7 +310,8 @@ public final class DecisionOwners {
   /**
    * Begins an epoch of an owner.
    *
-   * @throws EosKafkaException as {@link #write}, and {@code EOSKAFKA_BATCH_NOT_LOGGED}
+   * @throws EosKafkaException as {@link #write} and {@link #settle}, and {@code
+   *     EOSKAFKA_BATCH_NOT_LOGGED}
    */
   public EpochBatch begin(EpochOwner owner, RunningQuery query, SinkOptions options, long batch) {
     settle(options.client());
@@ -306,16 +322,17 @@ public final class DecisionOwners {
               opened.add(file);
               return settlement;
             }));
+    requireSparksPlans();
     if (ended) {
       throw EpochSession.runEnded(batch, owner.name());
     }
     if (!begun.contains(owner.file())) {
       // Before it opens a session, so that a late driver fences nobody.
-      requireLastRun(batch);
+      lastRun.require(batch);
     }
     EpochSession session = EpochSessions.of(owner, query, options);
     // After its file is there: see the constructor.
-    requireLastRun(batch);
+    lastRun.require(batch);
     begun.add(owner.file());
     if (batch <= lastPlanned && !session.isDecided(batch)) {
       boolean isKnown = batch > 0 && session.lastDecided() >= batch - 1;
@@ -327,27 +344,6 @@ public final class DecisionOwners {
     // After the decision's digest of the log was made: what replaces the file later differs in it.
     query.requireLogged();
     return epoch;
-  }
-
-  /**
-   * A driver that was paused since before another one started is fenced as those owners that it had
-   * opened by then, and not as others.
-   */
-  private void requireLastRun(long batch) {
-    Optional<String> last = checkpoint.folder().read(LAST_RUN);
-    if (!last.equals(Optional.of(run))) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_CHECKPOINT_TAKEN",
-          Map.of(
-              "batch",
-              batch,
-              "checkpoint",
-              checkpoint.location(),
-              "run",
-              run,
-              "other",
-              last.orElse("none")));
-    }
   }
 
   /** What could not be settled, the session's own start tries again. */

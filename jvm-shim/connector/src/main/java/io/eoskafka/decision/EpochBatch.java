@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.common.KafkaFuture;
@@ -105,16 +106,23 @@ public final class EpochBatch {
       heal(outputs);
     }
     session.finish(scope.epoch());
-    endLostAttempts(!reports.stream().allMatch(WriterReport::isFirstAttempt));
+    endLostAttempts(reports);
     sources.forEach(source -> source.epochCommitted(scope.epoch()));
   }
 
-  private void endLostAttempts(boolean mayBegin) {
+  private void endLostAttempts(List<WriterReport> reports) {
+    session
+        .lostAttempts()
+        .mayBegin(
+            reports.stream()
+                .filter(report -> !report.isFirstAttempt())
+                .map(report -> report.output().writer())
+                .collect(Collectors.toSet()));
     if (session.isSink()) {
-      session.lostAttempts().endLater(mayBegin);
+      session.lostAttempts().endLater();
     } else {
       // The program may read what it has written, up to the first transaction that is open.
-      session.lostAttempts().endIfPossible(mayBegin);
+      session.lostAttempts().end();
     }
   }
 
@@ -321,6 +329,7 @@ public final class EpochBatch {
       return;
     }
     session.giveUp();
-    Uninterrupted.run(() -> session.lostAttempts().endIfPossible(true));
+    session.lostAttempts().mayBegin();
+    Uninterrupted.run(() -> session.lostAttempts().end());
   }
 }

@@ -141,7 +141,7 @@ public final class EpochSession {
     boolean nothingIsDecided = forbidDecisions();
     lostAttempts.close();
     if (nothingIsDecided) {
-      lostAttempts.endIfPossible(true);
+      lostAttempts.end();
     }
     if (!deciding) {
       disconnect();
@@ -320,7 +320,7 @@ public final class EpochSession {
       deciding = false;
     }
     if (isLeftOpen) {
-      lostAttempts.await();
+      lostAttempts.close();
       disconnect();
     }
   }

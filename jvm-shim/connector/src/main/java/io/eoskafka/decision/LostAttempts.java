@@ -3,7 +3,7 @@ package io.eoskafka.decision;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -14,11 +14,14 @@ import org.slf4j.LoggerFactory;
 final class LostAttempts {
   private static final Logger LOG = LoggerFactory.getLogger(LostAttempts.class);
 
+  /** How long the end of a session waits for brokers that do not answer. */
+  private static final long CLOSING_S = 5;
+
   private final String ownerId;
   private final DecisionLog log;
   private final EpochCoordinators transactions;
   private final Executor background;
-  private final AtomicLong idSeries = new AtomicLong();
+  private IdSeries idSeries = IdSeries.FIRST;
   private volatile CompletableFuture<Void> last = CompletableFuture.completedFuture(null);
   private volatile boolean closed;
 
@@ -30,19 +33,26 @@ final class LostAttempts {
     this.background = background;
   }
 
-  /** The number that the transactional ids of the next epoch's writers have in common. */
-  long idSeries() {
-    return idSeries.get();
+  /** Of the next epoch's writers. */
+  synchronized IdSeries idSeries() {
+    return idSeries;
+  }
+
+  /** Attempts of these writers may not have reported, and may yet begin. */
+  synchronized void mayBegin(Set<Integer> writers) {
+    idSeries = idSeries.next(writers);
+  }
+
+  /** Attempts of any writer may not have reported, and may yet begin. */
+  synchronized void mayBegin() {
+    idSeries = idSeries.next();
   }
 
   /**
    * Ends them beside what follows. {@link #await} has to come before the next epoch's writers
    * begin: it would end their transactions too.
-   *
-   * @param mayBegin whether there may be an attempt that has not reported, and may yet begin
    */
-  void endLater(boolean mayBegin) {
-    beginSeries(mayBegin);
+  void endLater() {
     last = CompletableFuture.runAsync(this::end, background);
   }
 
@@ -51,24 +61,8 @@ final class LostAttempts {
     last.exceptionally(error -> null).join();
   }
 
-  /**
-   * Ends them. If that fails, they stay open until the next epoch or start.
-   *
-   * @param mayBegin as of {@link #endLater}
-   */
-  void endIfPossible(boolean mayBegin) {
-    beginSeries(mayBegin);
-    end();
-  }
-
-  /** An attempt that begins late initialises its id: no later attempt may have the same one. */
-  private void beginSeries(boolean mayBegin) {
-    if (mayBegin) {
-      idSeries.incrementAndGet();
-    }
-  }
-
-  private void end() {
+  /** Ends them. If that fails, they stay open until the next epoch or start. */
+  void end() {
     try {
       if (closed) {
         // The query's end closes the clients, and a function's write on another thread goes on.
@@ -77,6 +71,8 @@ final class LostAttempts {
         end(transactions);
       }
     } catch (RuntimeException e) {
+      // A broker may have been asked to end one, and do it late.
+      mayBegin();
       LOG.warn("Transactions of lost attempts stay open until the next epoch or start", e);
     }
   }
@@ -87,9 +83,9 @@ final class LostAttempts {
         ownerId, run -> run == log.run() || !log.isNew() && run < log.run(), true, Set.of());
   }
 
-  /** The session closes its clients after this. */
+  /** The session closes its clients after this: what is not done by then fails. */
   void close() {
     closed = true;
-    await();
+    last.copy().orTimeout(CLOSING_S, TimeUnit.SECONDS).exceptionally(error -> null).join();
   }
 }

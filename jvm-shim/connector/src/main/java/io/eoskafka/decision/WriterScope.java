@@ -10,7 +10,7 @@ import java.util.Set;
 /**
  * What the writers of one epoch need to know.
  *
- * @param generation of transactional ids within the run
+ * @param series of transactional ids within the run
  * @param formerPresence by writer, the key of its presence record of the last epoch, where that is
  *     in the partition of its next one: it removes it with its own transaction
  * @param writing the numbers of the writers whose rows are to be written, or null for all; the
@@ -21,7 +21,7 @@ public record WriterScope(
     String ownerId,
     String transactionalIdPrefix,
     long run,
-    long generation,
+    IdSeries series,
     long epoch,
     ClientSettings sink,
     int transactionTimeoutMs,
@@ -38,7 +38,14 @@ public record WriterScope(
 
   public String transactionalId(int writer, int stageAttempt, int attempt) {
     return TransactionalId.ofWriter(
-        transactionalIdPrefix, ownerId, run, generation, epoch, writer, stageAttempt, attempt);
+        transactionalIdPrefix,
+        ownerId,
+        run,
+        series.of(writer),
+        epoch,
+        writer,
+        stageAttempt,
+        attempt);
   }
 
   /** Spread over the partitions that may hold markers. */

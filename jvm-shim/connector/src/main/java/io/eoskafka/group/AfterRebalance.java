@@ -1,6 +1,7 @@
 package io.eoskafka.group;
 
 import io.eoskafka.identity.Fence;
+import io.eoskafka.wire.Daemon;
 import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -50,7 +51,7 @@ final class AfterRebalance {
     this.rebalance = rebalance;
     thread =
         Executors.newSingleThreadScheduledExecutor(
-            task -> SharedMembership.daemon(task, "eoskafka-after-rebalance-" + group));
+            Daemon.factory("eoskafka-after-rebalance-" + group));
   }
 
   /**

@@ -59,8 +59,7 @@ public final class GroupOffsets {
       Collection<TopicPartition> partitions, Duration timeout) {
     long deadline = System.nanoTime() + timeout.toNanos();
     while (true) {
-      Map<TopicPartition, OffsetAndMetadata> answer =
-          fetch(partitions, new ListConsumerGroupOffsetsOptions().requireStable(true));
+      Map<TopicPartition, OffsetAndMetadata> answer = fetchStable(partitions);
       if (answer.keySet().containsAll(partitions)) {
         return present(answer);
       }
@@ -69,6 +68,36 @@ public final class GroupOffsets {
       }
       KafkaCalls.sleep(RETRY_MS);
     }
+  }
+
+  /**
+   * Waits until the group has these offsets or later ones, and no transaction is open over them.
+   *
+   * @throws TimeoutException if it has not after {@code timeout}
+   */
+  public void await(Map<TopicPartition, Long> least, Duration timeout) {
+    long deadline = System.nanoTime() + timeout.toNanos();
+    while (true) {
+      Map<TopicPartition, OffsetAndMetadata> answer = fetchStable(least.keySet());
+      Set<TopicPartition> behind = new HashSet<>(least.keySet());
+      behind.removeIf(
+          partition -> {
+            OffsetAndMetadata found = answer.get(partition);
+            return found != null && found.offset() >= least.get(partition);
+          });
+      if (behind.isEmpty()) {
+        return;
+      }
+      if (System.nanoTime() > deadline) {
+        throw new TimeoutException("not taken over: " + behind);
+      }
+      KafkaCalls.sleep(RETRY_MS);
+    }
+  }
+
+  private Map<TopicPartition, OffsetAndMetadata> fetchStable(
+      Collection<TopicPartition> partitions) {
+    return fetch(partitions, new ListConsumerGroupOffsetsOptions().requireStable(true));
   }
 
   /**

@@ -5,6 +5,7 @@ import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
 import io.eoskafka.wire.AuthorizationErrors;
+import io.eoskafka.wire.Daemon;
 import io.eoskafka.wire.KafkaCalls;
 import java.time.Duration;
 import java.util.Collection;
@@ -120,16 +121,10 @@ public final class SharedMembership implements Membership {
     }
     fencedCommit = new FencedCommit(admin, client);
     consumer = new KafkaConsumer<>(config);
-    thread = daemon(this::run, "eoskafka-member-" + identity.group());
+    thread = Daemon.factory("eoskafka-member-" + identity.group()).newThread(this::run);
     afterRebalance =
         new AfterRebalance(
             identity.group(), members, endGone, this::present, leases::fence, this::rebalance);
-  }
-
-  static Thread daemon(Runnable task, String name) {
-    Thread thread = new Thread(task, name);
-    thread.setDaemon(true);
-    return thread;
   }
 
   @Override

@@ -84,7 +84,7 @@ final class BatchPlanner {
     NavigableMap<TopicPartition, Long> ends = endsWithinLog(starts, plannedEnds, isOwn);
     Optional<Decision.Input> decided = isOwn ? Optional.empty() : group.decidedInput();
     Layout layout = layout(ends.size(), decided, former, isRealTime);
-    Ranges ranges = ranges(starts, sparkStart, ends, decided.isPresent());
+    Ranges ranges = ranges(starts, sparkStart, ends, decided);
     List<SlotRange> pieces = RangeSplit.cut(ranges.all(), layout.split());
     boolean isSplit = pieces.size() > ranges.all().size();
     Map<TopicPartition, Integer> slotOf =
@@ -144,14 +144,18 @@ final class BatchPlanner {
       Map<TopicPartition, Long> starts,
       PartitionOffsets sparkStart,
       Map<TopicPartition, Long> ends,
-      boolean isDecided) {
+      Optional<Decision.Input> decided) {
     SortedMap<TopicPartition, Long> otherStarts = new TreeMap<>(PartitionOffsets.ORDER);
     List<SlotRange> ranges = new ArrayList<>();
     for (Map.Entry<TopicPartition, Long> entry : ends.entrySet()) {
       TopicPartition partition = entry.getKey();
       Long groupStart = starts.get(partition);
-      if (groupStart == null || isDecided && group.isRecreated(partition)) {
-        // In the second case what the batch has read is gone, and what is there is for the next.
+      boolean isForNext =
+          decided.isPresent()
+              && (group.isRecreated(partition) || !decided.get().starts().containsKey(partition));
+      if (groupStart == null || isForNext) {
+        // A decided batch reads again what it has read. What it has not, since its topic was
+        // created again or the group was moved back, is for the next batch.
         continue;
       }
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);

@@ -276,7 +276,8 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SlotReaderFactory(run, progress.identity().group(), options, counts);
+    return new SlotReaderFactory(
+        progress.consumers(), progress.identity().group(), options, counts);
   }
 
   @Override

@@ -51,6 +51,10 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   private OwnedPartitions owned;
 
   private boolean batchOpen;
+
+  /** See {@link Transactions}; of this run's last decision. */
+  private boolean mayLeaveOffsetsPending;
+
   private Handover successor;
 
   private boolean isIdentityKept;
@@ -200,6 +204,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
    */
   void addEpoch(Transactions decision, Map<TopicPartition, Long> ends, long epoch) {
     if (!ends.isEmpty() && sinkIsOnSourceCluster()) {
+      mayLeaveOffsetsPending = decision.mayLeaveOffsetsPending();
       decision.sendOffsets(
           context.committer().stampedForEpoch(withoutGone(ends), epoch),
           owned.fence(),
@@ -216,6 +221,9 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch, boolean isAgain) {
     if (!ends.isEmpty() && (!sinkIsOnSourceCluster() || isAgain)) {
       context.committer().commitEpoch(ends, epoch, owned.terms());
+    } else if (mayLeaveOffsetsPending) {
+      // The next decision's offsets would be taken for those of this one: see EndedOffsets.
+      context.stableFetch().fetch(ends.keySet(), false);
     }
     batchCommitted(ends);
   }
@@ -240,32 +248,10 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     return context.sinkCluster().equals(Stamp.SAME_CLUSTER);
   }
 
-  /**
-   * The ends of a batch that a former run has logged, within what the log has now: after records
-   * were lost, nobody can read up to the former end.
-   */
+  /** See {@link OwnedPartitions#keepEndsWithinLog}. */
   @Override
   public Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
-    Map<TopicPartition, Long> kept = new HashMap<>(logged);
-    kept.keySet().retainAll(owned.reached().keySet());
-    topics
-        .highWatermarks(Map.copyOf(kept))
-        .forEach(
-            (partition, logEnd) -> {
-              if (kept.get(partition) > logEnd) {
-                kept.put(
-                    partition,
-                    dataLoss.skip(
-                        partition,
-                        logEnd,
-                        "the batch was planned to "
-                            + kept.get(partition)
-                            + " and the log now ends at "
-                            + logEnd,
-                        logEnd));
-              }
-            });
-    return kept;
+    return owned.keepEndsWithinLog(logged);
   }
 
   /** See {@link OwnedPartitions#refuseTruncated}. */
@@ -336,6 +322,11 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
 
   Fence fence() {
     return owned.fence();
+  }
+
+  /** What the names of the run's resting consumers begin with; see {@link OwnedPartitions}. */
+  String consumers() {
+    return run + "-" + owned.readings();
   }
 
   /**

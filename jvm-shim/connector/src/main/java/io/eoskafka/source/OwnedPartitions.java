@@ -38,6 +38,9 @@ final class OwnedPartitions {
   /** Whether producers were fenced since the last {@link #takeProducersFenced}. */
   private boolean producersFenced;
 
+  /** See {@link #readings}. */
+  private int readings;
+
   private final Map<TopicPartition, Long> reached = new HashMap<>();
 
   /** For those that have been reached, when they came to be owned. */
@@ -224,6 +227,7 @@ final class OwnedPartitions {
     Set<TopicPartition> leftOut = context.committer().commitStarts(toCommit, ownership.terms());
     starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
+    readings++;
     resolve(partitions);
     keepTopicIds(found.keptIds(), partitions, leftOut);
   }
@@ -302,6 +306,7 @@ final class OwnedPartitions {
                     dataLoss.skip(partition, next, "the log now ends at " + logEnd, logEnd));
               }
             });
+    readings += toCommit.isEmpty() ? 0 : 1;
     try {
       context.committer().commitStarts(toCommit, ownership.terms());
     } catch (Membership.MovedException e) {
@@ -312,6 +317,33 @@ final class OwnedPartitions {
     }
     reached.putAll(toCommit);
     return toCommit;
+  }
+
+  /**
+   * The ends of a batch that a former run has logged, within what the log has now: after records
+   * were lost, nobody can read up to the former end.
+   */
+  Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
+    Map<TopicPartition, Long> kept = new HashMap<>(logged);
+    kept.keySet().retainAll(reached.keySet());
+    topics
+        .highWatermarks(Map.copyOf(kept))
+        .forEach(
+            (partition, logEnd) -> {
+              if (kept.get(partition) > logEnd) {
+                kept.put(
+                    partition,
+                    dataLoss.skip(
+                        partition,
+                        logEnd,
+                        "the batch was planned to "
+                            + kept.get(partition)
+                            + " and the log now ends at "
+                            + logEnd,
+                        logEnd));
+              }
+            });
+    return kept;
   }
 
   /** Partitions that are needed and are not there any more. */
@@ -330,6 +362,14 @@ final class OwnedPartitions {
   /** Whether what the group has of a partition is what tasks have committed batch by batch. */
   boolean isMovedByTasks(TopicPartition partition) {
     return movedByTasks.contains(partition);
+  }
+
+  /**
+   * How often the start of a partition was found, or moved back. A consumer that rests since before
+   * the last time may hold records of a log that was cut since, and has grown again.
+   */
+  int readings() {
+    return readings;
   }
 
   /** Whether producers were fenced since the last call. */

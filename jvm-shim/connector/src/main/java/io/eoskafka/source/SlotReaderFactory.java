@@ -25,7 +25,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 public final class SlotReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1L;
 
-  private final String sourceRun;
+  private final String consumers;
   private final ClientSettings client;
   private final String group;
   private final boolean includeHeaders;
@@ -35,12 +35,13 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
   private volatile TaskScope scope;
 
   /**
-   * @param sourceRun unique per run of a source or batch query; names its resting consumers
+   * @param consumers what the names of resting consumers begin with, which this batch's readers may
+   *     go on with: of one run of a source or batch query
    * @param group the source's, or null for a batch query
    * @param counts of the run, or null for a batch query
    */
-  SlotReaderFactory(String sourceRun, String group, SourceOptions options, ReadCounts counts) {
-    this.sourceRun = sourceRun;
+  SlotReaderFactory(String consumers, String group, SourceOptions options, ReadCounts counts) {
+    this.consumers = consumers;
     this.group = group;
     this.client = options.client();
     this.includeHeaders = options.includeHeaders();
@@ -73,7 +74,7 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
             ? null
             : SlotConsumer.open(
                 new ReadRequest(
-                    sourceRun + "-" + slot.work().slot(),
+                    consumers + "-" + slot.work().slot(),
                     client,
                     group,
                     new DataLossPolicy(failOnDataLoss),

@@ -49,8 +49,9 @@ final class StalledLogs {
 
   /** How far these partitions can be read. */
   Map<TopicPartition, Long> ends(Collection<TopicPartition> partitions) {
-    Map<TopicPartition, Long> found = ends.apply(partitions);
-    corrected.entrySet().removeIf(each -> isReached(each.getValue(), found.get(each.getKey())));
+    Map<TopicPartition, Long> named = ends.apply(partitions);
+    corrected.entrySet().removeIf(each -> isReached(each.getValue(), named.get(each.getKey())));
+    Map<TopicPartition, Long> found = new HashMap<>(named);
     corrected.forEach((partition, end) -> found.computeIfPresent(partition, (p, former) -> end));
     if (nanoTime.getAsLong() - comparedNanos < PAUSE.toNanos()) {
       return found;
@@ -62,14 +63,17 @@ final class StalledLogs {
           .apply(stalled)
           .forEach(
               (partition, end) -> {
-                if (end > found.get(partition)) {
+                if (end <= named.get(partition)) {
+                  // Also what a newer leader has named before: the log may have been cut since.
+                  corrected.remove(partition);
+                  found.put(partition, named.get(partition));
+                } else if (!end.equals(corrected.put(partition, end))) {
                   LOG.warn(
                       "A former leader has named {} as the end of {}, and the newest one names {}",
-                      found.get(partition),
+                      named.get(partition),
                       partition,
                       end);
                   found.put(partition, end);
-                  corrected.put(partition, end);
                 }
               });
     }

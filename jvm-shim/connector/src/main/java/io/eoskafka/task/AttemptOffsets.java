@@ -3,7 +3,9 @@ package io.eoskafka.task;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -94,6 +96,12 @@ final class AttemptOffsets {
   /** What the group has of a partition, as far as the attempt knows. */
   OffsetAndMetadata last(TopicPartition partition) {
     return committed.getOrDefault(partition, starts.get(partition));
+  }
+
+  /** The same of several partitions, without leader epochs and stamps. */
+  Map<TopicPartition, Long> last(Set<TopicPartition> partitions) {
+    return partitions.stream()
+        .collect(Collectors.toMap(Function.identity(), partition -> last(partition).offset()));
   }
 
   /** A transaction with these offsets was committed. */

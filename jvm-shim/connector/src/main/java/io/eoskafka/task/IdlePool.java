@@ -1,5 +1,6 @@
 package io.eoskafka.task;
 
+import io.eoskafka.wire.Daemon;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -26,12 +27,7 @@ public final class IdlePool<V> {
   private static final long MAX_IDLE_NANOS = TimeUnit.MINUTES.toNanos(10);
 
   private static final ScheduledExecutorService CLEANER =
-      Executors.newSingleThreadScheduledExecutor(
-          task -> {
-            Thread thread = new Thread(task, "eoskafka-idle-clients");
-            thread.setDaemon(true);
-            return thread;
-          });
+      Executors.newSingleThreadScheduledExecutor(Daemon.factory("eoskafka-idle-clients"));
 
   private record Resting<V>(V client, long sinceNanos) {}
 

@@ -1,6 +1,7 @@
 package io.eoskafka.task;
 
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -29,6 +30,11 @@ final class SlotInput {
 
   SlotInput(SlotWork work) {
     this.work = work;
+  }
+
+  /** The input of this slot. */
+  static SlotInput of(SlotWork work, List<SlotInput> slots) {
+    return slots.stream().filter(input -> input.work == work).findFirst().orElseThrow();
   }
 
   SlotWork work() {

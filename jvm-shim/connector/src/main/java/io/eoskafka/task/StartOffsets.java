@@ -1,19 +1,12 @@
 package io.eoskafka.task;
 
 import io.eoskafka.config.EosKafkaException;
-import io.eoskafka.group.GroupOffsets;
 import io.eoskafka.identity.Stamp;
-import io.eoskafka.transaction.ExecutorClients;
-import io.eoskafka.transaction.TransactionalProducer;
-import java.time.Duration;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.TimeoutException;
 
 /** Where an attempt starts to read, by the offsets that the group has. */
 final class StartOffsets {
@@ -55,44 +48,6 @@ final class StartOffsets {
       starts.put(partition, offset);
     }
     return starts;
-  }
-
-  /**
-   * Waits until the group has what the attempt's producer has committed last, if the brokers may
-   * still be about to take that over: they would take what is sent now for it.
-   *
-   * @param partitions that are about to be committed again
-   * @throws EosKafkaException {@code EOSKAFKA_OFFSETS_CHANGED}, {@code EOSKAFKA_OFFSETS_UNSTABLE}
-   */
-  static void requireLast(
-      TransactionalProducer producer,
-      TaskScope scope,
-      List<SlotInput> slots,
-      AttemptOffsets offsets,
-      Set<TopicPartition> partitions,
-      Duration timeout) {
-    if (!producer.mayHaveOffsetsPending()) {
-      return;
-    }
-    String group = scope.identity().group();
-    Map<TopicPartition, OffsetAndMetadata> stable;
-    try {
-      stable =
-          new GroupOffsets(ExecutorClients.admin(scope.source()), group)
-              .stable(List.copyOf(partitions), timeout);
-    } catch (TimeoutException e) {
-      throw GroupOffsets.stillUnstable(group, timeout, e);
-    }
-    for (SlotInput input : slots) {
-      for (SlotRange range : input.work().ranges()) {
-        TopicPartition partition = range.topicPartition();
-        OffsetAndMetadata found = stable.get(partition);
-        if (partitions.contains(partition)
-            && (found == null || found.offset() != offsets.last(partition).offset())) {
-          throw changed(scope, range, found);
-        }
-      }
-    }
   }
 
   /**

@@ -69,6 +69,9 @@ public final class TaskTransaction {
 
   private boolean ended;
 
+  /** Where the group was before the offsets that the open transaction has, if any were sent. */
+  private Map<TopicPartition, Long> sentFrom = Map.of();
+
   /** Whether the driver of a shared group has lost partitions of it: nothing is read or written. */
   private volatile boolean abandoned;
 
@@ -84,7 +87,9 @@ public final class TaskTransaction {
             scope.identity().group(),
             scope.identity().producersId(),
             first.slot());
-    this.fences = FenceSource.of(scope, transactionalId, this::slotNumbers);
+    this.fences =
+        FenceSource.of(
+            scope, transactionalId, () -> slots.stream().map(s -> s.work().slot()).toList());
     this.schedule =
         new CommitSchedule(System.nanoTime(), scope.commitIntervalMs(), scope.endAfterMs());
   }
@@ -107,10 +112,7 @@ public final class TaskTransaction {
 
   /** How long a reader that has entered had to wait for stable offsets, in milliseconds. */
   public long stableWaitMs(SlotWork work) {
-    return slots.stream()
-        .filter(input -> input.work() == work)
-        .mapToLong(SlotInput::stableWaitMs)
-        .sum();
+    return SlotInput.of(work, slots).stableWaitMs();
   }
 
   /** A reader of this task enters, before it reads. */
@@ -139,7 +141,14 @@ public final class TaskTransaction {
     if (producer != null && SlotProducers.follows(goingOnFrom, work)) {
       offsets.beginAfter(goingOnFrom, work);
     } else {
-      findStart(input);
+      try {
+        findStart(input);
+      } catch (TimeoutException | EosKafkaException e) {
+        // Another broker may know better: the next attempt looks for the coordinator anew.
+        ExecutorClients.forget(scope.source());
+        ExecutorClients.forget(scope.sink());
+        throw e;
+      }
     }
     if (abandoned || offsets.isCommitted(work)) {
       input.endUnread();
@@ -154,13 +163,7 @@ public final class TaskTransaction {
         new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
-    try {
-      takeStart(input, group.committed(partitions), false);
-    } catch (TimeoutException e) {
-      ExecutorClients.forget(scope.source());
-      ExecutorClients.forget(scope.sink());
-      throw e;
-    }
+    takeStart(input, group.committed(partitions), false);
     if (offsets.isCommitted(work) && !input.hasGone()) {
       confirmation.requireCommitted(scope, offsets.atTheirEnds(input));
       return;
@@ -238,11 +241,7 @@ public final class TaskTransaction {
       Map<TopicPartition, OffsetAndMetadata> ends,
       Set<TopicPartition> gone,
       boolean early) {
-    input(work).end(ends, gone, early);
-  }
-
-  private SlotInput input(SlotWork work) {
-    return slots.stream().filter(input -> input.work() == work).findFirst().orElseThrow();
+    SlotInput.of(work, slots).end(ends, gone, early);
   }
 
   /** When the reader is to commit what is out, as {@link CommitSchedule} has it. */
@@ -271,7 +270,7 @@ public final class TaskTransaction {
           "EOSKAFKA_SCOPE_BROKEN",
           Map.of("detail", "a task reads on another thread than it writes on"));
     }
-    input(work).handedOut(ends, gone);
+    SlotInput.of(work, slots).handedOut(ends, gone);
     long began = System.nanoTime();
     long before = counts.committed();
     abandoned = !tryCommit();
@@ -351,6 +350,7 @@ public final class TaskTransaction {
       abort();
     }
     fences.ended();
+    EndedOffsets.await(producer, scope, sentFrom);
     return TaskReport.of(
         scope.identity().producersId(),
         slots,
@@ -384,14 +384,12 @@ public final class TaskTransaction {
       return false;
     }
     offsets.committed(toCommit);
+    sentFrom = Map.of();
     long tookMs = (System.nanoTime() - began) / 1_000_000;
     counts = counts.plus(new TransactionCounts(1, 0, 0, tookMs));
     FaultPoint.AFTER_COMMIT.reach();
+    EndedOffsets.await(producer, scope, offsets.last(toCommit.keySet()));
     return true;
-  }
-
-  private List<Integer> slotNumbers() {
-    return slots.stream().map(input -> input.work().slot()).toList();
   }
 
   /** Whether it was committed; otherwise the driver has given no fence. */
@@ -405,7 +403,7 @@ public final class TaskTransaction {
       return false;
     }
     FaultPoint.AFTER_LEASE.reach();
-    StartOffsets.requireLast(producer, scope, slots, offsets, toCommit.keySet(), STABLE_TIMEOUT);
+    sentFrom = offsets.last(toCommit.keySet());
     try {
       producer.sendOffsets(toCommit, fence.get(), members());
     } catch (EosKafkaException e) {

@@ -71,18 +71,18 @@ public final class TransactionalId {
    * long as each of them has reported: whoever initialises a name that may be prepared aborts what
    * the driver may have decided.
    *
-   * @param generation counted up by the driver when a first attempt has not reported
+   * @param series a number that the driver changes when a first attempt has not reported
    */
   public static String ofWriter(
       String prefix,
       String ownerId,
       long run,
-      long generation,
+      long series,
       long epoch,
       int writer,
       int stageAttempt,
       int attempt) {
-    String first = prefix + "-" + ownerId + "-w" + run + "." + generation + "." + writer;
+    String first = prefix + "-" + ownerId + "-w" + run + "." + series + "." + writer;
     return stageAttempt == 0 && attempt == 0
         ? first
         : first + "." + epoch + "." + stageAttempt + "." + attempt;

@@ -55,7 +55,6 @@ public final class TransactionalProducer implements Transactions {
 
   private boolean open;
   private boolean ending;
-  private boolean hasCommitted;
   private long beganNanos;
   private int sinceTimeCheck;
 
@@ -335,16 +334,11 @@ public final class TransactionalProducer implements Transactions {
     }
     open = false;
     ending = false;
-    hasCommitted = true;
   }
 
-  /**
-   * Whether the group coordinator may still be about to take over the offsets of the last commit.
-   * Brokers before 4.0 answer before it has, and it would then take offsets that this producer has
-   * sent since for those of the former transaction (KAFKA-17507).
-   */
-  public boolean mayHaveOffsetsPending() {
-    return hasCommitted && !ProducerIdentity.usesVersion2(producer);
+  @Override
+  public boolean mayLeaveOffsetsPending() {
+    return !ProducerIdentity.usesVersion2(producer);
   }
 
   /**

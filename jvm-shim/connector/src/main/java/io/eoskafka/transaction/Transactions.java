@@ -43,6 +43,13 @@ public interface Transactions {
   void commit();
 
   /**
+   * Whether brokers may answer the end of a transaction before its group has taken over its offsets
+   * (KAFKA-17507): those before 4.0. They have at most version 1 of transactions. To be asked after
+   * a transaction has begun.
+   */
+  boolean mayLeaveOffsetsPending();
+
+  /**
    * Ends the transaction so that nobody waits for it, and closes.
    *
    * @return whether one was given up

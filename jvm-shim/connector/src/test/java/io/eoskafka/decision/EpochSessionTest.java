@@ -2,6 +2,7 @@ package io.eoskafka.decision;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import io.eoskafka.config.SinkOptions;
 import io.eoskafka.identity.Identity;
@@ -14,6 +15,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -270,7 +272,30 @@ class EpochSessionTest {
         });
     batch.commit(reports, List.of());
     plan(1);
+    // What was asked for may yet be done, and must not meet the next epoch's transactions.
+    assertThat(ids(session.begin(1, OPTIONS))).doesNotContainAnyElementsOf(ids(batch));
     assertThat(write(session, 1)).isEqualTo(WRITERS);
+  }
+
+  @Test
+  void onlyAWriterOfWhichAnAttemptHasNotReportedGetsAnotherId() {
+    EpochSession session = start();
+    EpochBatch batch = session.begin(0, OPTIONS);
+    List<WriterReport> reports = run(batch);
+    reports.set(1, new WriterReport(reports.get(1).output(), false, TransactionCounts.NONE));
+    batch.commit(reports, List.of());
+    plan(1);
+    List<String> next = ids(session.begin(1, OPTIONS));
+    assertThat(next.get(0)).isEqualTo(ids(batch).get(0));
+    assertThat(next.get(1)).isNotIn(ids(batch));
+  }
+
+  @Test
+  void aSessionEndsAlthoughLostAttemptsAreNotEnded() {
+    background = work -> {};
+    EpochSession session = start();
+    write(session, 0);
+    assertTimeoutPreemptively(Duration.ofSeconds(20), session::close);
   }
 
   @Test

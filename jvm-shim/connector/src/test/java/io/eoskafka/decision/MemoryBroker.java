@@ -170,6 +170,11 @@ class MemoryBroker implements DecisionRecords, EpochCoordinators {
       }
 
       @Override
+      public boolean mayLeaveOffsetsPending() {
+        return false;
+      }
+
+      @Override
       public void sendOffsets(
           Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members) {
         call("offsets", () -> {});

@@ -657,6 +657,11 @@ final class SimulatedBroker {
       }
 
       @Override
+      public boolean mayLeaveOffsetsPending() {
+        return false;
+      }
+
+      @Override
       public void commit() {
         call(
             "commits with the decision id",

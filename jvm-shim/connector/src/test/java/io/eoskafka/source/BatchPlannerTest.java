@@ -195,7 +195,8 @@ class BatchPlannerTest {
   void aDecidedBatchIsSharedOutAsItWasWhateverTheOptionsSayNow() {
     starts.putAll(Map.of(A, 0L, B, 0L, C, 0L));
     SourceOptions.Split split = new SourceOptions.Split(0, 4);
-    decided = Optional.of(new Decision.Input(3, split, Map.of(), Map.of()));
+    Map<TopicPartition, Long> read = Map.of(A, 0L, B, 0L, C, 0L);
+    decided = Optional.of(new Decision.Input(3, split, read, Map.of()));
     PlannedBatch batch = planAgain(planner(Map.of()), Map.of(), Map.of(A, 4L, B, 4L, C, 8L));
     assertThat(batch.slots()).isEqualTo(3);
     assertThat(batch.split()).isEqualTo(split);
@@ -209,12 +210,28 @@ class BatchPlannerTest {
   void aDecidedBatchHasReadNothingOfATopicThatWasCreatedSince() {
     starts.putAll(Map.of(A, 0L, B, 0L));
     recreated.add(A);
-    decided = Optional.of(new Decision.Input(2, SourceOptions.Split.NONE, Map.of(), Map.of()));
+    decided = decidedWith(A, B);
     assertThat(planAgain(planner(Map.of()), Map.of(), Map.of(A, 4L, B, 4L)).ranges())
         .containsExactly(range(B, 0, 0, 4));
     decided = Optional.empty();
     assertThat(planAgain(planner(Map.of()), Map.of(), Map.of(A, 4L, B, 4L)).ranges())
         .containsExactly(range(A, 0, 0, 4), range(B, 0, 0, 4));
+  }
+
+  /** Its group was moved back, to read what the batch had left out. */
+  @Test
+  void aDecidedBatchDoesNotReadWhatItHasNotRead() {
+    starts.putAll(Map.of(A, 0L, B, 0L));
+    decided = decidedWith(B);
+    PlannedBatch again = planAgain(planner(Map.of()), Map.of(), Map.of(A, 4L, B, 4L));
+    assertThat(again.ranges()).containsExactly(range(B, 0, 0, 4));
+    assertThat(again.input().ends()).doesNotContainKey(A);
+  }
+
+  private static Optional<Decision.Input> decidedWith(TopicPartition... read) {
+    Map<TopicPartition, Long> from = new HashMap<>();
+    List.of(read).forEach(partition -> from.put(partition, 0L));
+    return Optional.of(new Decision.Input(2, SourceOptions.Split.NONE, from, Map.of()));
   }
 
   @Test

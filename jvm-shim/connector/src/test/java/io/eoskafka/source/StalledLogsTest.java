@@ -52,6 +52,20 @@ class StalledLogsTest {
     assertThat(after(0)).isEqualTo(known);
   }
 
+  /** The log was cut, or its topic was created again. */
+  @Test
+  void anEndThatTheyHaveNamedIsGivenUpOnceTheyNameAnother() {
+    after(31);
+    newest.put(STALLS, 9L);
+    assertThat(after(31)).containsEntry(STALLS, 9L);
+    newest.put(STALLS, 7L);
+    assertThat(after(31)).containsEntry(STALLS, 7L);
+    assertThat(after(0)).containsEntry(STALLS, 7L);
+    newest.put(STALLS, 5L);
+    assertThat(after(31)).isEqualTo(known);
+    assertThat(after(0)).isEqualTo(known);
+  }
+
   @Test
   void anEndThatTheyNameIsTakenOnlyIfItIsFurther() {
     after(31);
