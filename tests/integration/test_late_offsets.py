@@ -115,31 +115,41 @@ def test_a_task_does_not_send_offsets_that_the_group_would_take_for_the_last_one
     flow.assert_exactly_once()
 
 
+@pytest.mark.parametrize("is_of_former_run", [False, True])
 def test_an_epoch_does_not_send_offsets_that_the_group_would_take_for_the_last_ones(
-    port: int, flow: Flow, start_application: StartApplication
+    port: int, flow: Flow, start_application: StartApplication, is_of_former_run: bool
 ) -> None:
     how: dict[str, Any] = {"transform": "repartitioned"}
-    first = start_application("local[2]")
+    running = {**how, "interval": "100 milliseconds"}
+    application = start_application("local[2]")
     flow.produce(RECORDS)
-    query = flow.start(first, interval="100 milliseconds", **how)
+    query = flow.start(application, **running)
     flow.wait_committed()
+    if is_of_former_run:
+        application.faults.arm("before-decision", "kill")
+        flow.produce(RECORDS)
+        application.faults.wait_taken("before-decision")
+        application.kill()
+        application = start_application("local[2]")
     with Debugger(port).held():
+        if is_of_former_run:
+            query = flow.start(application, **running)
+        else:
+            flow.produce(RECORDS)
+        until(lambda: len(flow.outputs()) == 2 * RECORDS, "the epoch", 30, application.tail)
         flow.produce(RECORDS)
-        until(lambda: len(flow.outputs()) == 2 * RECORDS, "the next epoch", 30, first.tail)
-        assert flow.committed() != flow.ends()
-        flow.produce(RECORDS)
-        first.faults.arm("before-decision", "stop")
+        application.faults.arm("before-decision", "stop")
         with suppress(TimeoutError):
-            first.faults.wait_taken("before-decision", TOO_EARLY_S)
+            application.faults.wait_taken("before-decision", TOO_EARLY_S)
             # The decision is given up after it has sent its offsets.
             end_one(flow)
-            first.resume()
+            application.resume()
             query.wait_end()
     if query.status().active:
-        first.faults.wait_taken("before-decision")
+        application.faults.wait_taken("before-decision")
         end_one(flow)
-        first.resume()
+        application.resume()
     assert "[EOSKAFKA_PREPARED_GONE]" in str(query.wait_end().error)
-    first.kill()
+    application.kill()
     flow.start(start_application("local[2]"), **how).wait_done()
     flow.assert_exactly_once()

@@ -25,6 +25,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.errors.InterruptException;
 import org.slf4j.Logger;
@@ -40,7 +41,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Each owner is settled by itself: one that has to wait for a timeout, or that cannot be
  * settled, holds up nothing but its own next write, and a write under a new name while the batch
- * that Spark runs again may be decided under the old one.
+ * that Spark runs again may be decided under the old one. Only one that shows that Spark's log is
+ * not the query's stops all of them.
  */
 public final class DecisionOwners {
   private static final Logger LOG = LoggerFactory.getLogger(DecisionOwners.class);
@@ -95,6 +97,9 @@ public final class DecisionOwners {
 
   /** By file: owners that have failed to write a batch which is, or may be, decided. */
   private final Map<String, String> stuck = new ConcurrentHashMap<>();
+
+  /** By the last decision of an owner, Spark's log is not the one that the query had then. */
+  private volatile EosKafkaException otherPlan;
 
   private volatile boolean ended;
 
@@ -180,6 +185,7 @@ public final class DecisionOwners {
       } catch (TimeoutException e) {
         LOG.warn("{} is not settled yet; the query starts meanwhile", nameOf(write.getKey()));
       } catch (ExecutionException e) {
+        requireSparksPlans();
         LOG.error(
             "{} could not be settled. Other writes go on; it is tried again",
             nameOf(write.getKey()),
@@ -188,7 +194,6 @@ public final class DecisionOwners {
         throw KafkaCalls.asJava(new InterruptException(e));
       }
     }
-    requireSparksPlans();
     LOG.info(
         "{} of {} writes of former runs are settled after {} ms",
         settled.values().stream().filter(CompletableFuture::isDone).count(),
@@ -223,35 +228,35 @@ public final class DecisionOwners {
         CompletableFuture.supplyAsync(
             () -> {
               FaultPoint.BEFORE_SETTLEMENT.reach();
-              return EpochSession.settle(owner, options);
+              return noting(() -> EpochSession.settle(owner, options));
             },
             threads);
     begun.whenComplete(
         (decision, error) -> {
-          if (error != null && !ended) {
-            later(() -> settleAgain(file, begun, owner, options));
+          if (error != null && !ended && otherPlan == null) {
+            CompletableFuture.delayedExecutor(RETRY_S, TimeUnit.SECONDS)
+                .execute(() -> settleAgain(file, begun, owner, options));
           }
         });
     return begun;
   }
 
-  /**
-   * With the plans of another checkpoint, or of an older copy, not even a write may go on that they
-   * agree with: it would write what follows from them, and then write it again on the right ones.
-   */
+  /** Not even a write that agrees with such a log: it would write again on the right one. */
   private void requireSparksPlans() {
-    for (CompletableFuture<Optional<Decision>> settlement : settled.values()) {
-      if (settlement.isCompletedExceptionally()
-          && settlement.handle((decision, error) -> error).join().getCause()
-              instanceof EosKafkaException cause
-          && OTHER_PLAN.contains(cause.condition())) {
-        throw cause;
-      }
+    if (otherPlan != null) {
+      throw otherPlan;
     }
   }
 
-  private static void later(Runnable work) {
-    CompletableFuture.delayedExecutor(RETRY_S, TimeUnit.SECONDS).execute(work);
+  private <T> T noting(Supplier<T> start) {
+    try {
+      return start.get();
+    } catch (EosKafkaException e) {
+      if (OTHER_PLAN.contains(e.condition())) {
+        otherPlan = e;
+      }
+      throw e;
+    }
   }
 
   private void settleAgain(
@@ -330,7 +335,7 @@ public final class DecisionOwners {
       // Before it opens a session, so that a late driver fences nobody.
       lastRun.require(batch);
     }
-    EpochSession session = EpochSessions.of(owner, query, options);
+    EpochSession session = noting(() -> EpochSessions.of(owner, query, options));
     // After its file is there: see the constructor.
     lastRun.require(batch);
     begun.add(owner.file());

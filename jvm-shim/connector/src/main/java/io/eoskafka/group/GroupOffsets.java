@@ -71,28 +71,22 @@ public final class GroupOffsets {
   }
 
   /**
-   * Waits until the group has these offsets or later ones, and no transaction is open over them.
+   * Those of these partitions over which a transaction is open, or of which the group has less.
    *
-   * @throws TimeoutException if it has not after {@code timeout}
+   * @param least by topic-partition
+   * @param mayBeGone whether no offset is enough, since topics may be deleted
    */
-  public void await(Map<TopicPartition, Long> least, Duration timeout) {
-    long deadline = System.nanoTime() + timeout.toNanos();
-    while (true) {
-      Map<TopicPartition, OffsetAndMetadata> answer = fetchStable(least.keySet());
-      Set<TopicPartition> behind = new HashSet<>(least.keySet());
-      behind.removeIf(
-          partition -> {
-            OffsetAndMetadata found = answer.get(partition);
-            return found != null && found.offset() >= least.get(partition);
-          });
-      if (behind.isEmpty()) {
-        return;
-      }
-      if (System.nanoTime() > deadline) {
-        throw new TimeoutException("not taken over: " + behind);
-      }
-      KafkaCalls.sleep(RETRY_MS);
-    }
+  public Set<TopicPartition> behind(Map<TopicPartition, Long> least, boolean mayBeGone) {
+    Map<TopicPartition, OffsetAndMetadata> answer = fetchStable(least.keySet());
+    Set<TopicPartition> behind = new HashSet<>(least.keySet());
+    behind.removeIf(
+        partition -> {
+          OffsetAndMetadata found = answer.get(partition);
+          return found == null
+              ? mayBeGone && answer.containsKey(partition)
+              : found.offset() >= least.get(partition);
+        });
+    return behind;
   }
 
   private Map<TopicPartition, OffsetAndMetadata> fetchStable(

@@ -125,6 +125,6 @@ final class EosKafkaBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SlotReaderFactory(UUID.randomUUID().toString(), null, options, null);
+    return new SlotReaderFactory(UUID.randomUUID().toString(), 0, null, options, null);
   }
 }

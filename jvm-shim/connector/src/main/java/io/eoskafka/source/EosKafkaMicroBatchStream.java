@@ -277,7 +277,7 @@ public class EosKafkaMicroBatchStream
   @Override
   public PartitionReaderFactory createReaderFactory() {
     return new SlotReaderFactory(
-        progress.consumers(), progress.identity().group(), options, counts);
+        run, progress.reading(), progress.identity().group(), options, counts);
   }
 
   @Override

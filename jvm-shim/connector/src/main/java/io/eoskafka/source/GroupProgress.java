@@ -221,8 +221,9 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   void epochCommitted(Map<TopicPartition, Long> ends, long epoch, boolean isAgain) {
     if (!ends.isEmpty() && (!sinkIsOnSourceCluster() || isAgain)) {
       context.committer().commitEpoch(ends, epoch, owned.terms());
-    } else if (mayLeaveOffsetsPending) {
-      // The next decision's offsets would be taken for those of this one: see EndedOffsets.
+    }
+    if (mayLeaveOffsetsPending) {
+      // The next decision's offsets would be taken for those of this one: see StableOffsets.
       context.stableFetch().fetch(ends.keySet(), false);
     }
     batchCommitted(ends);
@@ -324,9 +325,9 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     return owned.fence();
   }
 
-  /** What the names of the run's resting consumers begin with; see {@link OwnedPartitions}. */
-  String consumers() {
-    return run + "-" + owned.readings();
+  /** See {@link OwnedPartitions#reading}. */
+  int reading() {
+    return owned.reading();
   }
 
   /**

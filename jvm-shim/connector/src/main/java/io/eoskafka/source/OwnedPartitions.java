@@ -38,8 +38,8 @@ final class OwnedPartitions {
   /** Whether producers were fenced since the last {@link #takeProducersFenced}. */
   private boolean producersFenced;
 
-  /** See {@link #readings}. */
-  private int readings;
+  /** See {@link #reading}. */
+  private int reading;
 
   private final Map<TopicPartition, Long> reached = new HashMap<>();
 
@@ -227,7 +227,7 @@ final class OwnedPartitions {
     Set<TopicPartition> leftOut = context.committer().commitStarts(toCommit, ownership.terms());
     starts.keySet().removeAll(leftOut);
     reached.putAll(starts);
-    readings++;
+    reading++;
     resolve(partitions);
     keepTopicIds(found.keptIds(), partitions, leftOut);
   }
@@ -306,7 +306,7 @@ final class OwnedPartitions {
                     dataLoss.skip(partition, next, "the log now ends at " + logEnd, logEnd));
               }
             });
-    readings += toCommit.isEmpty() ? 0 : 1;
+    reading += toCommit.isEmpty() ? 0 : 1;
     try {
       context.committer().commitStarts(toCommit, ownership.terms());
     } catch (Membership.MovedException e) {
@@ -365,11 +365,11 @@ final class OwnedPartitions {
   }
 
   /**
-   * How often the start of a partition was found, or moved back. A consumer that rests since before
-   * the last time may hold records of a log that was cut since, and has grown again.
+   * A number that changes when the start of a partition is found, or moved back. A consumer that
+   * rests since before may hold records of a log that was cut since, and has grown again.
    */
-  int readings() {
-    return readings;
+  int reading() {
+    return reading;
   }
 
   /** Whether producers were fenced since the last call. */

@@ -12,6 +12,7 @@ import org.apache.kafka.common.TopicPartition;
  *
  * @param consumer the name of the slot within its run; all requests under one name have the same
  *     settings
+ * @param reading only a consumer of the same one goes on; see {@link OwnedPartitions#reading}
  * @param group the source's, or null for a batch query
  * @param pollTimeoutMs how long a partition with a planned end may give nothing
  * @param starts where each range begins in this attempt
@@ -21,6 +22,7 @@ import org.apache.kafka.common.TopicPartition;
  */
 record ReadRequest(
     String consumer,
+    int reading,
     ClientSettings client,
     String group,
     DataLossPolicy dataLoss,

@@ -81,7 +81,7 @@ final class SlotConsumer {
   static SlotConsumer open(ReadRequest request) {
     SlotConsumer opened = RESTING.take(request.consumer());
     // What has failed may have been the resting one, or its log-in.
-    if (opened != null && (request.isRetry() || !opened.knows(request.ranges()))) {
+    if (opened != null && (request.isRetry() || !opened.mayGoOnWith(request))) {
       opened.closeNow();
       opened = null;
     }
@@ -101,14 +101,15 @@ final class SlotConsumer {
     }
   }
 
-  /** Not where what it holds may be of a topic that had the name before. */
-  private boolean knows(List<SlotRange> ranges) {
-    return ranges.stream()
-        .allMatch(
-            range -> {
-              PartitionCursor cursor = cursors.get(range.topicPartition());
-              return cursor == null || cursor.isOf(range.topicId());
-            });
+  /** Not where it may hold records of a log that was cut, or of a former topic. */
+  private boolean mayGoOnWith(ReadRequest next) {
+    return request.reading() == next.reading()
+        && next.ranges().stream()
+            .allMatch(
+                range -> {
+                  PartitionCursor cursor = cursors.get(range.topicPartition());
+                  return cursor == null || cursor.isOf(range.topicId());
+                });
   }
 
   static void closeResting() {

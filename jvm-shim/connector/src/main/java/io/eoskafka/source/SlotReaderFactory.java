@@ -25,7 +25,8 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 public final class SlotReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1L;
 
-  private final String consumers;
+  private final String sourceRun;
+  private final int reading;
   private final ClientSettings client;
   private final String group;
   private final boolean includeHeaders;
@@ -35,13 +36,15 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
   private volatile TaskScope scope;
 
   /**
-   * @param consumers what the names of resting consumers begin with, which this batch's readers may
-   *     go on with: of one run of a source or batch query
+   * @param sourceRun unique per run of a source or batch query; names its resting consumers
+   * @param reading see {@link OwnedPartitions#reading}
    * @param group the source's, or null for a batch query
    * @param counts of the run, or null for a batch query
    */
-  SlotReaderFactory(String consumers, String group, SourceOptions options, ReadCounts counts) {
-    this.consumers = consumers;
+  SlotReaderFactory(
+      String sourceRun, int reading, String group, SourceOptions options, ReadCounts counts) {
+    this.sourceRun = sourceRun;
+    this.reading = reading;
     this.group = group;
     this.client = options.client();
     this.includeHeaders = options.includeHeaders();
@@ -74,7 +77,8 @@ public final class SlotReaderFactory implements PartitionReaderFactory {
             ? null
             : SlotConsumer.open(
                 new ReadRequest(
-                    consumers + "-" + slot.work().slot(),
+                    sourceRun + "-" + slot.work().slot(),
+                    reading,
                     client,
                     group,
                     new DataLossPolicy(failOnDataLoss),

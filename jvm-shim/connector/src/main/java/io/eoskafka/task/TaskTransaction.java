@@ -9,7 +9,6 @@ import io.eoskafka.transaction.ExecutorClients;
 import io.eoskafka.transaction.TransactionCounts;
 import io.eoskafka.transaction.TransactionalId;
 import io.eoskafka.transaction.TransactionalProducer;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -44,9 +43,6 @@ import org.apache.kafka.common.errors.TimeoutException;
  * retry has the same id and fences its forerunner.
  */
 public final class TaskTransaction {
-  /** Markers of a transaction arrive within a second; a broker that restarts may need more. */
-  private static final Duration STABLE_TIMEOUT = Duration.ofSeconds(60);
-
   private final TaskScope scope;
   private final String transactionalId;
   private final Thread thread = Thread.currentThread();
@@ -54,6 +50,7 @@ public final class TaskTransaction {
   private final FenceSource fences;
   private final List<SlotInput> slots = new CopyOnWriteArrayList<>();
   private final StartConfirmation confirmation;
+  private final StableOffsets stable;
   private final AttemptOffsets offsets = new AttemptOffsets();
   private TransactionCounts counts = TransactionCounts.NONE;
   private TransactionalProducer producer;
@@ -81,6 +78,7 @@ public final class TaskTransaction {
   TaskTransaction(TaskScope scope, SlotWork first) {
     this.scope = scope;
     this.confirmation = new StartConfirmation(scope.identity().group());
+    this.stable = new StableOffsets(scope);
     this.transactionalId =
         TransactionalId.ofSlot(
             scope.transactionalIdPrefix(),
@@ -159,10 +157,10 @@ public final class TaskTransaction {
 
   private void findStart(SlotInput input) {
     SlotWork work = input.work();
-    GroupOffsets group =
-        new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     List<TopicPartition> partitions = new ArrayList<>();
     work.ranges().forEach(r -> partitions.add(r.topicPartition()));
+    GroupOffsets group =
+        new GroupOffsets(ExecutorClients.admin(scope.source()), scope.identity().group());
     takeStart(input, group.committed(partitions), false);
     if (offsets.isCommitted(work) && !input.hasGone()) {
       confirmation.requireCommitted(scope, offsets.atTheirEnds(input));
@@ -188,11 +186,7 @@ public final class TaskTransaction {
       FaultPoint.AFTER_INIT.reach();
     }
     long began = System.nanoTime();
-    try {
-      takeStart(input, group.stable(partitions, STABLE_TIMEOUT), true);
-    } catch (TimeoutException e) {
-      throw GroupOffsets.stillUnstable(scope.identity().group(), STABLE_TIMEOUT, e);
-    }
+    takeStart(input, stable.fetch(partitions), true);
     input.setStableWaitMs((System.nanoTime() - began) / 1_000_000);
     confirmation.requireCommitted(scope, offsets.atTheirEnds(input));
   }
@@ -350,7 +344,7 @@ public final class TaskTransaction {
       abort();
     }
     fences.ended();
-    EndedOffsets.await(producer, scope, sentFrom);
+    stable.awaitAborted(producer, sentFrom);
     return TaskReport.of(
         scope.identity().producersId(),
         slots,
@@ -388,7 +382,7 @@ public final class TaskTransaction {
     long tookMs = (System.nanoTime() - began) / 1_000_000;
     counts = counts.plus(new TransactionCounts(1, 0, 0, tookMs));
     FaultPoint.AFTER_COMMIT.reach();
-    EndedOffsets.await(producer, scope, offsets.last(toCommit.keySet()));
+    stable.awaitCommitted(producer, offsets.last(toCommit.keySet()));
     return true;
   }
 

@@ -31,6 +31,7 @@ class ReplacedTopicTest {
     slot.begin(
         new ReadRequest(
             "slot",
+            0,
             null,
             "g",
             new DataLossPolicy(false),

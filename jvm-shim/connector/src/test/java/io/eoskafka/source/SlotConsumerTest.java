@@ -55,6 +55,7 @@ class SlotConsumerTest {
         });
     return new ReadRequest(
         "run-0",
+        0,
         null,
         "g",
         new DataLossPolicy(failOnDataLoss),
