@@ -21,6 +21,7 @@ from eoskafka.bench.peers import EOSKAFKA
 from eoskafka.bench.stage import Stage, create_topic, stage
 from eoskafka.cluster import LocalCluster
 from harness import until
+from harness.waiting import again_and_again
 from kafka import KafkaProducer
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -33,6 +34,7 @@ PARTITIONS = 2 * DRIVERS
 RECORDS = 10
 TRIGGER = "2 seconds"
 SETTLED_S = 300.0
+FEED_S = 2.0
 SOURCE, OUTPUT, GROUP = "shared-in", "shared-out", "shared"
 PROTOCOLS = ("classic", "consumer")
 
@@ -90,19 +92,26 @@ class Drivers:
             self.running.pop(number).stop()
 
     def settle(self) -> float:
-        """The seconds until each driver has its share and everything is committed."""
+        """The seconds until each driver has its share and everything is committed.
+
+        Records keep coming, since the last batch of a driver shows which partitions it has.
+        """
         began = time.monotonic()
-        until(self.is_settled, "each driver with its share, and all records", SETTLED_S)
+        with again_and_again(self.send, FEED_S):
+            until(self.have_shares, "each driver with its share", SETTLED_S)
+        until(self.is_committed, "all records", SETTLED_S)
         return time.monotonic() - began
 
-    def is_settled(self) -> bool:
-        """Whether each driver's last batch had its share of the partitions, and all is read."""
+    def have_shares(self) -> bool:
+        """Whether each driver's last batch had its share of the partitions."""
         for number, query in self.running.items():
             if not query.isActive:
                 raise RuntimeError(f"driver {number} has ended: {query.exception()}")
         shares = [share(query) for query in self.running.values()]
-        if sum(shares) != PARTITIONS or max(shares) - min(shares) > 1:
-            return False
+        return sum(shares) == PARTITIONS and max(shares) - min(shares) <= 1
+
+    def is_committed(self) -> bool:
+        """Whether the group has read everything."""
         (offsets,) = self.there.admin.list_group_offsets([self.group]).values()
         read = sum(each.offset for of, each in offsets.items() if of.topic == self.source)
         return bool(read == self.sent)
@@ -155,7 +164,6 @@ def measure(protocol: str, folder: Path) -> Found:
             drivers = Drivers(there, protocol)
             create_topic(there.admin, drivers.source, PARTITIONS)
             create_topic(there.admin, there.prefix + OUTPUT, PARTITIONS)
-            drivers.send()
             print(f"{DRIVERS} drivers, protocol {protocol} ...", flush=True)
             start_s = timed(lambda: drivers.start(range(DRIVERS))) + drivers.settle()
             start_generations = generations(broker.log_file, drivers.group)
@@ -163,11 +171,9 @@ def measure(protocol: str, folder: Path) -> Found:
             drivers.stop(second)
             leave_s = drivers.settle()
             with_half = footprint(there)
-            drivers.send()
             join_s = timed(lambda: drivers.start(second)) + drivers.settle()
             broker.kill()
             broker.start()
-            drivers.send()
             after_broker_s = drivers.settle()
             ids = drivers.transactional_ids()
             drivers.stop(range(DRIVERS))
@@ -186,10 +192,19 @@ def measure(protocol: str, folder: Path) -> Found:
 
 
 def share(query: StreamingQuery) -> int:
-    """How many partitions a driver had in its last batch."""
+    """How many partitions a driver has read in its last batch."""
     last = query.lastProgress
-    ends = json.loads(last.sources[0].endOffset) if last and last.sources[0].endOffset else {}
-    return sum(map(len, ends.values()))
+    if last is None:
+        return 0
+    starts, ends = (
+        json.loads(text or "null") or {}
+        for text in (last.sources[0].startOffset, last.sources[0].endOffset)
+    )
+    return sum(
+        end > starts.get(topic, {}).get(partition, 0)
+        for topic, of in ends.items()
+        for partition, end in of.items()
+    )
 
 
 def timed(action: Callable[[], None]) -> float:
