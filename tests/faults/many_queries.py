@@ -207,7 +207,8 @@ def shared_table(found: list[shared_drivers.Found]) -> str:
     half, drivers = shared_drivers.HALF, shared_drivers.DRIVERS
     rows: dict[str, Callable[[shared_drivers.Found], str]] = {
         f"{drivers} drivers start on new checkpoints, s": lambda f: f"{f.start_s:.1f}",
-        "generations of the group in that time": lambda f: f"{f.start_generations}",
+        # Brokers do not log the epochs of a group of the consumer protocol.
+        "generations of the group in that time": lambda f: f"{f.start_generations or '-'}",
         f"{half} of them stop, s": lambda f: f"{f.leave_s:.1f}",
         "they start again, s": lambda f: f"{f.join_s:.1f}",
         "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",

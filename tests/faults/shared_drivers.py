@@ -19,10 +19,12 @@ from eoskafka.audit import read_committed
 from eoskafka.bench.brokers import Brokers
 from eoskafka.bench.peers import EOSKAFKA
 from eoskafka.bench.stage import Stage, create_topic, stage
+from eoskafka.brokers.connection import until_elected
 from eoskafka.cluster import LocalCluster
 from harness import until
 from harness.waiting import again_and_again
 from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
 from pyspark.sql.streaming.query import StreamingQuery
 
 from faults.footprint import Footprint, Phases, footprint
@@ -112,13 +114,16 @@ class Drivers:
 
     def is_committed(self) -> bool:
         """Whether the group has read everything."""
-        (offsets,) = self.there.admin.list_group_offsets([self.group]).values()
+        # A client of its own: one that has seen the broker die refuses to ask for a while.
+        with closing(KafkaAdminClient(bootstrap_servers=self.there.addresses.direct)) as admin:
+            (offsets,) = until_elected(lambda: admin.list_group_offsets([self.group])).values()
         read = sum(each.offset for of, each in offsets.items() if of.topic == self.source)
         return bool(read == self.sent)
 
     def transactional_ids(self) -> int:
         """How many producer ids the brokers keep for the group's transactional ids."""
-        listed = self.there.admin.list_transactions().values()
+        with closing(KafkaAdminClient(bootstrap_servers=self.there.addresses.direct)) as admin:
+            listed = admin.list_transactions().values()
         return sum(self.group in each.transactional_id for of in listed for each in of)
 
     def check(self) -> None:
