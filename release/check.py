@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 from eoskafka import __version__
-from eoskafka._jar import BUILD_PROPERTIES, properties_of, sources_digest
+from eoskafka._jar import build_properties, sources_digest
 
 _DEMO_RECORDS = 20_000
 
@@ -66,8 +66,8 @@ def current(file: Path) -> None:
     root = Path(__file__).parent.parent
     with zipfile.ZipFile(file) as archive:
         jar = f"eoskafka/jars/eoskafka-{__version__}.jar"
-        with archive.open(jar) as content, zipfile.ZipFile(content) as jar_archive:
-            built = properties_of(jar_archive.read(BUILD_PROPERTIES).decode("utf-8"))
+        with archive.open(jar) as content:
+            built = build_properties(content)
         changed = [
             name
             for path in (root / "python" / "eoskafka").rglob("*")

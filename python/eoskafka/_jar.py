@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import IO
 
 from eoskafka._version import __version__
 from eoskafka.errors import JarError
@@ -80,7 +81,7 @@ def sources_digest(root: Path, read: Callable[[Path], bytes] = Path.read_bytes) 
     return digest.hexdigest()
 
 
-def build_properties(jar: Path) -> dict[str, str]:
+def build_properties(jar: Path | IO[bytes]) -> dict[str, str]:
     """What the build wrote into the jar: `version`, `sources`, `spark`, `scala`, `kafka`."""
     try:
         with zipfile.ZipFile(jar) as archive:

@@ -17,14 +17,6 @@ CLIENTS = re.compile(r"kafka-|eoskafka")
 SETTLED_S = 20.0
 
 
-class Phases:
-    """Prints what happens."""
-
-    def phase(self, text: str) -> None:
-        """The next thing begins."""
-        print(f"{text} ...", flush=True)
-
-
 @dataclass(frozen=True)
 class Footprint:
     """What the driver's process has.
@@ -47,10 +39,9 @@ class Footprint:
 def footprint(there: Stage) -> Footprint:
     """What the driver's process has now."""
     time.sleep(SETTLED_S)
-    for _ in range(3):
+    for _ in range(2):
         there.clear_heap()
     jvm: Any = there.spark._jvm
-    runtime = jvm.Runtime.getRuntime()
     process = psutil.Process(there.spark_pid)
     ports = {int(each.rpartition(":")[2]) for each in there.addresses.direct.split(",")}
     names = [thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet()]
@@ -58,13 +49,21 @@ def footprint(there: Stage) -> Footprint:
     infos = beans.queryNames(jvm.javax.management.ObjectName("kafka.*:type=app-info,id=*"), None)
     return Footprint(
         threads=Counter(map(kind_of, filter(CLIENTS.match, names))),
-        heap_mb=(runtime.totalMemory() - runtime.freeMemory()) / 2**20,
+        heap_mb=heap_mb(there),
         resident_mb=process.memory_info().rss / 2**20,
         connections=sum(
             1 for each in process.net_connections("tcp") if each.raddr and each.raddr.port in ports
         ),
         clients=Counter(str(each.getDomain()).removeprefix("kafka.") for each in infos),
     )
+
+
+def heap_mb(there: Stage) -> float:
+    """What is in use after a garbage collection."""
+    there.clear_heap()
+    jvm: Any = there.spark._jvm
+    runtime = jvm.Runtime.getRuntime()
+    return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
 
 
 def kind_of(name: str) -> str:

@@ -19,20 +19,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
 import pyspark
-from eoskafka.bench.brokers import Brokers
 from eoskafka.bench.count import count, read
+from eoskafka.bench.epoch import NUMBER
 from eoskafka.bench.load import load
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, PEERS, Peer
-from eoskafka.bench.stage import Stage, batches, create_topic, stage
-from eoskafka.cluster import LocalCluster
+from eoskafka.bench.stage import Stage, batches, create_topic
 from numpy.typing import NDArray
 
-from faults.footprint import Phases
+from faults.footprint import heap_mb
+from faults.own_broker import on_own_broker
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 8
@@ -45,7 +44,6 @@ PIECES = 10
 LOOK = 10
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 KEY_BATCHES = 6
-_NUMBER = "cast(conv(hex(substring(value, 1, 8)), 16, 10) as long) as n"
 
 
 @dataclass(frozen=True)
@@ -148,14 +146,6 @@ def read_backlog(there: Stage, records: int) -> Backlog:
     )
 
 
-def heap_mb(there: Stage) -> float:
-    """What is in use after a garbage collection."""
-    there.clear_heap()
-    jvm: Any = there.spark._jvm
-    runtime = jvm.Runtime.getRuntime()
-    return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
-
-
 def count_keys(there: Stage, keys: int) -> list[Keys]:
     """The counts of all keys in each batch, by each connector in turn."""
     topic = there.prefix + KEYS
@@ -176,7 +166,7 @@ def count_keys(there: Stage, keys: int) -> list[Keys]:
         name = f"{KEYS}-{peer.id}"
         rows = (
             there.source(peer, KEYS, maxOffsetsPerTrigger=keys)
-            .selectExpr(_NUMBER)
+            .selectExpr(NUMBER)
             .selectExpr(f"n % {keys} as k")
             .groupBy("k")
             .count()
@@ -215,10 +205,11 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000, help="a multiple of 8000")
     parser.add_argument("--report", type=Path, default=ROOT / "reports" / "large.md")
     given = parser.parse_args()
+    if given.records < (least := 3 * LOOK * BATCH_RECORDS):
+        parser.error(f"--records must be at least {least}, for three looks at the heap")
     with (
         tempfile.TemporaryDirectory(prefix="eoskafka-large-") as name,
-        LocalCluster(brokers=1, data_dir=Path(name) / "broker") as cluster,
-        stage([], Phases(), brokers=Brokers(servers=cluster.bootstrap_servers)) as there,
+        on_own_broker(Path(name) / "broker") as (_, there),
     ):
         keys = count_keys(there, given.keys)
         backlog = read_backlog(there, given.records)

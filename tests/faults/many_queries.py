@@ -20,19 +20,21 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import TypeVar
 
 import pyspark
 from eoskafka.audit import read_committed
-from eoskafka.bench.brokers import Brokers
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
-from eoskafka.bench.stage import Stage, create_topic, stage
-from eoskafka.cluster import LocalCluster
+from eoskafka.bench.stage import Stage, create_topic
 from harness import until
 from kafka import KafkaProducer
 from pyspark.sql.streaming.query import StreamingQuery
 
 from faults import shared_drivers
-from faults.footprint import Footprint, Phases, footprint
+from faults.footprint import Footprint, footprint
+from faults.own_broker import on_own_broker
+
+Case = TypeVar("Case")
 
 ROOT = Path(__file__).resolve().parents[2]
 HALF = 25
@@ -157,31 +159,28 @@ def measure(peer: Peer, folder: Path) -> Found:
     """Run the queries of one connector."""
     second = range(HALF, QUERIES)
     everything = range(QUERIES)
-    with LocalCluster(brokers=1, data_dir=folder / peer.id) as cluster:
-        brokers = Brokers(servers=cluster.bootstrap_servers)
-        with stage([], Phases(), brokers=brokers) as there:
-            warm = Queries(there, peer, "warm")
-            warm.create(2)
-            warm.start(range(2))
-            warm.stop(range(2))
-            queries = Queries(there, peer, "query")
-            queries.create(QUERIES)
-            print(f"{peer.label}: {QUERIES} queries ...", flush=True)
-            first_start_s = queries.start(everything)
-            with_all = footprint(there)
-            stop_s = queries.stop(second)
-            with_half = footprint(there)
-            queries.send(second, RECORDS)
-            restart_s = queries.start(second)
-            (broker,) = cluster.brokers
-            broker.kill()
-            broker.start()
-            queries.send(everything, PARTITIONS)
-            began = time.monotonic()
-            queries.wait(everything)
-            after_broker_s = time.monotonic() - began
-            queries.stop(everything)
-            queries.check(everything)
+    with on_own_broker(folder / peer.id) as (broker, there):
+        warm = Queries(there, peer, "warm")
+        warm.create(2)
+        warm.start(range(2))
+        warm.stop(range(2))
+        queries = Queries(there, peer, "query")
+        queries.create(QUERIES)
+        print(f"{peer.label}: {QUERIES} queries ...", flush=True)
+        first_start_s = queries.start(everything)
+        with_all = footprint(there)
+        stop_s = queries.stop(second)
+        with_half = footprint(there)
+        queries.send(second, RECORDS)
+        restart_s = queries.start(second)
+        broker.kill()
+        broker.start()
+        queries.send(everything, PARTITIONS)
+        began = time.monotonic()
+        queries.wait(everything)
+        after_broker_s = time.monotonic() - began
+        queries.stop(everything)
+        queries.check(everything)
     return Found(peer, first_start_s, restart_s, after_broker_s, stop_s, with_half, with_all)
 
 
@@ -193,11 +192,7 @@ def table(found: list[Found]) -> str:
         "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",
         f"{HALF} of them stop, s": lambda f: f"{f.stop_s:.1f}",
     }
-    lines = [
-        "| | " + " | ".join(each.peer.label for each in found) + " |",
-        "|---" * (len(found) + 1) + "|",
-    ]
-    lines += [f"| {what} | " + " | ".join(map(show, found)) + " |" for what, show in rows.items()]
+    lines = side_by_side([each.peer.label for each in found], rows, found)
     lines += added("query", HALF, [(each.half, each.all) for each in found])
     return "\n".join(lines)
 
@@ -214,11 +209,20 @@ def shared_table(found: list[shared_drivers.Found]) -> str:
         "all go on after a broker's restart, s": lambda f: f"{f.after_broker_s:.1f}",
         "transactional ids in the end": lambda f: f"{f.transactional_ids}",
     }
-    lines = ["| | " + " | ".join(each.protocol for each in found) + " |"]
-    lines.append("|---" * (len(found) + 1) + "|")
-    lines += [f"| {what} | " + " | ".join(map(show, found)) + " |" for what, show in rows.items()]
+    lines = side_by_side([each.protocol for each in found], rows, found)
     lines += added("driver", half, [(each.half, each.all) for each in found])
     return "\n".join(lines)
+
+
+def side_by_side(
+    labels: list[str], rows: dict[str, Callable[[Case], str]], found: list[Case]
+) -> list[str]:
+    """A table's lines: a column for each label, and a row for each thing that is shown."""
+    return [
+        f"| | {' | '.join(labels)} |",
+        "|---" * (len(found) + 1) + "|",
+        *(f"| {what} | {' | '.join(map(show, found))} |" for what, show in rows.items()),
+    ]
 
 
 def added(of: str, half: int, found: list[tuple[Footprint, Footprint]]) -> list[str]:

@@ -16,18 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eoskafka.audit import read_committed
-from eoskafka.bench.brokers import Brokers
 from eoskafka.bench.peers import EOSKAFKA
-from eoskafka.bench.stage import Stage, create_topic, stage
+from eoskafka.bench.stage import Stage, create_topic
 from eoskafka.brokers.connection import until_elected
-from eoskafka.cluster import LocalCluster
 from harness import until
 from harness.waiting import again_and_again
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from pyspark.sql.streaming.query import StreamingQuery
 
-from faults.footprint import Footprint, Phases, footprint
+from faults.footprint import Footprint, footprint
+from faults.own_broker import on_own_broker
 
 HALF = 10
 DRIVERS = 2 * HALF
@@ -57,6 +56,10 @@ class Drivers:
     @property
     def source(self) -> str:
         return self.there.prefix + SOURCE
+
+    def admin(self) -> closing[KafkaAdminClient]:
+        """A client for one question: one that has seen a broker die refuses to ask for a while."""
+        return closing(KafkaAdminClient(bootstrap_servers=self.there.addresses.direct))
 
     def send(self) -> None:
         """Some records into each partition."""
@@ -114,15 +117,14 @@ class Drivers:
 
     def is_committed(self) -> bool:
         """Whether the group has read everything."""
-        # A client of its own: one that has seen the broker die refuses to ask for a while.
-        with closing(KafkaAdminClient(bootstrap_servers=self.there.addresses.direct)) as admin:
+        with self.admin() as admin:
             (offsets,) = until_elected(lambda: admin.list_group_offsets([self.group])).values()
         read = sum(each.offset for of, each in offsets.items() if of.topic == self.source)
         return bool(read == self.sent)
 
     def transactional_ids(self) -> int:
         """How many producer ids the brokers keep for the group's transactional ids."""
-        with closing(KafkaAdminClient(bootstrap_servers=self.there.addresses.direct)) as admin:
+        with self.admin() as admin:
             listed = admin.list_transactions().values()
         return sum(self.group in each.transactional_id for of in listed for each in of)
 
@@ -162,27 +164,24 @@ class Found:
 def measure(protocol: str, folder: Path) -> Found:
     """Run the drivers of a group with one protocol."""
     second = range(HALF, DRIVERS)
-    with LocalCluster(brokers=1, data_dir=folder / protocol) as cluster:
-        (broker,) = cluster.brokers
-        brokers = Brokers(servers=cluster.bootstrap_servers)
-        with stage([], Phases(), brokers=brokers) as there:
-            drivers = Drivers(there, protocol)
-            create_topic(there.admin, drivers.source, PARTITIONS)
-            create_topic(there.admin, there.prefix + OUTPUT, PARTITIONS)
-            print(f"{DRIVERS} drivers, protocol {protocol} ...", flush=True)
-            start_s = timed(lambda: drivers.start(range(DRIVERS))) + drivers.settle()
-            start_generations = generations(broker.log_file, drivers.group)
-            with_all = footprint(there)
-            drivers.stop(second)
-            leave_s = drivers.settle()
-            with_half = footprint(there)
-            join_s = timed(lambda: drivers.start(second)) + drivers.settle()
-            broker.kill()
-            broker.start()
-            after_broker_s = drivers.settle()
-            ids = drivers.transactional_ids()
-            drivers.stop(range(DRIVERS))
-            drivers.check()
+    with on_own_broker(folder / protocol) as (broker, there):
+        drivers = Drivers(there, protocol)
+        create_topic(there.admin, drivers.source, PARTITIONS)
+        create_topic(there.admin, there.prefix + OUTPUT, PARTITIONS)
+        print(f"{DRIVERS} drivers, protocol {protocol} ...", flush=True)
+        start_s = timed(lambda: drivers.start(range(DRIVERS))) + drivers.settle()
+        start_generations = generations(broker.log_file, drivers.group)
+        with_all = footprint(there)
+        drivers.stop(second)
+        leave_s = drivers.settle()
+        with_half = footprint(there)
+        join_s = timed(lambda: drivers.start(second)) + drivers.settle()
+        broker.kill()
+        broker.start()
+        after_broker_s = drivers.settle()
+        ids = drivers.transactional_ids()
+        drivers.stop(range(DRIVERS))
+        drivers.check()
     return Found(
         protocol,
         start_s,
@@ -219,7 +218,7 @@ def timed(action: Callable[[], None]) -> float:
 
 
 def generations(log: Path, group: str) -> int:
-    """The group's last generation or epoch, by its coordinator's log."""
+    """The last generation of a group of the classic protocol, by its coordinator's log."""
     text = log.read_text(encoding="utf-8")
-    classic = re.findall(rf"group {re.escape(group)} generation (\d+)", text)
-    return max(map(int, classic), default=0)
+    found = re.findall(rf"group {re.escape(group)} generation (\d+)", text)
+    return max(map(int, found), default=0)

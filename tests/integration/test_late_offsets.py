@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from eoskafka.cluster import LocalCluster
+from eoskafka.cluster.local import free_ports
 from harness import Flow, StartApplication, maven, until
 from harness.flow import end_one
 
@@ -63,9 +63,8 @@ class Debugger:
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    (free,) = free_ports(1)
+    return free
 
 
 @pytest.fixture(scope="module")

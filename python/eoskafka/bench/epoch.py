@@ -36,7 +36,7 @@ KEYS = 500
 RECORDS_PER_WRITER = 100
 
 _WINDOWS, _WRITERS = "windows", "writers"
-_NUMBER = "cast(conv(hex(substring(value, 1, 8)), 16, 10) as long) as n"
+NUMBER = "cast(conv(hex(substring(value, 1, 8)), 16, 10) as long) as n"
 # Numbers of wrong results that are named.
 _NAMED = 3
 
@@ -172,7 +172,7 @@ def _run(there: Stage, settings: Settings, case: tuple[str, Peer], number: int) 
 def _windows(there: Stage, settings: Settings, peer: Peer) -> DataFrame:
     return (
         there.source(peer, _WINDOWS, maxOffsetsPerTrigger=settings.batch_records)
-        .selectExpr(_NUMBER)
+        .selectExpr(NUMBER)
         .selectExpr("timestamp_seconds(n div 1000) as time", f"n % {KEYS} as k")
         .withWatermark("time", "10 seconds")
         .groupBy(functions.window("time", f"{WINDOW_RECORDS // 1_000} seconds"), "k")
