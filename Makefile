@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build demo compare linkage unit unit-java unit-python test prefetch test-oldest coverage pinned pins release first-hour first-pipeline fuzz model simulate requests mutations prove matrix corpus upgrades chaos handover migration registration costs \
-	start-time many-queries large bench soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
+	start-time many-queries large growth bench bench-near bench-far soak real-time-soak damaged-checkpoints check static-analysis clean docs site surface
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -15,6 +15,9 @@ ASKING := audit_reader doctor local_cluster offsets transactions upgrade verify
 # Every package of the development environment, with its version and digests.
 PINS := release/requirements.txt
 FEW := --peers built-in
+# Of `make bench-far`: round trips to the brokers in milliseconds.
+ROUND_TRIPS := 1 5 20
+FAR := --brokers 3 --round-trip-ms
 INTO := --format json > /dev/null --output $(RESULTS)
 # Of `make simulate`; SEED=N replays the schedule of one seed instead.
 SCHEDULES := 1000000
@@ -72,7 +75,9 @@ test-oldest: build ## the commands' tests with the oldest kafka-python that is a
 	PYTHONPATH=$(CURDIR)/build/kafka-python-$(OLDEST) $(BIN)/pytest -m "not slow" tests/unit \
 		$(addprefix tests/integration/test_,$(addsuffix .py,$(ASKING)))
 
-bench: build ## every benchmark (four hours), and the tables and plots made from them
+bench: bench-near bench-far ## every benchmark (six hours), and the tables and plots made from them
+
+bench-near: build ## the benchmarks with one broker beside Spark (four hours)
 	mkdir -p $(RESULTS)
 	$(BENCH) throughput $(INTO)/throughput.json
 	$(BENCH) throughput $(FEW) --records 1000000 --record-bytes 1024 $(INTO)/throughput-1k.json
@@ -82,9 +87,20 @@ bench: build ## every benchmark (four hours), and the tables and plots made from
 	$(BENCH) latency $(INTO)/latency.json
 	$(BENCH) latency --rate 20000 --seconds 20 $(INTO)/latency-20k.json
 	$(BENCH) latency --partitions 2 --seconds 20 $(INTO)/latency-2p.json
-	$(BENCH) interval $(INTO)/interval.json
+	$(BENCH) interval --seconds 20 --warm-up 5 $(INTO)/interval.json
 	$(BENCH) scale $(INTO)/scale.json
 	$(BENCH) epoch $(INTO)/epoch.json
+	$(BIN)/python docs/make.py
+
+bench-far: build ## the benchmarks with three brokers that are 1, 5 and 20 ms away (two hours)
+	mkdir -p $(RESULTS)
+	set -e; for ms in $(ROUND_TRIPS); do \
+		$(BENCH) throughput $(FAR) $$ms --peers built-in,streams,flink --records 2000000 \
+			--rounds 3 $(INTO)/throughput-far-$$ms.json; \
+		$(BENCH) latency $(FAR) $$ms --seconds 20 --warm-up 10 --rounds 2 \
+			$(INTO)/latency-far-$$ms.json; \
+		$(BENCH) epoch $(FAR) $$ms --rounds 3 $(INTO)/epoch-far-$$ms.json; \
+	done
 	$(BIN)/python docs/make.py
 
 fuzz: build ## readers of what others could have written: a million inputs for each one in Java, a hundred thousand in Python (half an hour)
@@ -149,7 +165,10 @@ many-queries: build ## what many queries in one driver cost, beside the built-in
 large: build ## a backlog of 100 million records, and a state with a million keys, and the report (half an hour, 30 GB of disk)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.large
 
-soak: build ## ten thousand epochs, and what they leave behind (resumable)
+growth: build ## what a query costs as partitions, slots, writers, queries and epochs grow, and the report (half an hour)
+	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.growth
+
+soak: build ## two hours of epochs, and what they leave behind; each call is a further segment (resumable)
 	PYTHONPATH=tests:tests/integration $(BIN)/python -m faults.soak
 
 real-time-soak: build ## an hour in real-time mode, and what it does to memory and latency

@@ -15,6 +15,8 @@ _BUILT_IN = ("built-in", "built-in, eoskafka's settings")
 _REAL_TIME = "eoskafka, real-time"
 _OTHER_RECORDS = ("throughput-1k", "throughput-10k", "throughput-1m", "throughput-pandas")
 _LATENCIES = ("latency", "latency-20k", "latency-2p")
+# Of `make bench-far`.
+_ROUND_TRIPS_MS = (1, 5, 20)
 # Of the rounds of one peer, for a row of the overview.
 _MOST_APART = 1.5
 _HEAD = [
@@ -165,6 +167,8 @@ def details() -> str:
         "interval": _interval,
         "scale": _scale,
         "epoch": _epoch,
+        f"throughput-far-{_ROUND_TRIPS_MS[0]}": _far,
+        f"epoch-far-{_ROUND_TRIPS_MS[0]}": _far_epochs,
     }
     return "\n\n".join(part() for name, part in parts.items() if has(name))
 
@@ -316,6 +320,70 @@ def _epoch() -> str:
         f"{found['settings']['writers']} writers: {_number(commit)} ms ({commit['least']:,.0f} to "
         f"{commit['greatest']:,.0f})."
     )
+
+
+def _far() -> str:
+    """Rows per second and latency by the distance of the brokers, a row for each peer."""
+    first = _of_distance("throughput", _ROUND_TRIPS_MS[0])
+    latency = _of_distance("latency", _ROUND_TRIPS_MS[0])["settings"]
+    lines = [
+        f"**Far brokers**: three, replicated three times; {_settings(first)}; and "
+        f"{latency['rate']:,} records/s, {latency['rounds']} rounds of {latency['seconds']} s; "
+        "medians (lowest to highest)",
+        "",
+        "| round trip | peer | rows/s | eoskafka / it | p50, ms | p99, ms |",
+        "|---|---|---|---|---|---|",
+    ]
+    for round_trip_ms in _ROUND_TRIPS_MS:
+        rates, delays = (
+            _of_distance(benchmark, round_trip_ms)["peers"]
+            for benchmark in ("throughput", "latency")
+        )
+        for label in {**rates, **delays}:
+            rate, delay = rates.get(label, {}), delays.get(label, {})
+            ratio = "" if label == "eoskafka" else _number(rate.get("eoskafka_over_it"), 2)
+            lines.append(
+                f"| {round_trip_ms} ms | {label} | {_spread(rate.get('rows_per_s'))} | {ratio} | "
+                f"{_spread(delay.get('p50_ms'))} | {_spread(delay.get('p99_ms'))} |"
+            )
+    return "\n".join(lines)
+
+
+def _far_epochs() -> str:
+    """The time of an epoch by the distance of the brokers."""
+    given = _of_distance("epoch", _ROUND_TRIPS_MS[0])
+    settings = given["settings"]
+    others = list(given["eoskafka_over"])
+    writers = {"windows": settings["shuffle_partitions"], "writers": settings["writers"]}
+    lines = [
+        f"**Epochs on far brokers**{_made(given)}: medians of {settings['rounds']} rounds, ms",
+        "",
+        "| round trip | a batch of windows | "
+        + " | ".join(f"eoskafka / {label}" for label in others)
+        + "".join(f" | commit of {count} writers" for count in writers.values())
+        + " |",
+        "|---" * (2 + len(others) + len(writers)) + "|",
+    ]
+    for round_trip_ms in _ROUND_TRIPS_MS:
+        found = _of_distance("epoch", round_trip_ms)
+        runs = [r for r in found["runs"] if r["peer"] == "eoskafka" and r["round"] > 0]
+
+        def median(plan: str, field: str, runs: list[dict[str, Any]] = runs) -> float:
+            return float(
+                statistics.median(ms for r in runs if r["plan"] == plan for ms in r[field])
+            )
+
+        lines.append(
+            f"| {round_trip_ms} ms | {median('windows', 'batch_ms'):,.0f} | "
+            + " | ".join(_spread(found["eoskafka_over"][label], 2) for label in others)
+            + "".join(f" | {median(plan, 'commit_ms'):,.0f}" for plan in writers)
+            + " |"
+        )
+    return "\n".join(lines)
+
+
+def _of_distance(benchmark: str, round_trip_ms: int) -> dict[str, Any]:
+    return result(f"{benchmark}-far-{round_trip_ms}")
 
 
 def _twice(name: str) -> tuple[str, str]:

@@ -122,9 +122,11 @@ def spent(streams: Streams, cluster: LocalCluster, case: Case, batches: int) -> 
         "key", "value", f"cast(offset % {case.outputs} as int) as partition"
     )
     writer = streams.sink(rows, output, options={"transactionScope": case.scope})
-    before = sizes(cluster)
-    requests = during(streams, cluster.brokers[0].log_file, partial(streams.run, writer, RUN_S))
-    after = sizes(cluster)
+    before = sizes(cluster.data_dir)
+    requests = during(
+        streams.servers, cluster.brokers[0].log_file, partial(streams.run, writer, RUN_S)
+    )
+    after = sizes(cluster.data_dir)
     records = sum(1 for _ in read_committed(streams.servers, output))
     assert records == batches * case.tasks * case.inputs * case.outputs, f"{records} in {case}"
     return Spent(
@@ -134,9 +136,9 @@ def spent(streams: Streams, cluster: LocalCluster, case: Case, batches: int) -> 
     )
 
 
-def sizes(cluster: LocalCluster) -> dict[str, int]:
-    """The bytes of the topics' records on the broker's disk."""
-    files = [*cluster.data_dir.rglob("*.log")]
+def sizes(data: Path) -> dict[str, int]:
+    """The bytes of the topics' records in a broker's folder."""
+    files = [*data.rglob("*.log")]
     return {
         name: sum(f.stat().st_size for f in files if f.parent.name.startswith(f"{topic}-"))
         for name, topic in TOPICS.items()

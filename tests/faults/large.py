@@ -5,8 +5,8 @@
 - *keys*: each batch counts a record of each of a million keys, in Spark's RocksDB state store, so
   each batch writes a million results in epoch scope. The same with the built-in connector.
 
-One broker, one Spark session with two cores. Exit code 0: every output was right. Figures are for
-reading, not for judging.
+Each part has a broker and a Spark session with two cores of its own. Exit code 0: every output was
+right. Figures are for reading, not for judging.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -29,8 +29,10 @@ from eoskafka.bench.load import load
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, PEERS, Peer
 from eoskafka.bench.stage import Stage, batches, create_topic
 from numpy.typing import NDArray
+from requestlog.__main__ import connector
 
 from faults.footprint import heap_mb
+from faults.held import ends
 from faults.own_broker import on_own_broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +46,7 @@ PIECES = 10
 LOOK = 10
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 KEY_BATCHES = 6
+KEY_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -65,17 +68,17 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Keys:
-    """What the batches of one connector took in milliseconds, medians without the first.
+    """What the batches of one connector took in milliseconds, without the first of each run.
 
     Attributes:
         peer: the connector.
-        batch_ms: a batch.
-        commit_ms: of it, the commit; None for the built-in connector, which has none.
+        batch_ms: the median batch of each round.
+        commit_ms: of it, the commit; empty for the built-in connector, which has none.
     """
 
     peer: Peer
-    batch_ms: float
-    commit_ms: float | None
+    batch_ms: list[float] = field(default_factory=list)
+    commit_ms: list[float] = field(default_factory=list)
 
 
 class KeyTally:
@@ -160,40 +163,46 @@ def count_keys(there: Stage, keys: int) -> list[Keys]:
     )
     there.spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
     there.spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
-    found = []
-    for peer in (each for each in PEERS if each.format in (BUILT_IN.format, EOSKAFKA.format)):
-        print(f"{keys:,} keys, {peer.label} ...", flush=True)
-        name = f"{KEYS}-{peer.id}"
-        rows = (
-            there.source(peer, KEYS, maxOffsetsPerTrigger=keys)
-            .selectExpr(NUMBER)
-            .selectExpr(f"n % {keys} as k")
-            .groupBy("k")
-            .count()
-            .selectExpr("concat(k, ',', count) as value")
-        )
-        with there.output(name, PARTITIONS) as output:
-            query = there.run(peer, rows, name, "update")
-            tally = KeyTally(keys)
-            read(there.addresses.direct, output, tally)
-            tally.require(KEY_BATCHES)
-        timed = batches(query)[1:]
-        commits = [p.sink.metrics.get("commitLatencyMs") for p in timed]
-        known = [float(each) for each in commits if each is not None]
-        found.append(
-            Keys(
-                peer,
-                statistics.median(p.durationMs["triggerExecution"] for p in timed),
-                statistics.median(known) if known else None,
-            )
-        )
+    found = [Keys(peer) for peer in PEERS if peer.format in (BUILT_IN.format, EOSKAFKA.format)]
+    for number in range(1, KEY_ROUNDS + 1):
+        for of in found:
+            print(f"{keys:,} keys, round {number}, {of.peer.label} ...", flush=True)
+            count_once(there, of, keys, f"{KEYS}-{of.peer.id}-{number}")
     return found
+
+
+def count_once(there: Stage, of: Keys, keys: int, name: str) -> None:
+    """One round of one connector."""
+    rows = (
+        there.source(of.peer, KEYS, maxOffsetsPerTrigger=keys)
+        .selectExpr(NUMBER)
+        .selectExpr(f"n % {keys} as k")
+        .groupBy("k")
+        .count()
+        .selectExpr("concat(k, ',', count) as value")
+    )
+    with there.output(name, PARTITIONS) as output:
+        query = there.run(of.peer, rows, name, "update")
+        tally = KeyTally(keys)
+        read(there.addresses.direct, output, tally)
+        tally.require(KEY_BATCHES)
+    timed = batches(query)[1:]
+    of.batch_ms.append(statistics.median(p.durationMs["triggerExecution"] for p in timed))
+    commits = [p.sink.metrics.get("commitLatencyMs") for p in timed]
+    if known := [float(each) for each in commits if each is not None]:
+        of.commit_ms.append(statistics.median(known))
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, and the least and the greatest."""
+    if not values:
+        return ""
+    return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
 
 def change(values: Sequence[float]) -> str:
     """The medians of the first and the last third of the batches, and the slope over all."""
-    third = len(values) // 3
-    first, last = statistics.median(values[:third]), statistics.median(values[-third:])
+    first, last = ends(values)
     slope = np.polyfit(range(len(values)), values, 1)[0] * len(values) / statistics.mean(values)
     return f"{first:,.0f} | {last:,.0f} | {slope:+.1%}"
 
@@ -207,21 +216,19 @@ def main() -> None:
     given = parser.parse_args()
     if given.records < (least := 3 * LOOK * BATCH_RECORDS):
         parser.error(f"--records must be at least {least}, for three looks at the heap")
-    with (
-        tempfile.TemporaryDirectory(prefix="eoskafka-large-") as name,
-        on_own_broker(Path(name) / "broker") as (_, there),
-    ):
-        keys = count_keys(there, given.keys)
-        backlog = read_backlog(there, given.records)
+    with tempfile.TemporaryDirectory(prefix="eoskafka-large-") as name:
+        with on_own_broker(Path(name) / KEYS) as (_, there):
+            keys = count_keys(there, given.keys)
+        with on_own_broker(Path(name) / BACKLOG) as (_, there):
+            backlog = read_backlog(there, given.records)
     rows = [
-        f"| {each.peer.label} | {each.batch_ms:,.0f} | "
-        f"{'' if each.commit_ms is None else f'{each.commit_ms:,.0f}'} |"
+        f"| {each.peer.label} | {spread(each.batch_ms)} | {spread(each.commit_ms)} |"
         for each in keys
     ]
     text = f"""# A long backlog, and a state with many keys
 
 `make large` on {date.today()}, Spark {pyspark.__version__} with two cores and 2 GB of heap, one
-broker on the same machine. Each output was counted.
+broker on the same machine. {connector()} Each output was counted.
 
 ## {backlog.records:,} records
 
@@ -239,7 +246,8 @@ all batches.
 ## {given.keys:,} keys
 
 `groupBy(key).count()` in update mode with RocksDB and {PARTITIONS} writers: each batch has one
-record of each key and writes as many results. Medians of {KEY_BATCHES - 1} batches, one run each.
+record of each key and writes as many results. Medians of {KEY_BATCHES - 1} batches in each of
+{KEY_ROUNDS} rounds, and of those the median, the least and the greatest.
 
 | peer | a batch, ms | of it, the commit, ms |
 |---|---|---|

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,6 +10,9 @@ from eoskafka.bench.brokers import Brokers
 from eoskafka.bench.stage import Stage, stage
 from eoskafka.cluster import LocalCluster
 from eoskafka.cluster.broker import Broker
+
+# As a benchmark's broker has.
+_HEAP_MB = 1024
 
 
 class Phases:
@@ -21,9 +24,11 @@ class Phases:
 
 
 @contextmanager
-def on_own_broker(folder: Path) -> Iterator[tuple[Broker, Stage]]:
+def on_own_broker(
+    folder: Path, properties: Mapping[str, str] | None = None
+) -> Iterator[tuple[Broker, Stage]]:
     """A broker with its data in this folder, and a Spark session with every peer beside it."""
-    with LocalCluster(brokers=1, data_dir=folder) as cluster:
+    with LocalCluster(data_dir=folder, heap_mb=_HEAP_MB, properties=properties) as cluster:
         (broker,) = cluster.brokers
         with stage([], Phases(), brokers=Brokers(servers=cluster.bootstrap_servers)) as there:
             yield broker, there

@@ -13,9 +13,6 @@ Exit code 0: every record came out once, and nothing grew by more than `MOST_MOR
 from __future__ import annotations
 
 import argparse
-import shutil
-import statistics
-import subprocess
 import tempfile
 import threading
 import time
@@ -24,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import psutil
 from eoskafka.bench.stream import Arrivals, Reader, Stream, feed
 from eoskafka.cluster import LocalCluster
-from eoskafka.cluster.jars import java
 from harness import Application, Flow, Query
+
+from faults.held import Held, ends, held
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RATE = 5_000
@@ -49,27 +46,6 @@ MOST_MORE = {
     "files": 8.0,
 }
 MOST_SLOWER = 1.25
-
-_MIB = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class Held:
-    """What a JVM has at the end of a window.
-
-    Attributes:
-        heap_mib: after a full collection.
-        metaspace_mib: classes.
-        resident_mib: of the process, after that collection.
-        threads: of the process.
-        files: that it has open, sockets included.
-    """
-
-    heap_mib: float
-    metaspace_mib: float
-    resident_mib: float
-    threads: int
-    files: int
 
 
 @dataclass(frozen=True)
@@ -93,7 +69,7 @@ def main() -> int:
         parser.error("--minutes must be a multiple of five, and 20 at least")
     stream = Stream(RATE, windows * WINDOW_S, RECORD_BYTES, PARTITIONS)
     arrivals = Arrivals(stream)
-    held: list[dict[str, Held]] = []
+    looks: list[dict[str, Held]] = []
     with (
         tempfile.TemporaryDirectory(prefix="eoskafka-soak-") as folder,
         LocalCluster(data_dir=Path(folder) / "kafka", heap_mb=768) as cluster,
@@ -104,7 +80,7 @@ def main() -> int:
         query = flow.start(application, transform="as_is", real_time=BATCH)
         with Reader(flow.servers, flow.output, PARTITIONS, arrivals) as reader:
             pids = _pids(cluster, application)
-            looker = _Looker(windows, lambda: held.append(_look(pids)), query)
+            looker = _Looker(windows, lambda: looks.append(_look(pids)), query)
             with looker:
                 feed(flow.servers, flow.input, stream)
             reader.wait()
@@ -113,7 +89,7 @@ def main() -> int:
         stopped = query.stop()
         assert stopped.error is None, stopped.error
         flow.assert_nothing_is_open()
-    done = _windows(arrivals, held)
+    done = _windows(arrivals, looks)
     grown = growth(done)
     counted = arrivals.count()
     faults = {fault.value: number for fault, number in counted.faults.items() if number}
@@ -126,15 +102,12 @@ def main() -> int:
 def growth(windows: Sequence[Window]) -> list[str]:
     """What is greater in the last third of the windows than in the first after the warm-up."""
     steady = windows[WARM_WINDOWS:]
-    third = max(1, len(steady) // 3)
     found = []
 
     def compare(
         what: str, value: Callable[[Window], float], more: float = 0.0, factor: float = 1.0
     ) -> None:
-        first, last = (
-            statistics.median(map(value, part)) for part in (steady[:third], steady[-third:])
-        )
+        first, last = ends([*map(value, steady)])
         if last > first * factor + more:
             found.append(f"{what}: {first:,.1f}, then {last:,.1f}")
 
@@ -203,47 +176,25 @@ def _application(folder: Path) -> Application:
 
 
 def _pids(cluster: LocalCluster, application: Application) -> dict[str, int]:
-    (driver,) = (each for each in application.driver() if "SparkSubmit" in each.command)
     executors = application.executors()
     broker = cluster.brokers[0].pid
     assert broker is not None
     return {
-        "driver": driver.id.pid,
+        "driver": application.driver_jvm(),
         **{f"executor {n}": each.id.pid for n, each in enumerate(executors, 1)},
         "broker": broker,
     }
 
 
 def _look(pids: dict[str, int]) -> dict[str, Held]:
-    return {name: _held(pid) for name, pid in pids.items()}
+    return {name: held(pid) for name, pid in pids.items()}
 
 
-def _held(pid: int) -> Held:
-    _tool("jcmd", str(pid), "GC.run")
-    names, values = (line.split() for line in _tool("jstat", "-gc", str(pid)).splitlines()[:2])
-    kib = dict(zip(names, values, strict=True))
-    process = psutil.Process(pid)
-    return Held(
-        heap_mib=sum(float(kib[part]) for part in ("S0U", "S1U", "EU", "OU")) / 1024,
-        metaspace_mib=float(kib["MU"]) / 1024,
-        resident_mib=process.memory_info().rss / _MIB,
-        threads=process.num_threads(),
-        files=process.num_fds(),
-    )
-
-
-def _tool(name: str, *arguments: str) -> str:
-    """What one of the JDK's tools says."""
-    beside = Path(shutil.which(java()) or java()).resolve().parent / name
-    done = subprocess.run([beside, *arguments], capture_output=True, text=True, check=True)
-    return done.stdout
-
-
-def _windows(arrivals: Arrivals, held: list[dict[str, Held]]) -> list[Window]:
-    per_window = np.split(arrivals.latencies_ms(), len(held))
+def _windows(arrivals: Arrivals, looks: list[dict[str, Held]]) -> list[Window]:
+    per_window = np.split(arrivals.latencies_ms(), len(looks))
     return [
         Window(float(p50), float(p99), float(greatest), each)
-        for of, each in zip(per_window, held, strict=True)
+        for of, each in zip(per_window, looks, strict=True)
         for p50, p99, greatest in [np.percentile(of, [50, 99, 100])]
     ]
 
@@ -305,8 +256,8 @@ Threads and open files:
 """
 
 
-def _memory(held: Held) -> str:
-    return f"{held.heap_mib:.1f} / {held.metaspace_mib:.1f} / {held.resident_mib:,.0f}"
+def _memory(of: Held) -> str:
+    return f"{of.heap_mib:.1f} / {of.metaspace_mib:.1f} / {of.resident_mib:,.0f}"
 
 
 if __name__ == "__main__":

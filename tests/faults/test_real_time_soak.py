@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from faults.real_time_soak import WARM_WINDOWS, Held, Window, growth
+from faults.held import Held
+from faults.real_time_soak import WARM_WINDOWS, Window, growth
 
 HELD = Held(heap_mib=60.0, metaspace_mib=100.0, resident_mib=500.0, threads=100, files=300)
 STEADY = Window(p50_ms=60.0, p99_ms=110.0, greatest_ms=400.0, held={"driver": HELD, "broker": HELD})

@@ -195,7 +195,7 @@ _PROGRAMS = (
     ),
     _Program(
         "soak",
-        "Ten thousand epochs leave nothing behind.",
+        "Hours of epochs whose drivers are killed leave nothing behind.",
         "reports/soak.md",
         "tests/faults",
         r"([\d,]+) (epochs)$",

@@ -25,6 +25,7 @@ from eoskafka import real_time_trigger
 from eoskafka._jar import build_properties, jar_file
 from eoskafka.audit import UndecidedError
 from eoskafka.cluster import LocalCluster
+from eoskafka.cluster.broker import Broker
 from eoskafka.session import REAL_TIME_CHECK
 from harness import until
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
@@ -113,15 +114,18 @@ def logged(
         ):
             # So that no query waits for the brokers' own topics.
             warm(streams)
-            level = ConfigResource(
-                ConfigResourceType.BROKER_LOGGER,
-                str(cluster.brokers[0].node_id),
-                configs={log.LOGGER: "DEBUG"},
-            )
-            streams.admin.alter_configs([level])
+            log_requests(streams.admin, cluster.brokers[0], "DEBUG")
             yield streams, cluster
     finally:
         spark.stop()
+
+
+def log_requests(admin: KafkaAdminClient, broker: Broker, level: str) -> None:
+    """Let a broker log its requests (`DEBUG`), or no longer (`INFO`)."""
+    logger = ConfigResource(
+        ConfigResourceType.BROKER_LOGGER, str(broker.node_id), configs={log.LOGGER: level}
+    )
+    admin.alter_configs([logger])
 
 
 def warm(streams: Streams) -> None:
@@ -145,13 +149,13 @@ def sections(streams: Streams, logged: Path) -> Iterator[str]:
             job.send(*range(PER_BATCH * batches))
             writer = job.writer(maxOffsetsPerTrigger=PER_BATCH, **options)
             writer = writer.option("transactionScope", scope)
-            sent = during(streams, logged, partial(streams.run, writer))
+            sent = during(streams.servers, logged, partial(streams.run, writer))
             unordered = log.AFTER_REBALANCE if options else ()
             yield from section(f"{title}: {run}", log.sequences(sent, unordered))
     job = streams.job(partitions=1)
     with settings(streams.spark, {REAL_TIME_CHECK: "false"}):
         for count, run in enumerate(("the first start", "a later start"), start=1):
-            sent = during(streams, logged, partial(real_time, job, count))
+            sent = during(streams.servers, logged, partial(real_time, job, count))
             yield from section(f"Real-time mode: {run}", log.sequences(log.once(sent)))
 
 
@@ -174,7 +178,7 @@ def real_time(job: Job, count: int) -> None:
     query.stop()
 
 
-def during(streams: Streams, logged: Path, action: Callable[[], Any]) -> list[Request]:
+def during(servers: str, logged: Path, action: Callable[[], Any]) -> list[Request]:
     """The requests of the connector's clients while this is done."""
     start = logged.stat().st_size
 
@@ -186,7 +190,7 @@ def during(streams: Streams, logged: Path, action: Callable[[], Any]) -> list[Re
     action()
     # The broker logs a request after it has answered it.
     last = f"last-{uuid.uuid4().hex}"
-    with closing(KafkaAdminClient(bootstrap_servers=streams.servers, client_id=last)) as admin:
+    with closing(KafkaAdminClient(bootstrap_servers=servers, client_id=last)) as admin:
         admin.list_topics()
     until(lambda: last in text(), "the end of the broker's log", QUERY_S)
     return log.parse(text())

@@ -1,4 +1,4 @@
-"""The benchmarks' tables: results of former versions, without Flink, still have theirs."""
+"""The benchmarks' tables: results without Flink or far brokers have theirs, and others more."""
 
 from __future__ import annotations
 
@@ -77,3 +77,20 @@ def test_results_with_flink_have_its_rows(pages: Any) -> None:
     assert "| Flink | 70 (69 to 71) | 70 (69 to 71) | 70.00 | 70.00 | | | |" in pages.details()
     assert f"| Flink | {intervals[0]['interval_ms']} | " in pages.details()
     assert " | - | - | - | " in pages.details()
+
+
+def test_results_of_far_brokers_have_tables_of_their_own(pages: Any) -> None:
+    assert "Far brokers" not in pages.details()
+    for round_trip_ms in (1, 5, 20):
+        for benchmark in ("throughput", "latency", "epoch"):
+            found = (pages.RESULTS / f"{benchmark}.json").read_bytes()
+            (pages.RESULTS / f"{benchmark}-far-{round_trip_ms}.json").write_bytes(found)
+    rows = [row.split(" | ") for row in pages.details().splitlines() if row.startswith("| 20 ms")]
+    peers = [row for row in rows if len(row) == 6]
+    rate = next(row for row in peers if row[1] == "Kafka Streams")
+    near = pages.result("throughput")["peers"]["Kafka Streams"]["rows_per_s"]["median"]
+    assert rate[2].startswith(f"{near:,.0f} (")
+    # In real-time mode nothing but latency is measured.
+    assert next(row for row in peers if row[1] == "eoskafka, real-time")[2:4] == ["-", "-"]
+    (epochs,) = (row for row in rows if len(row) == 6 and row[1][0].isdigit())
+    assert epochs[-1] == f"{pages.result('epoch')['commit_ms']['median']:,.0f} |"

@@ -190,6 +190,11 @@ class Application:
         """The Python process and its JVM."""
         return [p for p in self._processes() if _EXECUTOR not in p.command and _is_main(p)]
 
+    def driver_jvm(self) -> int:
+        """The process id of the driver's JVM."""
+        (jvm,) = (each for each in self.driver() if "SparkSubmit" in each.command)
+        return jvm.id.pid
+
     def executors(self) -> list[Process]:
         """The executors that run now, oldest first."""
         return [p for p in self._processes() if _EXECUTOR in p.command and "java" in p.command]
