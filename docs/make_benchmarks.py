@@ -167,8 +167,8 @@ def details() -> str:
         "interval": _interval,
         "scale": _scale,
         "epoch": _epoch,
-        f"throughput-far-{_ROUND_TRIPS_MS[0]}": _far,
-        f"epoch-far-{_ROUND_TRIPS_MS[0]}": _far_epochs,
+        # The last one that is written.
+        f"epoch-far-{_ROUND_TRIPS_MS[-1]}": _far,
     }
     return "\n\n".join(part() for name, part in parts.items() if has(name))
 
@@ -323,7 +323,12 @@ def _epoch() -> str:
 
 
 def _far() -> str:
-    """Rows per second and latency by the distance of the brokers, a row for each peer."""
+    """What depends on the distance of the brokers."""
+    return f"{_far_peers()}\n\n{_far_epochs()}"
+
+
+def _far_peers() -> str:
+    """Rows per second and latency, a row for each distance and peer."""
     first = _of_distance("throughput", _ROUND_TRIPS_MS[0])
     latency = _of_distance("latency", _ROUND_TRIPS_MS[0])["settings"]
     lines = [
@@ -367,19 +372,17 @@ def _far_epochs() -> str:
     for round_trip_ms in _ROUND_TRIPS_MS:
         found = _of_distance("epoch", round_trip_ms)
         runs = [r for r in found["runs"] if r["peer"] == "eoskafka" and r["round"] > 0]
-
-        def median(plan: str, field: str, runs: list[dict[str, Any]] = runs) -> float:
-            return float(
-                statistics.median(ms for r in runs if r["plan"] == plan for ms in r[field])
-            )
-
         lines.append(
-            f"| {round_trip_ms} ms | {median('windows', 'batch_ms'):,.0f} | "
+            f"| {round_trip_ms} ms | {_median_ms(runs, 'windows', 'batch_ms'):,.0f} | "
             + " | ".join(_spread(found["eoskafka_over"][label], 2) for label in others)
-            + "".join(f" | {median(plan, 'commit_ms'):,.0f}" for plan in writers)
+            + "".join(f" | {_median_ms(runs, plan, 'commit_ms'):,.0f}" for plan in writers)
             + " |"
         )
     return "\n".join(lines)
+
+
+def _median_ms(runs: Iterable[dict[str, Any]], plan: str, field: str) -> float:
+    return float(statistics.median(ms for run in runs if run["plan"] == plan for ms in run[field]))
 
 
 def _of_distance(benchmark: str, round_trip_ms: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`make growth`: what a query costs as its partitions, slots, writers, neighbours and age grow.
 
-Each part has a broker and a Spark session of its own, and three sizes. For the first three parts a
+Each part has a broker and a Spark session of its own, and three sizes. For the first four parts a
 query runs some batches while its times and its memory are measured. Then it runs twice more with
 the broker's log of requests, with few batches and with more; the difference is that of the batches.
 
@@ -11,7 +11,6 @@ are for reading, not for judging.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -26,7 +25,14 @@ from costs.__main__ import BROKER, TOPICS, sizes
 from eoskafka.bench.count import count
 from eoskafka.bench.load import load
 from eoskafka.bench.peers import EOSKAFKA
-from eoskafka.bench.stage import Stage, batches, create_topic
+from eoskafka.bench.stage import (
+    Stage,
+    batches,
+    commits_ms,
+    create_topic,
+    planning_ms,
+    records_read,
+)
 from eoskafka.cluster.broker import Broker
 from harness import until
 from pyspark.sql.streaming.query import StreamingQuery
@@ -38,7 +44,6 @@ from faults.footprint import footprint, heap_mb
 from faults.many_queries import Queries
 from faults.own_broker import on_own_broker
 from faults.soak import BROKER as FORGETFUL_BROKER
-from faults.soak import DECISIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD_BYTES = 100
@@ -182,11 +187,7 @@ def reached(query: StreamingQuery) -> int:
     """How many records the query's batches of all runs have read."""
     if (error := query.exception()) is not None:
         raise error
-    last = query.lastProgress
-    if last is None or not last.sources[0].endOffset:
-        return 0
-    (ends,) = json.loads(last.sources[0].endOffset).values()
-    return int(sum(ends.values()))
+    return records_read(query)
 
 
 def measure(there: Stage, broker: Broker, folder: Path, name: str, shape: Shape) -> Figures:
@@ -211,22 +212,15 @@ def measure(there: Stage, broker: Broker, folder: Path, name: str, shape: Shape)
     log_requests(there.admin, broker, "INFO")
     growing.check()
     few, many = grown
-    commits = [p.sink.metrics.get("commitLatencyMs") for p in timed]
     return Figures(
         size=shape.size,
         batch_ms=statistics.median(p.durationMs["triggerExecution"] for p in timed),
-        planning_ms=statistics.median(map(planning_ms, (p.durationMs for p in timed))),
-        commit_ms=statistics.median(float(ms or 0) for ms in commits) if shape.writers else None,
+        planning_ms=statistics.median(planning_ms(p.durationMs) for p in timed),
+        commit_ms=statistics.median(commits_ms(timed)) if shape.writers else None,
         heap_mb=used_mb,
         requests=(requests[1] - requests[0]) / (MANY - FEW),
         bytes_={topic: (many[topic] - few[topic]) / (MANY - FEW) for topic in TOPICS},
     )
-
-
-def planning_ms(durations: Mapping[str, int]) -> int:
-    """What a batch took besides reading and writing, and Spark's two log entries."""
-    others = ("addBatch", "walCommit", "commitOffsets")
-    return durations["triggerExecution"] - sum(durations[each] for each in others)
 
 
 @dataclass(frozen=True)
@@ -313,14 +307,13 @@ def measure_epochs(there: Stage, folder: Path) -> Iterator[Age]:
         start_s = time.monotonic() - began
         again.stop()
         done = size
-        decisions = folder.glob(f"**/{DECISIONS}-*/*.log")
         listed = there.admin.list_transactions().values()
         yield Age(
             epochs=size,
             epoch_ms=statistics.median(p.durationMs["triggerExecution"] for p in last),
             start_s=start_s,
             heap_mb=used_mb,
-            decisions_bytes=sum(file.stat().st_size for file in decisions),
+            decisions_bytes=sizes(folder)["decisionBytes"],
             transactional_ids=sum(len(of) for of in listed),
         )
     growing.check()

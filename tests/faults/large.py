@@ -27,7 +27,8 @@ from eoskafka.bench.count import count, read
 from eoskafka.bench.epoch import NUMBER
 from eoskafka.bench.load import load
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, PEERS, Peer
-from eoskafka.bench.stage import Stage, batches, create_topic
+from eoskafka.bench.stage import Stage, batches, commits_ms, create_topic
+from eoskafka.bench.summary import Spread
 from numpy.typing import NDArray
 from requestlog.__main__ import connector
 
@@ -188,16 +189,14 @@ def count_once(there: Stage, of: Keys, keys: int, name: str) -> None:
         tally.require(KEY_BATCHES)
     timed = batches(query)[1:]
     of.batch_ms.append(statistics.median(p.durationMs["triggerExecution"] for p in timed))
-    commits = [p.sink.metrics.get("commitLatencyMs") for p in timed]
-    if known := [float(each) for each in commits if each is not None]:
-        of.commit_ms.append(statistics.median(known))
+    if commits := commits_ms(timed):
+        of.commit_ms.append(statistics.median(commits))
 
 
 def spread(values: Sequence[float]) -> str:
     """The median, and the least and the greatest."""
-    if not values:
-        return ""
-    return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
+    found = Spread.of(values)
+    return f"{found.median:,.0f} ({found.least:,.0f} to {found.greatest:,.0f})" if found else ""
 
 
 def change(values: Sequence[float]) -> str:

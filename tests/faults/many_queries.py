@@ -11,7 +11,6 @@ Exit code 0: every output was right. Figures are for reading, not for judging.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from typing import TypeVar
 import pyspark
 from eoskafka.audit import read_committed
 from eoskafka.bench.peers import BUILT_IN, EOSKAFKA, Peer
-from eoskafka.bench.stage import Stage, create_topic
+from eoskafka.bench.stage import Stage, create_topic, records_read
 from harness import until
 from kafka import KafkaProducer
 from pyspark.sql.streaming.query import StreamingQuery
@@ -105,15 +104,9 @@ class Queries:
         for number in numbers:
             if not self.running[number].isActive:
                 raise RuntimeError(f"query {number} has ended: {self.running[number].exception()}")
-        return [number for number in numbers if self.reached(number) < self.sent[number]]
-
-    def reached(self, number: int) -> int:
-        """How many records the batches of this run and former ones have read."""
-        last = self.running[number].lastProgress
-        if last is None:
-            return 0
-        ends = json.loads(last.sources[0].endOffset)
-        return sum(offset for of_topic in ends.values() for offset in of_topic.values())
+        return [
+            number for number in numbers if records_read(self.running[number]) < self.sent[number]
+        ]
 
     def stop(self, numbers: range) -> float:
         """Stop some one after the other; the seconds that it took."""

@@ -23,6 +23,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from costs.__main__ import sizes
 from eoskafka.audit import compare
 from eoskafka.cluster import LocalCluster
 from harness import Application, Flow
@@ -150,12 +151,19 @@ def main() -> int:
 
 def growth(done: Sequence[Stretch]) -> list[str]:
     """What is greater in the last third of the stretches than in the first, by more than `MOST`."""
-    grown = []
-    for name, most in MOST.items():
-        first, last = ends([each.figures()[name] for each in done])
-        if last > first + most:
-            grown.append(f"{name}: {first:,.1f}, then {last:,.1f}")
-    return grown
+    found = thirds(done)
+    return [
+        f"{name}: {first:,.1f}, then {last:,.1f}"
+        for name, most in MOST.items()
+        for first, last in [found[name]]
+        if last > first + most
+    ]
+
+
+def thirds(done: Sequence[Stretch]) -> dict[str, tuple[float, float]]:
+    """Each figure, in the first and in the last third of the stretches."""
+    figures = [each.figures() for each in done]
+    return {name: ends([each[name] for each in figures]) for name in figures[0]}
 
 
 def _flow(servers: str, state: Path) -> Flow:
@@ -190,7 +198,7 @@ def _run(flow: Flow, application: Application, cluster: LocalCluster, segment: i
         broker=held(broker),
         ids=len(flow.transactional_ids()),
         producers=_producers(flow),
-        decisions_bytes=_decisions_bytes(cluster.data_dir),
+        decisions_bytes=sizes(cluster.data_dir)["decisionBytes"],
     )
     flow.produce(RECORDS_PER_EPOCH)
     application.faults.arm("after-decision", "kill")
@@ -212,10 +220,6 @@ def _producers(flow: Flow) -> int:
         return sum(len(state.active_producers) for state in admin.describe_producers(of).values())
 
 
-def _decisions_bytes(data: Path) -> int:
-    return sum(file.stat().st_size for file in data.glob(f"**/{DECISIONS}-*/*.log"))
-
-
 def _epochs(flow: Flow) -> int:
     """How many epochs Spark has logged as done."""
     numbers = [int(f.name) for f in (flow.checkpoint / "commits").glob("*") if f.name.isdigit()]
@@ -229,19 +233,19 @@ def _folder(state: Path) -> Path:
 
 
 def _report(done: list[Stretch], records: int, faults: str, grown: list[str]) -> str:
-    figures = [each.figures() for each in done]
     rows = "\n".join(
         f"| `{name}` | {first:,.1f} | {last:,.1f} | {MOST.get(name, '')} |"
-        for name, (first, last) in (
-            (name, ends([each[name] for each in figures])) for name in figures[0]
-        )
+        for name, (first, last) in thirds(done).items()
     )
-    columns = ("epochs", "start_s", "epoch_ms", "driver_heap_mib", "broker_heap_mib", "ids")
+    columns = (
+        *("start_s", "epoch_ms", "driver_heap_mib", "broker_heap_mib"),
+        *("ids", "producers", "decisions_bytes"),
+    )
     stretches = "\n".join(
         f"| {each.segment} | {each.epochs:,} | "
-        + " | ".join(f"{of[name]:,.1f}" for name in columns[1:])
-        + f" | {each.producers} | {each.decisions_bytes:,} |"
-        for each, of in zip(done, figures, strict=True)
+        + " | ".join(f"{each.figures()[name]:,.1f}" for name in columns)
+        + " |"
+        for each in done
     )
     return f"""# Soak: {done[-1].epochs:,} epochs
 
@@ -265,8 +269,8 @@ stretch is a new process.
 
 ## Stretches
 
-| segment | {" | ".join(f"`{name}`" for name in columns)} | `producers` | `decisions_bytes` |
-|---|---|{"---|" * (len(columns) + 1)}
+| segment | epochs | {" | ".join(f"`{name}`" for name in columns)} |
+|---|---|{"---|" * len(columns)}
 {stretches}
 """
 

@@ -23,7 +23,7 @@ from eoskafka.bench.brokers import NEARBY, Brokers
 from eoskafka.bench.count import Count, count, read
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
-from eoskafka.bench.stage import Input, Stage, batches, stage
+from eoskafka.bench.stage import Input, Stage, batches, commits_ms, stage
 
 # Of Spark, each with its defaults and with our settings.
 TAKING_PART = tuple(peer for peer in PEERS if peer.format is not None)
@@ -158,13 +158,12 @@ def _run(there: Stage, settings: Settings, case: tuple[str, Peer], number: int) 
             query = there.run(peer, _writers(there, settings, peer), name)
         counted = _count(there, settings, plan, topic)
     timed = batches(query)[1:]
-    latencies = [p.sink.metrics.get("commitLatencyMs") for p in timed]
     return Run(
         plan=plan,
         peer=peer,
         round=number,
         batch_ms=tuple(p.durationMs["triggerExecution"] for p in timed),
-        commit_ms=tuple(int(latency) for latency in latencies if latency is not None),
+        commit_ms=tuple(commits_ms(timed)),
         count=counted,
     )
 

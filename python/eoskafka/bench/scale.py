@@ -17,7 +17,6 @@ of all:
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Iterator
@@ -33,7 +32,15 @@ from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import load
 from eoskafka.bench.peers import EOSKAFKA, PEERS, Peer
 from eoskafka.bench.rounds import Result, Watcher, in_rounds
-from eoskafka.bench.stage import Input, Stage, batches, machine, stage
+from eoskafka.bench.stage import (
+    Input,
+    Stage,
+    batches,
+    machine,
+    planning_ms,
+    records_read,
+    stage,
+)
 
 OUTPUT_PARTITIONS = 8
 SLOTS_PARTITIONS = 8
@@ -212,7 +219,6 @@ def _run(there: Stage, case: Case, number: int) -> Run:
     ]
     durations = [batch.durationMs for batch in batches(query)]
     driver = [batch["triggerExecution"] - batch["addBatch"] for batch in durations[1:]]
-    logs = [batch["walCommit"] + batch["commitOffsets"] for batch in durations[1:]]
     return Run(
         part=case.part,
         peer=case.peer,
@@ -222,7 +228,7 @@ def _run(there: Stage, case: Case, number: int) -> Run:
         batches=len(durations),
         ms=float(sum(batch["triggerExecution"] for batch in durations)),
         driver_ms=_median(driver),
-        planning_ms=_median([all_ - log for all_, log in zip(driver, logs, strict=True)]),
+        planning_ms=_median([*map(planning_ms, durations[1:])]),
         transactional_ids=len(ids) if case.peer == EOSKAFKA else None,
         producer_states=sum(len(state.active_producers) for state in states.values()),
         requests=None,
@@ -287,18 +293,11 @@ def _requests(there: Stage) -> Run:
 def _wait_idle(query: StreamingQuery, records: int) -> None:
     """Until a query has read so many records and waits for more."""
     seen, deadline = -1, 0.0
-    while (end := _read(query)) < records or not query.status["message"].startswith("Waiting"):
+    while (end := records_read(query)) < records or not query.status["message"].startswith(
+        "Waiting"
+    ):
         if end > seen:
             seen, deadline = end, time.monotonic() + _IDLE_S
         if time.monotonic() > deadline or not query.isActive:
             raise BenchError(f"the query has read {end:,} of {records:,} records")
         time.sleep(0.05)
-
-
-def _read(query: StreamingQuery) -> int:
-    """Records up to where a query has read, from the beginning of its only topic."""
-    last = query.lastProgress
-    if last is None or not last.sources[0].endOffset:
-        return 0
-    (partitions,) = json.loads(last.sources[0].endOffset).values()
-    return sum(partitions.values())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -235,6 +236,27 @@ class Stage:
 def batches(query: StreamingQuery) -> list[StreamingQueryProgress]:
     """The micro-batches of a query that had input, in their order."""
     return [progress for progress in query.recentProgress if progress.numInputRows > 0]
+
+
+def commits_ms(progress: Iterable[StreamingQueryProgress]) -> list[int]:
+    """How long the sink took to commit each micro-batch; empty for a sink that does not say it."""
+    found = (each.sink.metrics.get("commitLatencyMs") for each in progress)
+    return [int(ms) for ms in found if ms is not None]
+
+
+def planning_ms(durations: Mapping[str, int]) -> int:
+    """What a micro-batch took besides reading and writing, and Spark's two log entries."""
+    others = ("addBatch", "walCommit", "commitOffsets")
+    return durations["triggerExecution"] - sum(durations[each] for each in others)
+
+
+def records_read(query: StreamingQuery) -> int:
+    """Records up to where a query has read, from the beginning of its only source's topics."""
+    last = query.lastProgress
+    if last is None or not last.sources[0].endOffset:
+        return 0
+    topics = json.loads(last.sources[0].endOffset).values()
+    return sum(offset for partitions in topics for offset in partitions.values())
 
 
 def _prefixed(settings: dict[str, str]) -> dict[str, str]:
