@@ -7,11 +7,18 @@ import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 
 /** What is needed of Spark's {@code CheckpointFileManager}. */
 interface CheckpointFileSystem {
+  /** The setting that names the class that writes Spark's logs. */
+  String MANAGER = "spark.sql.streaming.checkpointFileManagerClass";
+
+  /** The beginning of the names of Spark's own. */
+  String SPARKS = "org.apache.spark.sql.execution.streaming.";
+
   boolean exists(Path path) throws Exception;
 
   InputStream open(Path path) throws Exception;
@@ -39,12 +46,16 @@ interface CheckpointFileSystem {
     }
   }
 
-  /** The one for a folder: Spark's, unless the folder is in an object store. */
+  /** The one for a folder: Spark's, unless the folder is on a local disk or in an object store. */
   static CheckpointFileSystem of(Path folder, Configuration hadoop) {
     try {
       FileSystem store = folder.getFileSystem(hadoop);
       if (store.hasPathCapability(folder, CommonPathCapabilities.ABORTABLE_STREAM)) {
         return new ObjectStore(store);
+      }
+      boolean isSparks = hadoop.get(MANAGER, SPARKS).startsWith(SPARKS);
+      if (isSparks && store instanceof LocalFileSystem disk) {
+        return new LocalDisk(disk);
       }
       return MovedClass.CHECKPOINT_FILE_MANAGER.view(
           MovedClass.CHECKPOINT_FILE_MANAGER.callStatic("create", folder, hadoop));

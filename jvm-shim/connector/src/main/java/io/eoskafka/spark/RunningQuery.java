@@ -312,7 +312,7 @@ public final class RunningQuery {
    * that they could not write.
    */
   public boolean hasOwnFileManager() {
-    String setting = "spark.sql.streaming.checkpointFileManagerClass";
+    String setting = CheckpointFileSystem.MANAGER;
     // As hadoop() has it, without a copy of all settings for each batch.
     return query.sparkSession().conf().contains(setting)
         || query.sparkSession().sparkContext().hadoopConfiguration().get(setting) != null;

@@ -13,6 +13,7 @@ import java.nio.file.Files;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Abortable;
 import org.apache.hadoop.fs.CommonPathCapabilities;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -35,6 +36,43 @@ class CheckpointFolderTest {
     files.delete("a");
     files.delete("a");
     assertThat(files.read("a")).isEmpty();
+  }
+
+  /** Hadoop keeps a file's checksum in another one, and a driver can die between the two. */
+  @Test
+  void aFileOnADiskIsReadWhateverItsChecksum() throws IOException {
+    writeWithChecksum("one");
+    Files.writeString(folder.resolve("sources/0/a"), "two");
+    assertThat(folder().read("a")).contains("two");
+  }
+
+  @Test
+  void aFileOnADiskIsReplacedWithItsChecksum() throws IOException {
+    Path path = writeWithChecksum("one");
+    folder().write("a", "two");
+    assertThat(folder.resolve("sources/0").toFile().list()).containsExactly("a");
+    try (FSDataInputStream in = path.getFileSystem(new Configuration()).open(path)) {
+      assertThat(in.readAllBytes()).asString().isEqualTo("two");
+    }
+  }
+
+  private Path writeWithChecksum(String text) throws IOException {
+    Path path = new Path(folder.resolve("sources/0/a").toString());
+    try (FSDataOutputStream out = path.getFileSystem(new Configuration()).create(path)) {
+      out.writeBytes(text);
+    }
+    assertThat(folder.resolve("sources/0/.a.crc")).exists();
+    return path;
+  }
+
+  @Test
+  void aFileOnADiskIsReplacedByOneRenameWhicheverOfItsManagersSparkUses() {
+    Configuration hadoop = new Configuration();
+    hadoop.set(
+        CheckpointFileSystem.MANAGER,
+        CheckpointFileSystem.SPARKS + "checkpointing.FileSystemBasedCheckpointFileManager");
+    new CheckpointFolder(folder.resolve("0").toString(), hadoop).write("a", "one");
+    assertThat(folder.resolve("0").toFile().list()).containsExactly("a");
   }
 
   /** As HDFS, but without the interface through which Spark's file manager renames atomically. */
