@@ -18,7 +18,7 @@ import pytest
 from eoskafka.audit import UndecidedError
 from faults.cluster import FaultyCluster
 from faults.proxy import Api
-from harness import until
+from harness import forget, until
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -30,6 +30,7 @@ SECONDS = 120
 SETTLED_S = 120
 NAMES = 6
 RECORDS = 400
+FEW = 20
 
 
 class Topics:
@@ -244,6 +245,110 @@ def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
     assert streams.values(output) == []
     streams.run(writer("false"))
     assert streams.numbers(output) == [0, *later[1:]]
+
+
+# More records than the former topic had, and fewer.
+@pytest.mark.parametrize("records", [FEW * 2, pytest.param(FEW // 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs_on", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_function_reads_a_topic_that_was_created_again_from_its_first_record(
+    streams: Streams, records: int, runs_on: bool
+) -> None:
+    """By Spark's log, the query would go on where the former topic ended."""
+    topic, checkpoint = streams.topic(partitions=1), streams.checkpoint()
+    streams.send(topic, *range(FEW))
+    read: list[int] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        read.extend(int(row.value) for row in batch.select("value").collect())
+
+    def start() -> StreamingQuery:
+        options = {"subscribePattern": topic, "failOnDataLoss": "false"}
+        rows = streams.source(options=options).selectExpr("CAST(value AS STRING) AS value")
+        writer = rows.writeStream.foreachBatch(take).trigger(processingTime="100 milliseconds")
+        return streams.start(writer.option("checkpointLocation", str(checkpoint)))
+
+    query = start()
+    until(lambda: sorted(read) == [*range(FEW)], "the first records", QUERY_S)
+    query.processAllAvailable()
+    if not runs_on:
+        query.stop()
+    streams.delete(topic)
+    streams.create(topic, 1)
+    later = [*range(1_000, 1_000 + records)]
+    streams.send(topic, *later)
+    if not runs_on:
+        query = start()
+    report = lambda: f"{read}, {query.exception()}"  # noqa: E731
+    until(lambda: sorted(read[FEW:]) == later, "the later records", QUERY_S, report)
+    # The next start is told by Spark's log alone.
+    query.processAllAvailable()
+    query.stop()
+    query = start()
+    streams.send(topic, 5_000)
+    until(lambda: read[-1] == 5_000, "the last record", QUERY_S, report)
+    query.stop()
+    assert sorted(read[FEW:]) == [*later, 5_000]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        *("the first batch", "no plan"),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("another batch", "a plan")),
+    ],
+)
+def test_a_function_whose_run_ends_while_sparks_log_has_the_former_topic(
+    streams: Streams, left: str
+) -> None:
+    """Whatever a run has left, the next one reads the new topic from its first record."""
+    topic, checkpoint = streams.topic(partitions=1), streams.checkpoint()
+    streams.send(topic, *range(FEW))
+    read: list[int] = []
+    fails = False
+
+    def take(batch: DataFrame, number: int) -> None:
+        if fails:
+            raise ValueError("a batch fails")
+        read.extend(int(row.value) for row in batch.select("value").collect())
+
+    def writer() -> DataStreamWriter:
+        rows = streams.source(topic, {"failOnDataLoss": "false"})
+        return (
+            rows.selectExpr("CAST(value AS STRING) AS value")
+            .writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+        )
+
+    def fail() -> int:
+        """The batch that is planned now, and fails."""
+        nonlocal fails
+        fails = True
+        assert "a batch fails" in streams.failure(writer())
+        fails = False
+        return max(int(file.name) for file in (checkpoint / "offsets").glob("[0-9]*"))
+
+    former: list[int] = []
+    if left != "the first batch":
+        streams.run(writer())
+        former = [*range(FEW)]
+    if left == "another batch":
+        streams.send(topic, *range(FEW, 2 * FEW))
+    if left in ("the first batch", "another batch"):
+        fail()
+    streams.delete(topic)
+    streams.create(topic, 1)
+    later = [*range(1_000, 1_000 + 3 * FEW)]
+    streams.send(topic, *later)
+    if left in ("no plan", "a plan"):
+        planned = fail()
+        if left == "no plan":
+            forget([checkpoint / "offsets" / str(planned)])
+    streams.run(writer())
+    assert sorted(read) == [*former, *later]
+    streams.send(topic, 5_000)
+    streams.run(writer())
+    assert sorted(read) == [*former, *later, 5_000]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 import pytest
@@ -15,6 +16,8 @@ from harness.segments import transactions
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
 from streams import QUERY_S, Job, Streams, held, kv
 
 T = TypeVar("T")
@@ -170,6 +173,79 @@ def test_what_an_unclean_election_has_put_in_the_place_of_read_records_is_read(
         assert written(resting) == [*range(100)]
         there.succeed(resting.writer(failOnDataLoss="false"))
         assert written(resting) == both
+
+
+@pytest.mark.parametrize("meets", ["a run", "a start", "a batch"])
+def test_a_function_reads_on_where_a_log_was_cut(
+    streams: Streams, tmp_path: Path, meets: str
+) -> None:
+    """By Spark's log, the query would go on where the log ended before."""
+    read: list[int] = []
+    fails = False
+    goes_on = Event()
+    goes_on.set()
+
+    def take(batch: DataFrame, number: int) -> None:
+        if fails:
+            raise ValueError("a batch fails")
+        assert goes_on.wait(QUERY_S)
+        read.extend(int(row.value) for row in batch.collect())
+
+    with of_three_brokers(streams, tmp_path) as (own, there):
+        first, second, _ = own.brokers
+        topic, other = create(there, "cut", 1, 2), create(there, "other", 3)
+        checkpoint = there.checkpoint()
+        options = {"failOnDataLoss": "false", "minOffsetsPerTrigger": "30"}
+        rows = there.source(f"{topic},{other}", options)
+
+        def start() -> StreamingQuery:
+            return there.start(
+                rows.selectExpr("CAST(value AS STRING) AS value")
+                .writeStream.foreachBatch(take)
+                .option("checkpointLocation", str(checkpoint))
+                .trigger(processingTime="100 milliseconds")
+            )
+
+        send(there, topic, range(50))
+        query = start()
+        until(lambda: len(read) == 50, "the first records", QUERY_S)
+        query.processAllAvailable()
+        query.stop()
+        # The follower has these, and not those that come next.
+        send(there, topic, range(50, 80))
+        second.kill()
+        send(there, topic, range(80, 120))
+        fails = meets == "a batch"
+        query = start()
+        if fails:
+            until(lambda: not query.isActive, "the end of the query", QUERY_S)
+            fails = False
+        else:
+            until(lambda: len(read) == 120, "the records of the leader", QUERY_S)
+            query.processAllAvailable()
+        # Too few for a batch, but one must be planned all the same.
+        send(there, other, range(2_000, 2_005))
+        if meets == "a start":
+            query.stop()
+        first.kill()
+        second.start()
+        wait_led(there, topic, 2)
+        if meets == "a batch":
+            # Until the log is longer than the batch was to read.
+            goes_on.clear()
+        if meets != "a run":
+            query = start()
+        name = "cut" if meets == "a batch" else "restarted"
+        noted = checkpoint / "sources" / "0" / f"eoskafka-{name}.json"
+        until(noted.exists, "the cut", QUERY_S, lambda: str(read))
+        send(there, topic, range(1_080, 1_150))
+        goes_on.set()
+        before = range(80 if meets == "a batch" else 120)
+        everything = [*before, *range(1_080, 1_150), *range(2_000, 2_005)]
+        until(lambda: len(read) >= len(everything), "the later records", QUERY_S, lambda: str(read))
+        query.processAllAvailable()
+        query.stop()
+        assert sorted(read) == everything
 
 
 def test_a_log_that_was_cut_behind_an_epoch_is_read_from_there(

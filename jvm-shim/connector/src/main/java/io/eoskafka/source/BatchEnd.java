@@ -30,14 +30,17 @@ final class BatchEnd {
     /** See {@link GroupProgress#refresh}. */
     Map<TopicPartition, Long> refresh(PartitionOffsets sparkStart, boolean discover);
 
-    /** See {@link GroupProgress#refuseTruncated}. */
+    /** See {@link OwnedPartitions#refuseTruncated}. */
     Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> suspects);
 
-    /** See {@link GroupProgress#takeProducersFenced}. */
+    /** See {@link OwnedPartitions#takeProducersFenced}. */
     boolean takeProducersFenced();
 
     /** See {@link GroupProgress#sinkIsOurs}. */
     boolean sinkIsOurs();
+
+    /** Whether Spark's log has the former end of a partition: see {@link RestartedPartitions}. */
+    boolean hasRestarts();
 
     /** See {@link GroupProgress#hasReached}. */
     boolean hasReached(Map<TopicPartition, Long> ends);
@@ -163,8 +166,9 @@ final class BatchEnd {
     if (hasMoved || mustClaimLog) {
       return Optional.of(end);
     }
-    boolean groupIsBehind = !until.equals(from);
-    return Optional.of(groupIsBehind && group.sinkIsOurs() ? end.respelled(start.json()) : start);
+    // By the numbers alone, Spark would see no batch.
+    boolean isBehind = !until.equals(from) && (group.sinkIsOurs() || group.hasRestarts());
+    return Optional.of(isBehind ? end.respelled(start.json()) : start);
   }
 
   /** Whether a batch is to wait for more records. The first one of a run does not. */
@@ -182,8 +186,9 @@ final class BatchEnd {
       triggeredNanos = OptionalLong.of(now);
       return false;
     }
-    // With nothing to read it is not too early: there is no batch.
-    return records > 0;
+    // With nothing to read it is not too early: there is no batch. Nor where Spark's log has a
+    // former end, which the next batch is to replace, whichever source it is for.
+    return records > 0 && !group.hasRestarts();
   }
 
   /** How far each partition could be read now. */

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Optional;
+import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
@@ -22,10 +23,10 @@ final class BatchPlanner {
 
   /** What it needs of the group and of this driver's place in it. */
   interface Group {
-    /** See {@link GroupProgress#reportMissing}. */
+    /** See {@link OwnedPartitions#reportMissing}. */
     void reportMissing(Collection<TopicPartition> needed);
 
-    /** See {@link GroupProgress#keepEndsWithinLog}. */
+    /** See {@link OwnedPartitions#keepEndsWithinLog}. */
     Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged);
 
     /** See {@link DecidedEpochs#input}. */
@@ -40,7 +41,13 @@ final class BatchPlanner {
     /** See {@link GroupProgress#sinkIsOurs}. */
     boolean sinkIsOurs();
 
-    /** See {@link GroupProgress#isMovedByTasks}. */
+    /** See {@link RestartedPartitions#begin}. */
+    long begin(TopicPartition partition, long logged);
+
+    /** See {@link RestartedPartitions#notInLastPlanned}. */
+    Set<TopicPartition> notInLastPlanned();
+
+    /** See {@link OwnedPartitions#isMovedByTasks}. */
     boolean isMovedByTasks(TopicPartition partition);
 
     /** See {@link GroupProgress#beginShared}. */
@@ -108,6 +115,9 @@ final class BatchPlanner {
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> plannedEnds, boolean isOwn) {
     NavigableMap<TopicPartition, Long> ends = new TreeMap<>(PartitionOffsets.ORDER);
     ends.putAll(plannedEnds);
+    if (!isOwn) {
+      ends.keySet().removeAll(group.notInLastPlanned());
+    }
     group.reportMissing(ends.keySet());
     if (!isOwn) {
       ends.putAll(group.keepEndsWithinLog(ends));
@@ -160,7 +170,7 @@ final class BatchPlanner {
       }
       long logged = sparkStart.offsets().getOrDefault(partition, groupStart);
       // Without our sink, Spark's log says where the batch starts, whatever the group has.
-      long from = group.sinkIsOurs() ? groupStart : logged;
+      long from = group.sinkIsOurs() ? groupStart : group.begin(partition, logged);
       if (logged != from && group.isMovedByTasks(partition)) {
         otherStarts.put(partition, logged);
       }

@@ -31,6 +31,8 @@ final class CheckpointFiles {
   private static final String TOPIC_IDS = "eoskafka-topic-ids.json";
   private static final String FORMER_IDS = "eoskafka-former-topic-ids.json";
   private static final String UNRESOLVED = "eoskafka-unresolved.json";
+  private static final String RESTARTED = "eoskafka-restarted.json";
+  private static final String CUT = "eoskafka-cut.json";
   private static final String RUN = "eoskafka-run";
   private static final String TAKEN_OVER = "eoskafka-taken-over";
   private static final String REAL_TIME = "eoskafka-real-time";
@@ -158,6 +160,62 @@ final class CheckpointFiles {
     Map<TopicPartition, Long> none = new HashMap<>();
     partitions.forEach(partition -> none.put(partition, -1L));
     folder.write(UNRESOLVED, PartitionOffsets.of(none).json());
+  }
+
+  /** See {@link RestartedPartitions}. */
+  Map<TopicPartition, RestartedPartitions.Restart> readRestarted() {
+    return folder.readJson(RESTARTED, CheckpointFiles::restarts).orElse(Map.of());
+  }
+
+  void writeRestarted(Map<TopicPartition, RestartedPartitions.Restart> restarts) {
+    folder.write(RESTARTED, json(restarts));
+  }
+
+  /** See {@link RestartedPartitions#cut}. */
+  Map<TopicPartition, RestartedPartitions.Restart> readCut() {
+    return folder.readJson(CUT, CheckpointFiles::restarts).orElse(Map.of());
+  }
+
+  void writeCut(Map<TopicPartition, RestartedPartitions.Restart> restarts) {
+    folder.write(CUT, json(restarts));
+  }
+
+  private static Map<TopicPartition, RestartedPartitions.Restart> restarts(JsonNode topics) {
+    if (!topics.isObject()) {
+      throw new IllegalArgumentException("no topics: " + topics);
+    }
+    Map<TopicPartition, RestartedPartitions.Restart> restarts = new HashMap<>();
+    for (Map.Entry<String, JsonNode> topic : topics.properties()) {
+      if (!topic.getValue().isObject()) {
+        throw new IllegalArgumentException("no partitions: " + topics);
+      }
+      for (Map.Entry<String, JsonNode> partition : topic.getValue().properties()) {
+        JsonNode offset = partition.getValue().path("offset");
+        JsonNode batch = partition.getValue().path("batch");
+        if (!offset.isIntegralNumber() || !batch.isIntegralNumber()) {
+          throw new IllegalArgumentException("no offset: " + topics);
+        }
+        restarts.put(
+            new TopicPartition(topic.getKey(), PartitionOffsets.number(partition.getKey())),
+            new RestartedPartitions.Restart(
+                Objects.requireNonNull(partition.getValue().path("id").textValue()),
+                offset.longValue(),
+                batch.longValue()));
+      }
+    }
+    return restarts;
+  }
+
+  private static String json(Map<TopicPartition, RestartedPartitions.Restart> restarts) {
+    ObjectNode root = JSON.createObjectNode();
+    restarts.forEach(
+        (partition, found) ->
+            Json.objectIn(root, partition.topic())
+                .putObject(Integer.toString(partition.partition()))
+                .put("id", found.topicId())
+                .put("offset", found.offset())
+                .put("batch", found.batch()));
+    return root.toString();
   }
 
   /** Which run has started last with this checkpoint, in a shared group. */

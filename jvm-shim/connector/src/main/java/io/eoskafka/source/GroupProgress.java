@@ -42,20 +42,17 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
   private final Topics topics;
   private final DataLossPolicy dataLoss;
   private final TopicTracker tracker;
-
   private final String run;
-
   private RunContext context;
 
   /** Null until the start has prepared it. */
   private OwnedPartitions owned;
 
   private boolean batchOpen;
+  private Handover successor;
 
   /** See {@link Transactions}; of this run's last decision. */
   private boolean mayLeaveOffsetsPending;
-
-  private Handover successor;
 
   private boolean isIdentityKept;
   private PartitionOffsets initialOffsets;
@@ -90,6 +87,7 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
    */
   Map<TopicPartition, Long> resume(PartitionOffsets sparkStart) {
     if (context != null) {
+      owned.restarts().forgetLogged();
       return owned.reached();
     }
     context = start.prepare(sparkStart);
@@ -98,14 +96,15 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     FaultPoint.BEFORE_JOIN.reach();
     owned.readUnresolved(rule, start.committed().keySet());
     settle(sparkStart, rule);
-    if (context.sinkIsOurs()) {
-      start.explainTimeouts(RunningQuery.ofThisThread().sinkOptions());
-    }
     isIdentityKept = start.isIdentityKept();
     keepIdentity(!start.committed().isEmpty());
     if (start.lastForeignBatch() >= 0) {
       // Before any batch: from now on the group is authoritative again, also if that batch dies.
       context.foreignBatches().takeOver(start.lastForeignBatch());
+    }
+    if (context.sinkIsOurs()) {
+      owned.restarts().forgetAll();
+      start.explainTimeouts(RunningQuery.ofThisThread().sinkOptions());
     }
     return owned.reached();
   }
@@ -244,24 +243,20 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     return left;
   }
 
-  /** Whether the sink is on the source's cluster. */
   boolean sinkIsOnSourceCluster() {
     return context.sinkCluster().equals(Stamp.SAME_CLUSTER);
   }
 
-  /** See {@link OwnedPartitions#keepEndsWithinLog}. */
   @Override
   public Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
     return owned.keepEndsWithinLog(logged);
   }
 
-  /** See {@link OwnedPartitions#refuseTruncated}. */
   @Override
   public Map<TopicPartition, Long> refuseTruncated(Set<TopicPartition> suspects) {
     return owned.refuseTruncated(suspects);
   }
 
-  /** Partitions that a batch or the group knows and the cluster does not have. */
   @Override
   public void reportMissing(Collection<TopicPartition> needed) {
     owned.reportMissing(tracker.partitions(), needed);
@@ -275,9 +270,25 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     }
     Map<TopicPartition, Long> moved = new HashMap<>(ends);
     moved.keySet().retainAll(tracker.partitions());
+    moved.replaceAll(owned.restarts()::begin);
     moved.entrySet().removeIf(e -> e.getValue().equals(owned.reached().get(e.getKey())));
     context.committer().commitStarts(moved, owned.terms());
     owned.move(moved);
+  }
+
+  @Override
+  public boolean hasRestarts() {
+    return !owned.restarts().isEmpty();
+  }
+
+  @Override
+  public long begin(TopicPartition partition, long logged) {
+    return owned.restarts().begin(partition, logged);
+  }
+
+  @Override
+  public Set<TopicPartition> notInLastPlanned() {
+    return owned.restarts().notInLastPlanned();
   }
 
   /** Before Spark logs a batch as done. */
@@ -300,13 +311,11 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     return context != null && context.sinkIsOurs();
   }
 
-  /** Whether what the group has of a partition is what tasks have committed batch by batch. */
   @Override
   public boolean isMovedByTasks(TopicPartition partition) {
     return owned.isMovedByTasks(partition);
   }
 
-  /** Whether producers were fenced since the last call. */
   @Override
   public boolean takeProducersFenced() {
     return owned.takeProducersFenced();
@@ -325,7 +334,6 @@ final class GroupProgress implements BatchEnd.Group, BatchPlanner.Group {
     return owned.fence();
   }
 
-  /** See {@link OwnedPartitions#reading}. */
   int reading() {
     return owned.reading();
   }

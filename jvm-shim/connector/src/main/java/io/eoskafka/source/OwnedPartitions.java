@@ -6,6 +6,7 @@ import io.eoskafka.faults.FaultPoint;
 import io.eoskafka.group.Membership;
 import io.eoskafka.identity.Fence;
 import io.eoskafka.identity.Identity;
+import io.eoskafka.spark.RunningQuery;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -32,6 +33,7 @@ final class OwnedPartitions {
   private final TopicTracker tracker;
   private final DataLossPolicy dataLoss;
   private final PartitionStarts partitionStarts;
+  private final RestartedPartitions restarts;
 
   private Membership.Ownership ownership;
 
@@ -87,6 +89,15 @@ final class OwnedPartitions {
             tracker,
             dataLoss,
             () -> start.members().names());
+    restarts =
+        new RestartedPartitions(
+            context.files(),
+            () -> RunningQuery.ofThisThread().lastPlanned().orElse(-1),
+            () -> RunningQuery.ofThisThread().lastDone().orElse(-1));
+  }
+
+  RestartedPartitions restarts() {
+    return restarts;
   }
 
   /**
@@ -201,8 +212,10 @@ final class OwnedPartitions {
       PartitionOffsets sparkStart,
       StartingPoint rule) {
     PartitionStarts.Found found =
-        partitionStarts.find(partitions, stable, sparkStart, rule, lastIsDecided, unresolved);
+        partitionStarts.find(
+            partitions, stable, sparkStart, rule, lastIsDecided, unresolved, restarts);
     Map<TopicPartition, Long> starts = new HashMap<>();
+    Map<TopicPartition, Long> restarted = new HashMap<>();
     Map<TopicPartition, Long> toCommit = new HashMap<>();
     found
         .starts()
@@ -215,12 +228,16 @@ final class OwnedPartitions {
               if (resolved.isRecreated()) {
                 tracker.markRecreated(partition);
               }
+              if (resolved.isRestart()) {
+                restarted.put(partition, resolved.offset());
+              }
               if (resolved.isMovedByTask()) {
                 movedByTasks.add(partition);
               } else {
                 movedByTasks.remove(partition);
               }
             });
+    restarts.add(restarted, tracker::id);
     if (!rule.sparkHasBatches() && !found.hasInitialFile()) {
       context.files().writeInitialOffsets(PartitionOffsets.of(starts));
     }
@@ -307,6 +324,9 @@ final class OwnedPartitions {
               }
             });
     reading += toCommit.isEmpty() ? 0 : 1;
+    if (!context.sinkIsOurs()) {
+      restarts.add(toCommit, tracker::id);
+    }
     try {
       context.committer().commitStarts(toCommit, ownership.terms());
     } catch (Membership.MovedException e) {
@@ -326,6 +346,8 @@ final class OwnedPartitions {
   Map<TopicPartition, Long> keepEndsWithinLog(Map<TopicPartition, Long> logged) {
     Map<TopicPartition, Long> kept = new HashMap<>(logged);
     kept.keySet().retainAll(reached.keySet());
+    kept.replaceAll(restarts::end);
+    Map<TopicPartition, Long> cut = new HashMap<>();
     topics
         .highWatermarks(Map.copyOf(kept))
         .forEach(
@@ -341,8 +363,12 @@ final class OwnedPartitions {
                             + " and the log now ends at "
                             + logEnd,
                         logEnd));
+                cut.put(partition, logEnd);
               }
             });
+    if (!context.sinkIsOurs()) {
+      restarts.cut(cut, tracker::id);
+    }
     return kept;
   }
 

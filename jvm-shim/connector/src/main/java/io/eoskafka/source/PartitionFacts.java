@@ -18,6 +18,7 @@ import org.apache.kafka.common.TopicPartition;
  * @param byOption the offset that {@code startingOffsets} gives, or null if nobody has asked
  * @param logStart the first offset of the partition's log
  * @param logEnd its high watermark
+ * @param restart where it continues by {@link RestartedPartitions}, or null
  * @param isUnresolved whether it existed when the shared group began, and no driver has committed
  *     its start
  */
@@ -33,6 +34,7 @@ record PartitionFacts(
     Long byOption,
     long logStart,
     long logEnd,
+    Long restart,
     boolean isUnresolved) {
 
   PartitionFacts {

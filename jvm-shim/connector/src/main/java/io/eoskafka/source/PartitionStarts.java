@@ -69,6 +69,7 @@ final class PartitionStarts {
    * @param rule of this start
    * @param lastIsDecided whether the last batch that Spark has planned was decided
    * @param unresolved partitions of a shared group whose starts are not known to be committed
+   * @param restarts those that a former start has found
    * @throws EosKafkaException if a start cannot be told, or if records are gone and the query is to
    *     fail
    */
@@ -78,7 +79,8 @@ final class PartitionStarts {
       PartitionOffsets sparkStart,
       StartingPoint rule,
       boolean lastIsDecided,
-      Set<TopicPartition> unresolved) {
+      Set<TopicPartition> unresolved,
+      RestartedPartitions restarts) {
     stable.forEach((partition, offset) -> rule.refuseForeign(partition, offset, owner));
     if (rule.logIsAhead()) {
       // Also without an identity, which is lost together with what says that the batch was run.
@@ -101,7 +103,7 @@ final class PartitionStarts {
     boolean groupIsAuthoritative = context.sinkIsOurs() && !rule.logIsAhead();
     Map<TopicPartition, Long> ends =
         topics.sharedEnds(
-            furthest(partitions, stable, logged, initial, byOption),
+            furthest(partitions, stable, logged, initial, byOption, restarts),
             groupIsAuthoritative ? tracker.ofPresentTopics(stable) : Map.of());
     StartResolver resolver = resolver(rule, sparkStart, lastIsDecided);
     long lastInTaskScope = lastInTaskScope(stable.values());
@@ -120,6 +122,7 @@ final class PartitionStarts {
               byOption.get(partition),
               earliest.get(partition),
               ends.get(partition),
+              restarts.start(partition, tracker.id(partition)),
               unresolved.contains(partition));
       requireAgreement(facts, sparkStart, rule, lastInTaskScope);
       starts.put(partition, resolver.resolve(facts));
@@ -146,7 +149,8 @@ final class PartitionStarts {
       Map<TopicPartition, OffsetAndMetadata> stable,
       Map<TopicPartition, Long> logged,
       Map<TopicPartition, Long> initial,
-      Map<TopicPartition, Long> byOption) {
+      Map<TopicPartition, Long> byOption,
+      RestartedPartitions restarts) {
     Map<TopicPartition, Long> furthest = new HashMap<>();
     for (TopicPartition partition : partitions) {
       OffsetAndMetadata committed = stable.get(partition);
@@ -157,6 +161,7 @@ final class PartitionStarts {
                   logged.get(partition),
                   initial.get(partition),
                   byOption.get(partition),
+                  restarts.start(partition, tracker.id(partition)),
                   context.epochs().start(partition))
               .filter(Objects::nonNull)
               .max(Long::compare)
@@ -182,7 +187,9 @@ final class PartitionStarts {
     if (committed == null || facts.isOfFormerTopic()) {
       return;
     }
-    requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
+    if (facts.restart() == null) {
+      requireNothingLeft(facts.partition(), committed.offset(), sparkStart);
+    }
     Stamp stamp = Stamp.parse(committed.metadata()).orElseThrow();
     if (context.sinkIsOurs() && !rule.logIsAhead() && stamp.scope() == Stamp.Scope.EPOCH) {
       context

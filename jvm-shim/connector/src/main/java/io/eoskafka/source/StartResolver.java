@@ -38,8 +38,15 @@ record StartResolver(
    * @param toCommit whether the group does not have it yet
    * @param isRecreated whether the partition's topic was created again since it was read
    * @param isMovedByTask whether it is where a batch in task scope has ended
+   * @param isRestart whether the sink is not ours, and Spark's log may have the end of a former
+   *     topic, or of a log that was cut: see {@link RestartedPartitions}
    */
-  record ResolvedStart(long offset, boolean toCommit, boolean isRecreated, boolean isMovedByTask) {}
+  record ResolvedStart(
+      long offset,
+      boolean toCommit,
+      boolean isRecreated,
+      boolean isMovedByTask,
+      boolean isRestart) {}
 
   /**
    * Finds a partition's start.
@@ -53,7 +60,9 @@ record StartResolver(
     boolean logSuffices = lastIsDecided || logIsOfOthers && facts.logged() != null;
     StartingPoint.Source source = rule.of(facts, logSuffices);
     long start = startFrom(source, facts);
-    boolean isReturned = rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
+    boolean isReturned =
+        source == StartingPoint.Source.RESTARTED
+            || rule.logIsAhead() && source == StartingPoint.Source.SPARK_LOG;
     long kept =
         isOfFormer && !isReturned
             ? dataLoss.skip(facts.partition(), start, RECREATED, facts.logStart())
@@ -82,7 +91,9 @@ record StartResolver(
     boolean toCommit =
         (!isKnown || kept != start || isOfFormer) && !isPast || sinkIsOurs && !isHere || isReturned;
     boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
-    return new ResolvedStart(kept, toCommit, isRecreated, isMovedByTask);
+    boolean isNewTopic = isRecreated || facts.isRecreatedSince() && facts.restart() == null;
+    boolean isRestart = !sinkIsOurs && (kept < start || isNewTopic);
+    return new ResolvedStart(kept, toCommit, isRecreated, isMovedByTask, isRestart);
   }
 
   private long startFrom(StartingPoint.Source source, PartitionFacts facts) {
@@ -91,6 +102,7 @@ record StartResolver(
       case SPARK_LOG -> facts.logged();
       case INITIAL_FILE -> facts.initial();
       case DECISION -> facts.decidedStart();
+      case RESTARTED -> facts.restart();
       case OPTION ->
           optionIsExplicit
               ? dataLoss.requireInLog(

@@ -45,7 +45,9 @@ record StartingPoint(
     /** Earliest: a partition that came later. */
     NEW_PARTITION,
     /** What is left of a topic that was deleted, its offsets with it, and created again. */
-    RECREATED
+    RECREATED,
+    /** Where a former start has found that a partition without our sink continues. */
+    RESTARTED
   }
 
   /** Whether nothing was resolved before, and {@code startingOffsets} say where to begin. */
@@ -141,6 +143,9 @@ record StartingPoint(
   Source of(PartitionFacts facts, boolean logSuffices) {
     OffsetAndMetadata committed = facts.committed();
     Long sparkStart = facts.sparkStart();
+    if (facts.restart() != null) {
+      return Source.RESTARTED;
+    }
     if (committed == null && !facts.isRecreatedSince() && facts.isUnresolved()) {
       // It was there when the group began, and no driver that had it has got to its start.
       return facts.initial() != null ? Source.INITIAL_FILE : Source.OPTION;

@@ -42,6 +42,7 @@ class BatchEndTest {
   private boolean isHandedOver;
   private boolean isSettled;
   private boolean sinkIsOurs = true;
+  private boolean hasRestarts;
   private boolean othersAreDone;
   private boolean isStopped;
   private long now = 1;
@@ -78,6 +79,11 @@ class BatchEndTest {
         @Override
         public boolean sinkIsOurs() {
           return sinkIsOurs;
+        }
+
+        @Override
+        public boolean hasRestarts() {
+          return hasRestarts;
         }
 
         @Override
@@ -155,6 +161,25 @@ class BatchEndTest {
     PartitionOffsets start = at(Map.of(A, 5L));
     assertThat(alone.next(start, ALL, false)).containsSame(start);
     assertThat(discovers).containsExactly(false);
+  }
+
+  @Test
+  void aNewTopicThatEndsWhereTheFormerOneDidIsRead() {
+    sinkIsOurs = false;
+    PartitionOffsets start = PartitionOffsets.of(Map.of(A, 9L));
+    assertThat(alone.next(start, ALL, false)).containsSame(start);
+    hasRestarts = true;
+    PartitionOffsets end = alone.next(start, ALL, false).orElseThrow();
+    // Spark compares the texts.
+    assertThat(end.json()).isNotEqualTo(start.json());
+    assertThat(end.offsets()).isEqualTo(Map.of(A, 9L));
+    // With too few records as well: a batch of another source must not come first.
+    next(alone, start, ReadLimit.minRows(100, 1_000), false);
+    assertThat(alone.next(start, ReadLimit.minRows(100, 1_000), false).orElseThrow().json())
+        .isNotEqualTo(start.json());
+    // Where nothing is there yet, Spark's log gets the start.
+    logs.put(A, 5L);
+    assertThat(next(alone, start, ALL, false)).isEqualTo(Map.of(A, 5L));
   }
 
   @Test

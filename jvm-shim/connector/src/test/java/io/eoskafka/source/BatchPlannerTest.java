@@ -39,6 +39,8 @@ class BatchPlannerTest {
 
   private final Set<TopicPartition> recreated = new HashSet<>();
   private final Set<TopicPartition> movedByTasks = new HashSet<>();
+  private final Map<TopicPartition, Long> restarts = new HashMap<>();
+  private final Set<TopicPartition> notInLastPlanned = new HashSet<>();
   private final Map<TopicPartition, Long> starts = new HashMap<>();
   private Optional<Decision.Input> decided = Optional.empty();
   private boolean sinkIsOurs = true;
@@ -76,6 +78,16 @@ class BatchPlannerTest {
         @Override
         public boolean sinkIsOurs() {
           return sinkIsOurs;
+        }
+
+        @Override
+        public long begin(TopicPartition partition, long logged) {
+          return restarts.getOrDefault(partition, logged);
+        }
+
+        @Override
+        public Set<TopicPartition> notInLastPlanned() {
+          return notInLastPlanned;
         }
 
         @Override
@@ -179,6 +191,27 @@ class BatchPlannerTest {
     PlannedBatch batch = plan(planner(Map.of()), Map.of(A, 2L), Map.of(A, 9L));
     assertThat(batch.ranges()).containsExactly(range(A, 2, 5, 9));
     assertThat(batch.otherStarts()).isEmpty();
+  }
+
+  @Test
+  void withoutOurSinkABatchBeginsWhereAPartitionContinuesOfWhichSparksLogHasTheFormerEnd() {
+    sinkIsOurs = false;
+    starts.put(A, 0L);
+    restarts.put(A, 0L);
+    assertThat(plan(planner(Map.of()), Map.of(A, 5L), Map.of(A, 9L)).ranges())
+        .containsExactly(range(A, 0, 0, 9));
+    assertThat(planAgain(planner(Map.of()), Map.of(A, 5L), Map.of(A, 3L)).ranges())
+        .containsExactly(range(A, 0, 0, 3));
+  }
+
+  @Test
+  void aLoggedBatchReadsNothingOfAPartitionThatContinuesElsewhereSince() {
+    sinkIsOurs = false;
+    starts.putAll(Map.of(A, 0L, B, 2L));
+    restarts.put(A, 0L);
+    notInLastPlanned.add(A);
+    assertThat(planAgain(planner(Map.of()), Map.of(A, 2L, B, 2L), Map.of(A, 9L, B, 9L)).ranges())
+        .containsExactly(range(B, 2, 2, 9));
   }
 
   @Test

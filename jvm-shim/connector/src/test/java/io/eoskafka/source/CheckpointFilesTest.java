@@ -23,6 +23,8 @@ class CheckpointFilesTest {
   private static final Map<String, Consumer<CheckpointFiles>> READS =
       Map.of(
           "eoskafka-identity.json", CheckpointFiles::readIdentity,
+          "eoskafka-restarted.json", CheckpointFiles::readRestarted,
+          "eoskafka-cut.json", CheckpointFiles::readCut,
           "eoskafka-topic-ids.json", CheckpointFiles::readTopicIds,
           "eoskafka-former-topic-ids.json", CheckpointFiles::readFormerTopicIds,
           "eoskafka-unresolved.json", CheckpointFiles::readUnresolved,
@@ -41,6 +43,10 @@ class CheckpointFilesTest {
     files.writeTopicIds(Map.of(PARTITION, "iD"));
     files.writeFormerTopicIds(Set.of("iD1", "iD2"));
     files.writeUnresolved(Set.of(PARTITION));
+    Map<TopicPartition, RestartedPartitions.Restart> restarts =
+        Map.of(PARTITION, new RestartedPartitions.Restart("iD", 5, -1));
+    files.writeRestarted(restarts);
+    files.writeCut(restarts);
     files.writeRun("a-run");
     files.writeTakenOver(7);
     files.writeRealTime(8);
@@ -49,6 +55,8 @@ class CheckpointFilesTest {
     assertThat(files.readTopicIds()).isEqualTo(Map.of(PARTITION, "iD"));
     assertThat(files.readFormerTopicIds()).isEqualTo(Set.of("iD1", "iD2"));
     assertThat(files.readUnresolved()).isEqualTo(Set.of(PARTITION));
+    assertThat(files.readRestarted()).isEqualTo(restarts);
+    assertThat(files.readCut()).isEqualTo(restarts);
     assertThat(files.readRun()).contains("a-run");
     assertThat(files.readTakenOver()).hasValue(7);
     assertThat(files.readRealTime()).hasValue(8);
@@ -62,6 +70,8 @@ class CheckpointFilesTest {
     assertThat(files.readTopicIds()).isEmpty();
     assertThat(files.readFormerTopicIds()).isEmpty();
     assertThat(files.readUnresolved()).isEmpty();
+    assertThat(files.readRestarted()).isEmpty();
+    assertThat(files.readCut()).isEmpty();
     assertThat(files.readRun()).isEmpty();
     assertThat(files.readTakenOver()).isEmpty();
     assertThat(files.readRealTime()).isEmpty();
@@ -112,6 +122,14 @@ class CheckpointFilesTest {
         "eoskafka-former-topic-ids.json|[]",
         "eoskafka-former-topic-ids.json|[0]",
         "eoskafka-unresolved.json|{\"orders\":{\"0\":-1",
+        "eoskafka-restarted.json|~~",
+        "eoskafka-restarted.json|[]",
+        "eoskafka-restarted.json|{\"orders\":[0]}",
+        "eoskafka-restarted.json|{\"orders\":{\"0\":5}}",
+        "eoskafka-restarted.json|{\"orders\":{\"0\":{\"id\":\"iD\",\"offset\":5}}}",
+        "eoskafka-restarted.json|{\"orders\":{\"0\":{\"id\":\"iD\",\"batch\":5}}}",
+        "eoskafka-restarted.json|{\"orders\":{\"0\":{\"offset\":5,\"batch\":1}}}",
+        "eoskafka-cut.json|{\"orders\":{\"x\":{\"id\":\"iD\",\"offset\":5,\"batch\":1}}}",
         "eoskafka-run|~~",
         "eoskafka-taken-over|~~",
         "eoskafka-taken-over|{}",

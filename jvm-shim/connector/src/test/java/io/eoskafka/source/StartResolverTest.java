@@ -61,6 +61,7 @@ class StartResolverTest {
         null,
         logStart,
         logEnd,
+        null,
         false);
   }
 
@@ -87,7 +88,7 @@ class StartResolverTest {
       boolean isMovedByTask) {
     PartitionFacts facts = facts(committed(offset, scope, OURS.id(), ID, epoch), ID, null);
     assertThat(resolver(false).resolve(facts))
-        .isEqualTo(new ResolvedStart(start, toCommit, false, isMovedByTask));
+        .isEqualTo(new ResolvedStart(start, toCommit, false, isMovedByTask, false));
   }
 
   @ParameterizedTest
@@ -104,7 +105,8 @@ class StartResolverTest {
   void anOffsetOfAFormerTopicIsReplacedByTheFirstOneOfTheNewTopic() {
     PartitionFacts facts =
         facts(committed(7, Stamp.Scope.TASK, OURS.id(), FORMER_ID, 3), FORMER_ID, null);
-    assertThat(resolver(false).resolve(facts)).isEqualTo(new ResolvedStart(2, true, true, false));
+    assertThat(resolver(false).resolve(facts))
+        .isEqualTo(new ResolvedStart(2, true, true, false, false));
     assertThatThrownBy(() -> resolver(true).resolve(facts))
         .hasMessageContaining(StartResolver.RECREATED);
   }
@@ -112,7 +114,7 @@ class StartResolverTest {
   @Example
   void aTopicThatWasCreatedAgainWithoutOffsetsBeginsAtItsFirstRecord() {
     assertThat(resolver(false).resolve(facts(null, FORMER_ID, 7L)))
-        .isEqualTo(new ResolvedStart(2, true, true, false));
+        .isEqualTo(new ResolvedStart(2, true, true, false, false));
   }
 
   @Example
@@ -130,29 +132,33 @@ class StartResolverTest {
             false);
     PartitionFacts facts =
         facts(committed(7, Stamp.Scope.TASK, OURS.exclusiveId(), ID, 3), ID, null);
-    assertThat(resolver.resolve(facts)).isEqualTo(new ResolvedStart(7, true, false, true));
+    assertThat(resolver.resolve(facts)).isEqualTo(new ResolvedStart(7, true, false, true, false));
   }
 
   @Example
   void aPartitionOfASharedGroupWhoseStartNobodyHasCommittedBeginsWhereTheOptionsSay() {
     PartitionFacts unresolved =
-        new PartitionFacts(PARTITION, null, ID, ID, null, true, null, null, 9L, 2, 20, true);
+        new PartitionFacts(PARTITION, null, ID, ID, null, true, null, null, 9L, 2, 20, null, true);
     assertThat(resolver(true).resolve(unresolved))
-        .isEqualTo(new ResolvedStart(9, true, false, false));
+        .isEqualTo(new ResolvedStart(9, true, false, false, false));
     PartitionFacts withFile =
-        new PartitionFacts(PARTITION, null, ID, ID, null, true, 5L, null, 9L, 2, 20, true);
+        new PartitionFacts(PARTITION, null, ID, ID, null, true, 5L, null, 9L, 2, 20, null, true);
     assertThat(resolver(true).resolve(withFile))
-        .isEqualTo(new ResolvedStart(5, true, false, false));
+        .isEqualTo(new ResolvedStart(5, true, false, false, false));
   }
 
   /** The checkpoint has run before; its group has no offset any more. */
   private static StartResolver withoutOurSink(boolean logIsOfOthers) {
+    return withoutOurSink(logIsOfOthers, true);
+  }
+
+  private static StartResolver withoutOurSink(boolean logIsOfOthers, boolean failOnDataLoss) {
     return new StartResolver(
         new StartingPoint(OURS, null, true, true, true, false),
         OURS,
         Stamp.SAME_CLUSTER,
         false,
-        new DataLossPolicy(true),
+        new DataLossPolicy(failOnDataLoss),
         false,
         false,
         logIsOfOthers);
@@ -161,7 +167,42 @@ class StartResolverTest {
   @Example
   void withoutOurSinkAnOffsetThatIsGoneIsInSparksLog() {
     assertThat(withoutOurSink(true).resolve(facts(null, ID, 7L)))
-        .isEqualTo(new ResolvedStart(7, true, false, false));
+        .isEqualTo(new ResolvedStart(7, true, false, false, false));
+  }
+
+  @ParameterizedTest(name = "{0} in Spark's log, topic {1}: from {2}, restarted: {3}")
+  @CsvSource({
+    // The new topic's first record, which is 2.
+    "7, A8-6PwhyTpSiYAh-8y70Kg, 2, true",
+    "1, A8-6PwhyTpSiYAh-8y70Kg, 2, true",
+    // An open batch may have more of the former one.
+    "2, A8-6PwhyTpSiYAh-8y70Kg, 2, true",
+    // A log that was cut ends at 20.
+    "25, X8-6PwhyTpSiYAh-8y70Kg, 20, true",
+    // Where records have expired, a batch skips them.
+    "1, X8-6PwhyTpSiYAh-8y70Kg, 2, false",
+    "7, X8-6PwhyTpSiYAh-8y70Kg, 7, false",
+  })
+  void withoutOurSinkAPartitionIsRestartedIfSparksLogHasAFormerEnd(
+      long logged, String keptId, long start, boolean isRestart) {
+    ResolvedStart found = withoutOurSink(true, false).resolve(facts(null, keptId, logged));
+    assertThat(found.offset()).isEqualTo(start);
+    assertThat(found.isRestart()).isEqualTo(isRestart);
+    assertThat(resolver(false).resolve(facts(null, FORMER_ID, 7L)).isRestart()).isFalse();
+  }
+
+  @ParameterizedTest(name = "restarted at {0}: from {1}, again: {2}")
+  @CsvSource({"7, 7, false", "0, 2, false", "25, 20, true"})
+  void aRestartedPartitionContinuesWhereAFormerStartHasFoundIt(
+      long restart, long start, boolean isAgain) {
+    PartitionFacts facts =
+        new PartitionFacts(
+            PARTITION, null, ID, FORMER_ID, 9L, false, null, null, null, 2, 20, restart, false);
+    ResolvedStart found = withoutOurSink(true, false).resolve(facts);
+    assertThat(found).isEqualTo(new ResolvedStart(start, true, false, false, isAgain));
+    // The group goes by it if the sink is ours now.
+    assertThat(resolver(false).resolve(facts))
+        .isEqualTo(new ResolvedStart(start, true, false, false, false));
   }
 
   @Example
@@ -173,7 +214,8 @@ class StartResolverTest {
   @Example
   void withoutOurSinkAPartitionThatSparksLogHasNotGotAnyMoreDoesNotBeginAgain() {
     PartitionFacts forgotten =
-        new PartitionFacts(PARTITION, null, ID, ID, null, false, 4L, null, null, 2, 20, false);
+        new PartitionFacts(
+            PARTITION, null, ID, ID, null, false, 4L, null, null, 2, 20, null, false);
     assertThatThrownBy(() -> withoutOurSink(true).resolve(forgotten))
         .hasMessageContaining("[EOSKAFKA_OFFSETS_GONE]");
   }

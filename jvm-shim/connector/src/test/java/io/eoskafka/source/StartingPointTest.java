@@ -58,6 +58,7 @@ class StartingPointTest {
         null,
         0,
         100,
+        null,
         false);
   }
 
@@ -272,7 +273,19 @@ class StartingPointTest {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
     PartitionFacts facts =
         new PartitionFacts(
-            PARTITION, null, TOPIC_ID, "a former id", null, true, 4L, null, null, 0, 100, false);
+            PARTITION,
+            null,
+            TOPIC_ID,
+            "a former id",
+            null,
+            true,
+            4L,
+            null,
+            null,
+            0,
+            100,
+            null,
+            false);
     assertThat(rule.of(facts, false)).isEqualTo(Source.RECREATED);
   }
 
