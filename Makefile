@@ -15,6 +15,10 @@ ASKING := audit_reader doctor local_cluster offsets transactions upgrade verify
 # Every package of the development environment, with its version and digests.
 PINS := release/requirements.txt
 FEW := --peers built-in
+# Spark's other way to write the logs of a checkpoint on a local disk (docs/sizing.md).
+STREAMING := org.apache.spark.sql.execution.streaming
+MANAGER := $(STREAMING).checkpointing.FileSystemBasedCheckpointFileManager
+QUICK_LOGS := spark.sql.streaming.checkpointFileManagerClass=$(MANAGER)
 # Of `make bench-far`: round trips to the brokers in milliseconds.
 ROUND_TRIPS := 1 5 20
 FAR := --brokers 3 --round-trip-ms
@@ -87,6 +91,8 @@ bench-near: build ## the benchmarks with one broker beside Spark (four hours)
 	$(BENCH) latency $(INTO)/latency.json
 	$(BENCH) latency --rate 20000 --seconds 20 $(INTO)/latency-20k.json
 	$(BENCH) latency --partitions 2 --seconds 20 $(INTO)/latency-2p.json
+	$(BENCH) latency $(FEW) --seconds 20 --warm-up 10 --spark-conf $(QUICK_LOGS) \
+		$(INTO)/latency-quick-logs.json
 	$(BENCH) interval --seconds 20 --warm-up 5 $(INTO)/interval.json
 	$(BENCH) scale $(INTO)/scale.json
 	$(BENCH) epoch $(INTO)/epoch.json

@@ -14,7 +14,7 @@ RESULTS = ROOT / "reports" / "bench"
 _BUILT_IN = ("built-in", "built-in, eoskafka's settings")
 _REAL_TIME = "eoskafka, real-time"
 _OTHER_RECORDS = ("throughput-1k", "throughput-10k", "throughput-1m", "throughput-pandas")
-_LATENCIES = ("latency", "latency-20k", "latency-2p")
+_LATENCIES = ("latency", "latency-20k", "latency-2p", "latency-quick-logs")
 # Of `make bench-far`.
 _ROUND_TRIPS_MS = (1, 5, 20)
 # Of the rounds of one peer, for a row of the overview.
@@ -167,10 +167,9 @@ def details() -> str:
         "interval": _interval,
         "scale": _scale,
         "epoch": _epoch,
-        # The last one that is written.
-        f"epoch-far-{_ROUND_TRIPS_MS[-1]}": _far,
     }
-    return "\n\n".join(part() for name, part in parts.items() if has(name))
+    made = [part() for name, part in parts.items() if has(name)]
+    return "\n\n".join([*made, _far()] if _distances() else made)
 
 
 def _throughput() -> str:
@@ -215,10 +214,12 @@ def _throughput() -> str:
 def _latency(name: str) -> str:
     found = result(name)
     given = found["settings"]
+    # Results of former versions have none.
+    conf = "".join(f", `{key}={value}`" for key, value in given.get("spark_conf", {}).items())
     lines = [
         f"**Latency**: {given['rate']:,} records/s of {given['record_bytes']} B, "
         f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s"
-        f"{_made(found)}; ms, medians of the rounds (lowest to highest)",
+        f"{conf}{_made(found)}; ms, medians of the rounds (lowest to highest)",
         "",
         "| peer | p50 | p99 | eoskafka real-time / its p50 | p99 | a batch "
         "| of it Spark's two log entries | reading and writing |",
@@ -322,6 +323,12 @@ def _epoch() -> str:
     )
 
 
+def _distances() -> list[int]:
+    """Of the brokers, in milliseconds: those at which everything was measured."""
+    benchmarks = ("throughput", "latency", "epoch")
+    return [ms for ms in _ROUND_TRIPS_MS if all(has(f"{each}-far-{ms}") for each in benchmarks)]
+
+
 def _far() -> str:
     """What depends on the distance of the brokers."""
     return f"{_far_peers()}\n\n{_far_epochs()}"
@@ -329,8 +336,8 @@ def _far() -> str:
 
 def _far_peers() -> str:
     """Rows per second and latency, a row for each distance and peer."""
-    first = _of_distance("throughput", _ROUND_TRIPS_MS[0])
-    latency = _of_distance("latency", _ROUND_TRIPS_MS[0])["settings"]
+    first = _of_distance("throughput", _distances()[0])
+    latency = _of_distance("latency", _distances()[0])["settings"]
     lines = [
         f"**Far brokers**: three, replicated three times; {_settings(first)}; and "
         f"{latency['rate']:,} records/s, {latency['rounds']} rounds of {latency['seconds']} s; "
@@ -339,7 +346,7 @@ def _far_peers() -> str:
         "| round trip | peer | rows/s | eoskafka / it | p50, ms | p99, ms |",
         "|---|---|---|---|---|---|",
     ]
-    for round_trip_ms in _ROUND_TRIPS_MS:
+    for round_trip_ms in _distances():
         rates, delays = (
             _of_distance(benchmark, round_trip_ms)["peers"]
             for benchmark in ("throughput", "latency")
@@ -356,7 +363,7 @@ def _far_peers() -> str:
 
 def _far_epochs() -> str:
     """The time of an epoch by the distance of the brokers."""
-    given = _of_distance("epoch", _ROUND_TRIPS_MS[0])
+    given = _of_distance("epoch", _distances()[0])
     settings = given["settings"]
     others = list(given["eoskafka_over"])
     writers = {"windows": settings["shuffle_partitions"], "writers": settings["writers"]}
@@ -369,7 +376,7 @@ def _far_epochs() -> str:
         + " |",
         "|---" * (2 + len(others) + len(writers)) + "|",
     ]
-    for round_trip_ms in _ROUND_TRIPS_MS:
+    for round_trip_ms in _distances():
         found = _of_distance("epoch", round_trip_ms)
         runs = [r for r in found["runs"] if r["peer"] == "eoskafka" and r["round"] > 0]
         lines.append(

@@ -125,8 +125,9 @@ def with_dead_letters(
         headers: its headers; by default it has none.
         partition: its partition; by default its key decides.
         max_bytes: the largest record that is right, in bytes before compression. This counts what
-            Kafka's format adds, so it may be as large as the topic's `max.message.bytes`. A larger
-            one is wrong. By default nothing is compared.
+            Kafka's format adds, so it may be as large as the topic's `max.message.bytes`, or 1 %
+            smaller if the sink or the topic compresses. A larger one is wrong. By default nothing
+            is compared.
         query: a name for the header `eoskafka.dead-letter.query`.
 
     Raises:

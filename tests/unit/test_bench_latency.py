@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from eoskafka.audit import Fault
 from eoskafka.audit.compare import FAULTS
 from eoskafka.bench import latency, peers
@@ -18,6 +20,7 @@ from eoskafka.bench.rounds import Result
 from eoskafka.bench.stage import Machine
 from eoskafka.bench.stream import Arrivals
 from eoskafka.cli import app
+from eoskafka.cli.bench_options import conf_of
 
 SETTINGS = Settings(rate=2, seconds=1, warm_up_s=1, record_bytes=16, partitions=1, rounds=2)
 RIGHT = Count(4, dict.fromkeys(FAULTS, 0), ())
@@ -110,6 +113,25 @@ def test_only_peers_that_are_asked_for_take_part(
     assert ended.value.code == 0
     assert {peer.name for peer in chosen[0].peers} == {*expected, EOSKAFKA.name}
     assert REAL_TIME in chosen[0].peers
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("a.b=c=d", {"a.b": "c=d"}), ("a.b=", {"a.b": ""}), ("a.b", None), ("=c", None)],
+)
+def test_settings_of_spark(given: str, expected: dict[str, str] | None) -> None:
+    if expected is None:
+        with pytest.raises(typer.BadParameter, match="is not KEY=VALUE"):
+            conf_of([given])
+    else:
+        assert conf_of([given]) == expected
+
+
+def test_a_report_names_the_settings_of_spark() -> None:
+    settings = replace(SETTINGS, spark_conf={"a.b": "c"})
+    given = LatencyReport(replace(report(*ROUNDS).result, settings=settings))
+    assert "rounds of 1 s after 1 s, a.b=c; milliseconds" in given.heading()
+    assert given.as_json()["settings"]["spark_conf"] == {"a.b": "c"}  # type: ignore[index]
 
 
 def test_the_java_loop_has_no_latency(

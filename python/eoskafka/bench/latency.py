@@ -9,9 +9,9 @@ Every record must come out once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
 
@@ -57,6 +57,7 @@ class Settings:
         partitions: of input and output topics.
         rounds: timed runs of each peer, after one untimed run each.
         peers: who takes part.
+        spark_conf: further settings of the session that the peers in Spark share.
     """
 
     rate: int
@@ -66,6 +67,7 @@ class Settings:
     partitions: int
     rounds: int
     peers: tuple[Peer, ...] = TAKING_PART
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
 
     def stream(self) -> Stream:
         """What goes in, from the warm-up's first record on."""
@@ -102,7 +104,9 @@ class Run:
 def measure(settings: Settings, watcher: Watcher[Run], brokers: Brokers = NEARBY) -> Result[Run]:
     """Run the benchmark. Arguments and errors are those of `throughput.measure`."""
     with_peers = not all(peer.is_ours for peer in settings.peers)
-    with stage([], watcher, with_peers=with_peers, brokers=brokers) as there:
+    with stage(
+        [], watcher, with_peers=with_peers, brokers=brokers, spark_conf=settings.spark_conf
+    ) as there:
         return in_rounds(there, settings, settings.peers, partial(run, there, settings), watcher)
 
 

@@ -45,9 +45,11 @@ class LatencyReport(Summary[Run]):
     def heading(self) -> str:
         """What was run."""
         s = self.result.settings
+        conf = "".join(f", {key}={value}" for key, value in s.spark_conf.items())
         return (
             f"{s.rate:,} records/s of {s.record_bytes:,} B, {s.partitions} partitions, "
-            f"{s.rounds} rounds of {s.seconds} s after {s.warm_up_s} s; milliseconds{self.where()}"
+            f"{s.rounds} rounds of {s.seconds} s after {s.warm_up_s} s{conf}; "
+            f"milliseconds{self.where()}"
         )
 
     def table(self) -> Table:

@@ -270,6 +270,7 @@ def stage(
     *,
     with_peers: bool = True,
     brokers: Brokers = NEARBY,
+    spark_conf: Mapping[str, str] | None = None,
 ) -> Iterator[Stage]:
     """Start everything; whatever happens, nothing of it is left running.
 
@@ -278,6 +279,7 @@ def stage(
         watcher: told what happens.
         with_peers: whether the session needs Spark's built-in connector.
         brokers: where it runs.
+        spark_conf: further settings of the session.
 
     Raises:
         JarError: the connector's jar is missing or stale.
@@ -316,7 +318,7 @@ def stage(
                 run_records=each.run_records,
             )
         watcher.phase("starting Spark")
-        spark = closing_all.enter_context(_session(folder, jars))
+        spark = closing_all.enter_context(_session(folder, jars, spark_conf or {}))
         there = Stage(brokers, addresses, admin, spark, folder, prefix)
         closing_all.enter_context(there._closing)
         yield there
@@ -361,13 +363,13 @@ def _require_files(partitions: int) -> None:
 
 
 @contextmanager
-def _session(folder: Path, jars: list[Path]) -> Iterator[SparkSession]:
+def _session(folder: Path, jars: list[Path], conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session with every peer of Spark in it."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Python workers are other processes, and need this one's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(_MASTER)
-    for key, value in _SESSION.items():
+    for key, value in {**_SESSION, **conf}.items():
         builder = builder.config(key, value)
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     if jars:

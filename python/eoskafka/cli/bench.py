@@ -17,8 +17,10 @@ from eoskafka.cli.bench_options import (
     RecordBytes,
     RoundTrip,
     Servers,
+    SparkConf,
     WarmUp,
     brokers_of,
+    conf_of,
 )
 from eoskafka.cli.bench_run import Messages, require_extras, run
 from eoskafka.cli.brokers import names
@@ -185,6 +187,7 @@ def latency(
             "connector), streams (Kafka Streams) and flink (Apache Flink)."
         ),
     ] = "built-in,streams,flink",
+    spark_conf: SparkConf = None,
     bootstrap_servers: Servers = None,
     broker_count: BrokerCount = 1,
     round_trip_ms: RoundTrip = 0.0,
@@ -216,7 +219,10 @@ def latency(
         )
         taking_part = tuple(peer for peer in taking_part if peer != BUILT_IN_REAL_TIME)
     brokers = brokers_of(bootstrap_servers, broker_count, round_trip_ms)
-    settings = Settings(rate, seconds, warm_up, record_bytes, partitions, rounds, taking_part)
+    settings = Settings(
+        *(rate, seconds, warm_up, record_bytes, partitions, rounds, taking_part),
+        spark_conf=conf_of(spark_conf),
+    )
     run(
         lambda: LatencyReport(measure(settings, Messages(describe), brokers)),
         output,

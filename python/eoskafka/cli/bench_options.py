@@ -43,6 +43,14 @@ RoundTrip = Annotated[
     ),
 ]
 
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-conf",
+        help="A setting of the Spark session, as KEY=VALUE. The option can be given several times.",
+    ),
+]
+
 PlotFile = Annotated[
     Path | None,
     typer.Option(
@@ -63,6 +71,17 @@ RecordBytes = Annotated[int, typer.Option(help="The size of each record's value 
 Partitions = Annotated[
     int, typer.Option(help="How many partitions the input and the output topic have.", min=1)
 ]
+
+
+def conf_of(given: list[str] | None) -> dict[str, str]:
+    """Settings of Spark by their names."""
+    conf = {}
+    for each in given or ():
+        key, equals, value = each.partition("=")
+        if not (key and equals):
+            raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--spark-conf")
+        conf[key] = value
+    return conf
 
 
 def brokers_of(servers: str | None, count: int, round_trip_ms: float) -> Brokers:

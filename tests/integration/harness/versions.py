@@ -32,6 +32,11 @@ UNION_JOINS_PARTITIONS = SPARK >= (4, 1)
 EXPANDS_ROW_BY_ROW = SPARK >= (4, 2)
 # From Spark 4.2 on a query can give its sources names, and its log has a second format for these.
 HAS_NAMED_SOURCES = SPARK >= (4, 2)
+# Spark's class that writes a checkpoint's logs by Hadoop's FileSystem. Spark 4.1 has moved it.
+FILE_SYSTEM_MANAGER = (
+    f"org.apache.spark.sql.execution.streaming.{'checkpointing.' if SPARK >= (4, 1) else ''}"
+    "FileSystemBasedCheckpointFileManager"
+)
 
 needs_built_in = pytest.mark.skipif(
     not HAS_BUILT_IN, reason="Maven Central has no built-in connector for Spark 4.3"
