@@ -18,10 +18,12 @@ import pytest
 from eoskafka.audit import UndecidedError
 from faults.cluster import FaultyCluster
 from faults.proxy import Api
+from foreach import run_rows
 from harness import forget, until
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from streams import LARGE, QUERY_S, SMALL_FETCHES, Streams, held, kv
@@ -311,26 +313,22 @@ def test_a_function_whose_run_ends_while_sparks_log_has_the_former_topic(
             raise ValueError("a batch fails")
         read.extend(int(row.value) for row in batch.select("value").collect())
 
-    def writer() -> DataStreamWriter:
+    def run() -> None:
         rows = streams.source(topic, {"failOnDataLoss": "false"})
-        return (
-            rows.selectExpr("CAST(value AS STRING) AS value")
-            .writeStream.foreachBatch(take)
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(availableNow=True)
-        )
+        run_rows(streams, rows.selectExpr("CAST(value AS STRING) AS value"), checkpoint, take)
 
     def fail() -> int:
         """The batch that is planned now, and fails."""
         nonlocal fails
         fails = True
-        assert "a batch fails" in streams.failure(writer())
+        with pytest.raises(StreamingQueryException, match="a batch fails"):
+            run()
         fails = False
         return max(int(file.name) for file in (checkpoint / "offsets").glob("[0-9]*"))
 
     former: list[int] = []
     if left != "the first batch":
-        streams.run(writer())
+        run()
         former = [*range(FEW)]
     if left == "another batch":
         streams.send(topic, *range(FEW, 2 * FEW))
@@ -344,10 +342,10 @@ def test_a_function_whose_run_ends_while_sparks_log_has_the_former_topic(
         planned = fail()
         if left == "no plan":
             forget([checkpoint / "offsets" / str(planned)])
-    streams.run(writer())
+    run()
     assert sorted(read) == [*former, *later]
     streams.send(topic, 5_000)
-    streams.run(writer())
+    run()
     assert sorted(read) == [*former, *later, 5_000]
 
 

@@ -14,6 +14,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -99,21 +100,36 @@ final class CheckpointFiles {
   }
 
   private static Map<TopicPartition, String> topicIds(JsonNode topics) {
-    Map<TopicPartition, String> ids = new HashMap<>();
-    for (Map.Entry<String, JsonNode> topic : topics.properties()) {
-      if (!topic.getValue().isObject()) {
-        throw new IllegalArgumentException("no partitions: " + topics);
-      }
-      for (Map.Entry<String, JsonNode> id : topic.getValue().properties()) {
-        ids.put(
-            new TopicPartition(topic.getKey(), PartitionOffsets.number(id.getKey())),
-            Objects.requireNonNull(id.getValue().textValue()));
-      }
-    }
+    Map<TopicPartition, String> ids =
+        byPartition(topics, id -> Objects.requireNonNull(id.textValue()));
     if (ids.isEmpty()) {
       throw new IllegalArgumentException("no topics: " + topics);
     }
     return ids;
+  }
+
+  /**
+   * Of an object with a member for each topic, and in it one for each partition.
+   *
+   * @param form of what stands there
+   */
+  private static <T> Map<TopicPartition, T> byPartition(
+      JsonNode topics, Function<JsonNode, T> form) {
+    Map<TopicPartition, T> found = new HashMap<>();
+    if (!topics.isObject()) {
+      throw new IllegalArgumentException("no topics: " + topics);
+    }
+    for (Map.Entry<String, JsonNode> topic : topics.properties()) {
+      if (!topic.getValue().isObject()) {
+        throw new IllegalArgumentException("no partitions: " + topics);
+      }
+      for (Map.Entry<String, JsonNode> partition : topic.getValue().properties()) {
+        found.put(
+            new TopicPartition(topic.getKey(), PartitionOffsets.number(partition.getKey())),
+            form.apply(partition.getValue()));
+      }
+    }
+    return found;
   }
 
   void writeTopicIds(Map<TopicPartition, String> ids) {
@@ -181,29 +197,19 @@ final class CheckpointFiles {
   }
 
   private static Map<TopicPartition, RestartedPartitions.Restart> restarts(JsonNode topics) {
-    if (!topics.isObject()) {
-      throw new IllegalArgumentException("no topics: " + topics);
+    return byPartition(topics, CheckpointFiles::restart);
+  }
+
+  private static RestartedPartitions.Restart restart(JsonNode found) {
+    JsonNode offset = found.path("offset");
+    JsonNode batch = found.path("batch");
+    if (!offset.isIntegralNumber() || !batch.isIntegralNumber()) {
+      throw new IllegalArgumentException("no offset: " + found);
     }
-    Map<TopicPartition, RestartedPartitions.Restart> restarts = new HashMap<>();
-    for (Map.Entry<String, JsonNode> topic : topics.properties()) {
-      if (!topic.getValue().isObject()) {
-        throw new IllegalArgumentException("no partitions: " + topics);
-      }
-      for (Map.Entry<String, JsonNode> partition : topic.getValue().properties()) {
-        JsonNode offset = partition.getValue().path("offset");
-        JsonNode batch = partition.getValue().path("batch");
-        if (!offset.isIntegralNumber() || !batch.isIntegralNumber()) {
-          throw new IllegalArgumentException("no offset: " + topics);
-        }
-        restarts.put(
-            new TopicPartition(topic.getKey(), PartitionOffsets.number(partition.getKey())),
-            new RestartedPartitions.Restart(
-                Objects.requireNonNull(partition.getValue().path("id").textValue()),
-                offset.longValue(),
-                batch.longValue()));
-      }
-    }
-    return restarts;
+    return new RestartedPartitions.Restart(
+        Objects.requireNonNull(found.path("id").textValue()),
+        offset.longValue(),
+        batch.longValue());
   }
 
   private static String json(Map<TopicPartition, RestartedPartitions.Restart> restarts) {
