@@ -349,6 +349,40 @@ def test_a_function_whose_run_ends_while_sparks_log_has_the_former_topic(
     assert sorted(read) == [*former, *later, 5_000]
 
 
+def test_a_sink_does_not_go_on_where_a_function_has_read_a_former_topic(streams: Streams) -> None:
+    """The log's offset may be of either topic, whatever may be lost."""
+    topic, output, checkpoint = streams.topic(partitions=1), streams.topic(), streams.checkpoint()
+    read: list[int] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        read.extend(int(row.value) for row in batch.select("value").collect())
+
+    def run() -> None:
+        rows = streams.source(topic, {"failOnDataLoss": "false"})
+        run_rows(streams, rows.selectExpr("CAST(value AS STRING) AS value"), checkpoint, take)
+
+    def writer(may_lose: str) -> DataStreamWriter:
+        rows = kv(streams.source(topic, {"failOnDataLoss": may_lose}))
+        return streams.sink(rows, output, checkpoint)
+
+    streams.send(topic, *range(FEW))
+    run()
+    streams.delete(topic)
+    streams.create(topic, 1)
+    later = [*range(1_000, 1_000 + 2 * FEW)]
+    streams.send(topic, *later)
+    for may_lose in ("true", "false"):
+        error = streams.failure(writer(may_lose))
+        assert f"[EOSKAFKA_LOG_OF_FORMER_TOPIC] The topic of {topic}-0" in error
+        assert f"at offset {FEW}" in error
+    # The error names this way.
+    run()
+    assert read == [*range(FEW), *later]
+    streams.send(topic, 5_000)
+    streams.run(writer("true"))
+    assert streams.numbers(output) == [5_000]
+
+
 @pytest.mark.slow
 def test_a_wait_for_a_topic_that_is_gone_while_its_group_does_not_answer(
     streams: Streams, spark_folder: Path, tmp_path: Path

@@ -151,7 +151,8 @@ record StartingPoint(
       return facts.initial() != null ? Source.INITIAL_FILE : Source.OPTION;
     }
     if (logIsAhead && facts.logged() != null) {
-      if (committed != null && !facts.isOfFormerTopic()) {
+      requireSameTopic(facts);
+      if (committed != null) {
         requireNotBehind(identity, facts.partition(), committed.offset(), facts.logged());
       }
       return Source.SPARK_LOG;
@@ -164,6 +165,19 @@ record StartingPoint(
       return sparkHasBatches && sparkStart == null ? Source.NEW_PARTITION : Source.RECREATED;
     }
     return sparkHasBatches ? withoutOffset(facts, logSuffices) : withoutOffsetOrBatch(facts);
+  }
+
+  /**
+   * For an authoritative log: if the topic was created again, the log may have an offset of either
+   * topic. The built-in connector does not tell, and our source has read the new one only if the
+   * checkpoint has its id.
+   */
+  private void requireSameTopic(PartitionFacts facts) {
+    if (facts.isRecreatedSince() || facts.isOfFormerTopic()) {
+      throw EosKafkaException.of(
+          "EOSKAFKA_LOG_OF_FORMER_TOPIC",
+          Map.of("partition", facts.partition(), "logged", facts.logged()));
+    }
   }
 
   /** The group has an offset: the stamp's scope says which log it follows. */

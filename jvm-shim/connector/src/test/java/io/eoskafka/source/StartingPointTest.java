@@ -138,8 +138,20 @@ class StartingPointTest {
     assertThatThrownBy(
             () -> rule.of(facts(committed("TASK"), 6L, 0L, null, false, false, false), false))
         .hasMessageContaining("[EOSKAFKA_LOG_BEHIND_GROUP]");
-    assertThat(rule.of(facts(committed("TASK"), 6L, 0L, null, true, false, false), false))
-        .isEqualTo(Source.SPARK_LOG);
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "true, true",
+    "true, false",
+    "false, true",
+  })
+  void norWhereItMayBeOfAFormerTopic(boolean isOfFormerTopic, boolean isRecreated) {
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
+    OffsetAndMetadata committed = isOfFormerTopic ? committed("TASK") : null;
+    PartitionFacts facts = facts(committed, 9L, 0L, null, isOfFormerTopic, isRecreated, false);
+    assertThatThrownBy(() -> rule.of(facts, false))
+        .hasMessageContaining("[EOSKAFKA_LOG_OF_FORMER_TOPIC]");
   }
 
   @ParameterizedTest
