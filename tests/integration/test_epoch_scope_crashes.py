@@ -193,6 +193,29 @@ def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_ep
 
 
 @SLOW
+def test_nor_after_a_start_that_has_found_the_new_topic_and_died(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    """The third one is told by the checkpoint, and the fourth one that the batch is done."""
+    first = start_application("local[2]")
+    flow.produce(RECORDS)
+    flow.reach(first, "after-decision", "kill", **STATELESS)
+    first.kill()
+    flow.create_again()
+    flow.produce(RECORDS)
+    for point in ("before-log", "after-decision"):
+        later = start_application("local[2]")
+        flow.reach(later, point, "kill", failOnDataLoss="false", **STATELESS)
+        later.kill()
+    flow.start(application, failOnDataLoss="false", **STATELESS).wait_done()
+    flow.assert_nothing_is_open()
+    numbers = [*range(PER_BATCH), *range(RECORDS, 2 * RECORDS)]
+    assert sorted((r.value or b"").decode() for r in flow.outputs()) == sorted(
+        f"v{number}!" for number in numbers
+    )
+
+
+@SLOW
 def test_a_driver_that_decides_while_another_one_starts_is_not_repeated(
     start_application: StartApplication, application: Application, flow: Flow
 ) -> None:

@@ -35,6 +35,9 @@ final class OwnedPartitions {
   private final PartitionStarts partitionStarts;
   private final RestartedPartitions restarts;
 
+  /** Until the decided batch that read their former topics is done, the checkpoint has its ids. */
+  private final Set<TopicPartition> ofDecided = new HashSet<>();
+
   private Membership.Ownership ownership;
 
   /** Whether producers were fenced since the last {@link #takeProducersFenced}. */
@@ -143,6 +146,11 @@ final class OwnedPartitions {
    * @return false if some have gone while their starts were looked for
    */
   boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
+    if (!ofDecided.isEmpty() && context.epochs().input().isEmpty()) {
+      Set<TopicPartition> ofDone = Set.copyOf(ofDecided);
+      ofDecided.clear();
+      keepTopicIds(context.files().readTopicIds(), ofDone, Set.of());
+    }
     ownership = context.member().poll(tracker.partitions());
     reached.keySet().retainAll(ownership.terms().keySet());
     Map<TopicPartition, Long> gained = withoutStart(ownership.terms());
@@ -268,6 +276,10 @@ final class OwnedPartitions {
     started.addAll(unresolved);
     started.retainAll(tracker.partitions());
     started.removeAll(leftOut);
+    started.stream()
+        .filter(p -> tracker.isRecreated(p) && context.epochs().start(p) != null)
+        .forEach(ofDecided::add);
+    started.removeAll(ofDecided);
     tracker.keep(keptIds, started, others, context.files());
   }
 

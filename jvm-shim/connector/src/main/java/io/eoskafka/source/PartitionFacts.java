@@ -56,6 +56,11 @@ record PartitionFacts(
     return keptTopicId != null && !keptTopicId.equals(topicId);
   }
 
+  /** Whether the decided batch that Spark runs again has read a former topic of that name. */
+  boolean isRecreatedSinceDecision() {
+    return decidedStart != null && isRecreatedSince();
+  }
+
   /**
    * As {@code logged}. If a topic was created again before Spark had logged a batch, it is where
    * the query began: there Spark's first batch begins, too.

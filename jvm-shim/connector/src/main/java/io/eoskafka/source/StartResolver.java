@@ -90,7 +90,10 @@ record StartResolver(
             && kept <= committed.offset();
     boolean toCommit =
         (!isKnown || kept != start || isOfFormer) && !isPast || sinkIsOurs && !isHere || isReturned;
-    boolean isRecreated = source == StartingPoint.Source.RECREATED || isOfFormer && !isReturned;
+    boolean isRecreated =
+        source == StartingPoint.Source.RECREATED
+            || isOfFormer && !isReturned
+            || facts.isRecreatedSinceDecision();
     boolean isNewTopic = isRecreated || facts.isRecreatedSince() && facts.restart() == null;
     boolean isRestart = !sinkIsOurs && (kept < start || isNewTopic);
     return new ResolvedStart(kept, toCommit, isRecreated, isMovedByTask, isRestart);

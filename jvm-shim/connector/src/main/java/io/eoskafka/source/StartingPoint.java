@@ -193,7 +193,9 @@ record StartingPoint(
     }
     return switch (stamp.scope()) {
       case TASK -> {
-        if (facts.decidedStart() != null && !facts.isOfFormerTopic()) {
+        if (facts.decidedStart() != null
+            && !facts.isOfFormerTopic()
+            && !facts.isRecreatedSinceDecision()) {
           requireNotBehindDecision(facts.partition(), committed.offset(), facts.decidedStart());
         }
         yield Source.GROUP;

@@ -281,6 +281,16 @@ class StartingPointTest {
   }
 
   @Test
+  void theStartOfANewTopicIsNotBehindADecisionOnTheFormerOne() {
+    StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, false);
+    assertThat(rule.of(facts(committed("TASK"), 5L, 0L, 9L, false, true, false), false))
+        .isEqualTo(Source.GROUP);
+    assertThatThrownBy(
+            () -> rule.of(facts(committed("TASK"), 5L, 0L, 9L, false, false, true), false))
+        .hasMessageContaining("[EOSKAFKA_GROUP_BEHIND_DECISION]");
+  }
+
+  @Test
   void norIfOthersHaveLoggedABatchWithoutPartitions() {
     StartingPoint rule = new StartingPoint(OURS, Stamp.SAME_CLUSTER, true, true, true, true);
     PartitionFacts facts =
