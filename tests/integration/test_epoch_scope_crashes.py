@@ -174,45 +174,60 @@ def test_a_decided_epoch_is_committed_though_its_input_is_gone(
     assert len(flow.outputs()) == PER_BATCH
 
 
-@SLOW
-def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_epoch(
-    start_application: StartApplication, application: Application, flow: Flow
-) -> None:
+def decide_of_a_former_topic(start_application: StartApplication, flow: Flow) -> None:
+    """Leave a decided epoch that Spark runs again, and records in a new topic of the same name."""
     first = start_application("local[2]")
     flow.produce(RECORDS)
     flow.reach(first, "after-decision", "kill", **STATELESS)
     first.kill()
     flow.create_again()
     flow.produce(RECORDS)
-    flow.start(application, failOnDataLoss="false", **STATELESS).wait_done()
+
+
+def assert_outputs(flow: Flow, *numbers: range) -> None:
+    """The output has these records and no others, and nothing is left open."""
     flow.assert_nothing_is_open()
-    numbers = [*range(PER_BATCH), *range(RECORDS, 2 * RECORDS)]
     assert sorted((r.value or b"").decode() for r in flow.outputs()) == sorted(
-        f"v{number}!" for number in numbers
+        f"v{number}!" for several in numbers for number in several
     )
 
 
 @SLOW
-def test_nor_after_a_start_that_has_found_the_new_topic_and_died(
-    start_application: StartApplication, application: Application, flow: Flow
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param((), id="at once"),
+        # The later starts are told by the checkpoint, and the last one that the batch is done.
+        pytest.param(("before-log", "after-decision"), id="after two more"),
+    ],
+)
+def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_epoch(
+    start_application: StartApplication,
+    application: Application,
+    flow: Flow,
+    points: tuple[Point, ...],
 ) -> None:
-    """The third one is told by the checkpoint, and the fourth one that the batch is done."""
-    first = start_application("local[2]")
-    flow.produce(RECORDS)
-    flow.reach(first, "after-decision", "kill", **STATELESS)
-    first.kill()
-    flow.create_again()
-    flow.produce(RECORDS)
-    for point in ("before-log", "after-decision"):
+    decide_of_a_former_topic(start_application, flow)
+    for point in points:
         later = start_application("local[2]")
         flow.reach(later, point, "kill", failOnDataLoss="false", **STATELESS)
         later.kill()
     flow.start(application, failOnDataLoss="false", **STATELESS).wait_done()
-    flow.assert_nothing_is_open()
-    numbers = [*range(PER_BATCH), *range(RECORDS, 2 * RECORDS)]
-    assert sorted((r.value or b"").decode() for r in flow.outputs()) == sorted(
-        f"v{number}!" for number in numbers
-    )
+    assert_outputs(flow, range(PER_BATCH), range(RECORDS, 2 * RECORDS))
+
+
+@SLOW
+def test_nor_are_those_of_a_topic_that_is_created_again_while_the_epoch_runs_again(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    decide_of_a_former_topic(start_application, flow)
+    later = start_application("local[2]")
+    query = flow.reach(later, "before-log", "stop", failOnDataLoss="false", **STATELESS)
+    flow.create_again()
+    flow.produce(RECORDS)
+    later.resume()
+    query.wait_done()
+    assert_outputs(flow, range(PER_BATCH), range(2 * RECORDS, 3 * RECORDS))
 
 
 @SLOW

@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from faults.cluster import FaultyCluster
 from faults.proxy import Api
 from foreach import run_rows
 from harness import forget, until
+from harness.functions import Function
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -249,6 +251,17 @@ def test_a_topic_that_is_replaced_under_a_reader_stops_the_query(
     assert streams.numbers(output) == [0, *later[1:]]
 
 
+def numbers(batch: DataFrame) -> list[int]:
+    """What the values of a batch's records are."""
+    return [int(row.value) for row in batch.select("value").collect()]
+
+
+def run_function(streams: Streams, topic: str, checkpoint: Path, function: Function) -> None:
+    """Hand each batch of a topic that is there now to a function, whatever was lost."""
+    rows = streams.source(topic, {"failOnDataLoss": "false"})
+    run_rows(streams, rows.selectExpr("CAST(value AS STRING) AS value"), checkpoint, function)
+
+
 # More records than the former topic had, and fewer.
 @pytest.mark.parametrize("records", [FEW * 2, pytest.param(FEW // 2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("runs_on", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -261,7 +274,7 @@ def test_a_function_reads_a_topic_that_was_created_again_from_its_first_record(
     read: list[int] = []
 
     def take(batch: DataFrame, number: int) -> None:
-        read.extend(int(row.value) for row in batch.select("value").collect())
+        read.extend(numbers(batch))
 
     def start() -> StreamingQuery:
         options = {"subscribePattern": topic, "failOnDataLoss": "false"}
@@ -311,11 +324,9 @@ def test_a_function_whose_run_ends_while_sparks_log_has_the_former_topic(
     def take(batch: DataFrame, number: int) -> None:
         if fails:
             raise ValueError("a batch fails")
-        read.extend(int(row.value) for row in batch.select("value").collect())
+        read.extend(numbers(batch))
 
-    def run() -> None:
-        rows = streams.source(topic, {"failOnDataLoss": "false"})
-        run_rows(streams, rows.selectExpr("CAST(value AS STRING) AS value"), checkpoint, take)
+    run = partial(run_function, streams, topic, checkpoint, take)
 
     def fail() -> int:
         """The batch that is planned now, and fails."""
@@ -355,11 +366,9 @@ def test_a_sink_does_not_go_on_where_a_function_has_read_a_former_topic(streams:
     read: list[int] = []
 
     def take(batch: DataFrame, number: int) -> None:
-        read.extend(int(row.value) for row in batch.select("value").collect())
+        read.extend(numbers(batch))
 
-    def run() -> None:
-        rows = streams.source(topic, {"failOnDataLoss": "false"})
-        run_rows(streams, rows.selectExpr("CAST(value AS STRING) AS value"), checkpoint, take)
+    run = partial(run_function, streams, topic, checkpoint, take)
 
     def writer(may_lose: str) -> DataStreamWriter:
         rows = kv(streams.source(topic, {"failOnDataLoss": may_lose}))

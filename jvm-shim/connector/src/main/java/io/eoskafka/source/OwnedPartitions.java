@@ -147,9 +147,9 @@ final class OwnedPartitions {
    */
   boolean settle(PartitionOffsets sparkStart, StartingPoint rule) {
     if (!ofDecided.isEmpty() && context.epochs().input().isEmpty()) {
-      Set<TopicPartition> ofDone = Set.copyOf(ofDecided);
+      // That batch is done. Their starts are found anew, and the ids of their topics are kept.
+      reached.keySet().removeAll(ofDecided);
       ofDecided.clear();
-      keepTopicIds(context.files().readTopicIds(), ofDone, Set.of());
     }
     ownership = context.member().poll(tracker.partitions());
     reached.keySet().retainAll(ownership.terms().keySet());
