@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _IDENTITY = "eoskafka-identity.json"
+_TOPIC_IDS = "eoskafka-topic-ids.json"
+_RESTARTED = "eoskafka-restarted.json"
+_CUT = "eoskafka-cut.json"
 _TAKEN_OVER = "eoskafka-taken-over"
 # A number, or a name as Spark takes it.
 _SOURCE = re.compile("[A-Za-z0-9_]+")
@@ -183,6 +187,29 @@ class Checkpoint:
         instance = f"eoskafka-{checkpoint_id}"
         return Identity(group or instance, instance, checkpoint_id, False)
 
+    def topic_ids(self) -> dict[TopicPartition, str]:
+        """The id of each partition's topic when the query last found its start.
+
+        Raises:
+            CheckpointError: the file is not one that this version knows.
+        """
+        return self._by_partition(_TOPIC_IDS, lambda found: isinstance(found, str))
+
+    def restarts(self, done: int) -> set[TopicPartition]:
+        """Partitions that continue elsewhere than where Spark's log says.
+
+        Their topics were created again, or their logs were cut.
+
+        Args:
+            done: the last batch that is done, or -1: a start that is older than that is in the log.
+
+        Raises:
+            CheckpointError: a file is not one that this version knows.
+        """
+        starts = self._by_partition(_RESTARTED, _is_restart)
+        pending = {partition for partition, start in starts.items() if start["batch"] >= done}
+        return pending | {*self._by_partition(_CUT, _is_restart)}
+
     def starts(self) -> dict[TopicPartition, int] | None:
         """Where the query began, by partition; those found later are not in it. None: not yet.
 
@@ -272,6 +299,16 @@ class Checkpoint:
             return _partitions(line)
         except ValueError as error:
             raise self._unreadable(f"offsets/{batch}", error) from error
+
+    def _by_partition(
+        self, file: str, is_value: Callable[[object], bool]
+    ) -> dict[TopicPartition, Any]:
+        name = f"sources/{self.source}/{file}"
+        text = self._read(name)
+        try:
+            return {} if text is None else _partitions(text, is_value)
+        except ValueError as error:
+            raise self._unreadable(name, error) from error
 
     def _initial(self) -> dict[TopicPartition, int] | None:
         name = f"sources/{self.source}/0"
@@ -370,8 +407,22 @@ def _file_system(location: str) -> tuple[Any, str]:
     return found, str(root).rstrip("/")
 
 
-def _partitions(text: str) -> dict[TopicPartition, int]:
-    """Offsets as the connector reads them (`io.eoskafka.source.PartitionOffsets`)."""
+def _is_offset(found: object) -> bool:
+    # A bool is an int too.
+    return type(found) is int and -(2**63) <= found < 2**63
+
+
+def _is_restart(found: object) -> bool:
+    return isinstance(found, dict) and type(found.get("batch")) is int
+
+
+def _partitions(
+    text: str, is_value: Callable[[object], bool] = _is_offset
+) -> dict[TopicPartition, Any]:
+    """What a file has by topic and partition; offsets, if it is not said otherwise.
+
+    As the connector reads them (`io.eoskafka.source.PartitionOffsets`).
+    """
     topics = _json.parse(text)
     found = {}
     if not isinstance(topics, dict):
@@ -379,12 +430,10 @@ def _partitions(text: str) -> dict[TopicPartition, int]:
     for topic, partitions in topics.items():
         if not isinstance(partitions, dict):
             raise ValueError(f"no offsets of {topic!r}: {partitions!r:.200}")
-        for partition, offset in partitions.items():
-            # A bool is an int too.
-            is_offset = type(offset) is int and -(2**63) <= offset < 2**63
-            if not _is_partition(partition) or not is_offset:
-                raise ValueError(f"no offset of {topic!r}, {partition!r}: {offset!r:.200}")
-            found[TopicPartition(topic, int(partition))] = offset
+        for partition, value in partitions.items():
+            if not _is_partition(partition) or not is_value(value):
+                raise ValueError(f"no offset of {topic!r}, {partition!r}: {value!r:.200}")
+            found[TopicPartition(topic, int(partition))] = value
     return found
 
 

@@ -217,6 +217,20 @@ def test_records_of_a_topic_that_was_created_again_are_not_those_of_a_decided_ep
 
 
 @SLOW
+def test_nor_are_they_after_a_start_with_another_sink(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    """It is refused, and leaves nothing behind that says where the new topic is read from."""
+    decide_of_a_former_topic(start_application, flow)
+    other = start_application("local[2]")
+    refused = flow.start(other, form="noop", failOnDataLoss="false", **STATELESS).wait_end()
+    assert "[EOSKAFKA_BATCH_UNFINISHED]" in str(refused.error), refused.error
+    other.kill()
+    flow.start(application, failOnDataLoss="false", **STATELESS).wait_done()
+    assert_outputs(flow, range(PER_BATCH), range(RECORDS, 2 * RECORDS))
+
+
+@SLOW
 def test_nor_are_those_of_a_topic_that_is_created_again_while_the_epoch_runs_again(
     start_application: StartApplication, flow: Flow
 ) -> None:

@@ -13,6 +13,7 @@ from eoskafka.offsets import Move, Situation
 from foreach import run, save
 from kafka import TopicPartition
 from movable import Movable
+from pyspark.sql import DataFrame
 from streams import Streams, command, kv
 
 
@@ -201,6 +202,27 @@ def test_a_query_with_a_function_is_not_taken_for_the_builtin_connectors(
     assert (code, err) == (0, "")
     assert "Start the query with the connector and the sink that began it" in out
     assert "built-in" not in out
+
+
+def test_the_log_does_not_say_where_a_topic_that_was_created_again_is_read_on(
+    streams: Streams,
+) -> None:
+    """Neither for the partitions that the user does not name."""
+    job = Movable(streams, records=10)
+
+    def ignore(batch: DataFrame, number: int) -> None:
+        batch.count()
+
+    run(streams, job.input, job.checkpoint, ignore)
+    streams.delete(job.input)
+    streams.create(job.input, 2)
+    streams.send(job.input, *range(100, 120))
+    for at in ("", json.dumps({job.input: {"0": 0}})):
+        with pytest.raises(OffsetsError, match="the topic was created again"):
+            job.adopted(at=at)
+    assert len(job.adopted(at=json.dumps({job.input: {"0": 0, "1": 3}})).moves) == 2
+    streams.run(streams.sink(kv(streams.source(job.input)), job.output, job.checkpoint))
+    assert job.written() == sorted([*range(100, 120, 2), *range(107, 120, 2)])
 
 
 def test_all_offsets_of_a_query_are_gone(job: Movable) -> None:

@@ -16,6 +16,7 @@ from eoskafka.brokers.connection import Connection
 from eoskafka.checkpoints import Checkpoint, Identity
 from eoskafka.errors import (
     AuthorizationError,
+    CheckpointError,
     ConfigurationError,
     OffsetsError,
     UnreachableError,
@@ -56,6 +57,22 @@ def test_an_address_with_a_secret_is_refused_and_not_shown(location: str) -> Non
     with pytest.raises(ConfigurationError, match="Give the credentials in the env") as refused:
         Checkpoint(location)
     assert "geheim" not in str(refused.value)
+
+
+def test_starts_that_sparks_log_does_not_have_yet_are_told(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    assert checkpoint.restarts(3) == set()
+    folder = tmp_path / "sources" / "0"
+    folder.mkdir(parents=True)
+    kept = {"0": {"id": "x", "offset": 0, "batch": 2}, "1": {"id": "x", "offset": 5, "batch": 3}}
+    (folder / "eoskafka-restarted.json").write_text(json.dumps({"t": kept}))
+    assert checkpoint.restarts(3) == {TopicPartition("t", 1)}
+    cut = {"2": {"id": "x", "offset": 5, "batch": 2}}
+    (folder / "eoskafka-cut.json").write_text(json.dumps({"t": cut}))
+    assert checkpoint.restarts(4) == {TopicPartition("t", 2)}
+    (folder / "eoskafka-cut.json").write_text(json.dumps({"t": {"2": 5}}))
+    with pytest.raises(CheckpointError, match=r"eoskafka-cut\.json cannot be read"):
+        checkpoint.restarts(4)
 
 
 class Coordinator:

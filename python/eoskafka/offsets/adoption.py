@@ -82,7 +82,7 @@ def adopt(
         require_agreed_ids(cluster, found)
         candidate.require_idle()
         if batch and candidate.log_is_ahead and not at:
-            return check_log(cluster, candidate, batch, found.standing)
+            return check_log(cluster, candidate, batch, found)
         return _adopt_offsets(cluster, candidate, found, target, take_over, dry_run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kafka import TopicPartition
 
@@ -14,18 +14,18 @@ from eoskafka.errors import OffsetsError
 from eoskafka.offsets.adoption_refusals import is_by_checkpoint
 from eoskafka.offsets.candidate import BEGIN_ANEW, Candidate
 from eoskafka.offsets.model import Adoption, Situation, Standing
-from eoskafka.offsets.standing import LogOffsets
+from eoskafka.offsets.standing import LogOffsets, Snapshot
 
 
-def check_log(
-    cluster: Connection, candidate: Candidate, batch: Batch, standing: Standing
-) -> Adoption:
+def check_log(cluster: Connection, candidate: Candidate, batch: Batch, group: Snapshot) -> Adoption:
     """Check that the query can continue where this batch, its last one, says.
 
     Raises:
         OffsetsError: it cannot.
     """
+    standing = group.standing
     start = candidate.start_by_log(batch)
+    refuse_former_topics(candidate, batch, start, group)
     _refuse_other_offsets(candidate, start, standing)
     _require_in_log(cluster, candidate, start)
     # Spark's log is the same with the built-in connector and with another sink.
@@ -63,6 +63,39 @@ def _refuse_other_offsets(
                 f"'{standing.group}' has offsets of others. Nothing was changed. {advice}"
             )
     refuse_beyond_log(candidate, start, standing)
+
+
+def refuse_former_topics(
+    candidate: Candidate, batch: Batch, by_log: Collection[TopicPartition], group: Snapshot
+) -> None:
+    """Refuse partitions of which the log may have an offset of a former topic, or of a longer log.
+
+    Args:
+        candidate: a query whose log says where it continues.
+        batch: the last one in that log.
+        by_log: partitions that continue where the log says.
+        group: what the query's group has.
+
+    Raises:
+        OffsetsError: there is one.
+    """
+    kept = candidate.checkpoint.topic_ids()
+    former = {
+        p
+        for p, topic_id in group.topic_ids.items()
+        if kept.get(p, topic_id) != topic_id
+        or (p in group.positions and not group.positions[p].is_same_topic)
+    }
+    # The connector goes by its own restarts, whatever offset is given.
+    doubtful = candidate.checkpoint.restarts(batch.until) | (former & {*by_log})
+    if doubtful:
+        raise OffsetsError(
+            f"{names_of(sorted(doubtful))}: the topic was created again, or its log was cut, and "
+            f"the log of {candidate.location} may still have the former end. Nothing was changed. "
+            'If the last batches were read with readStream.format("eoskafka"), start the query '
+            "with the sink that it had then, and failOnDataLoss=false, until it has logged a "
+            f"batch. If the built-in connector has read them, {BEGIN_ANEW}"
+        )
 
 
 def refuse_beyond_log(

@@ -11,7 +11,7 @@ from eoskafka import stamps
 from eoskafka.brokers.topics import names_of, offset_json
 from eoskafka.checkpoints import Batch
 from eoskafka.errors import OffsetsError
-from eoskafka.offsets.adoption_by_log import refuse_beyond_log
+from eoskafka.offsets.adoption_by_log import refuse_beyond_log, refuse_former_topics
 from eoskafka.offsets.candidate import BEGIN_ANEW, Candidate
 from eoskafka.offsets.model import Position
 from eoskafka.offsets.standing import Snapshot
@@ -66,6 +66,7 @@ def plan_of(candidate: Candidate, group: Snapshot, named: Mapping[TopicPartition
         by_log = candidate.start_by_log(batch)
         logged = {p: offset for p, offset in by_log.items() if p in topic_ids}
         unnamed = {p: offset for p, offset in logged.items() if p not in named}
+        refuse_former_topics(candidate, batch, unnamed, group)
         refuse_beyond_log(candidate, unnamed, group.standing)
         to_commit |= logged
     to_commit |= named

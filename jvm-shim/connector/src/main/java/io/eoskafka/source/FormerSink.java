@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.spark.RunningQuery;
+import java.util.List;
 import java.util.Map;
 
 /** Refuses to finish a batch with another sink than the one that began it. */
@@ -9,13 +10,22 @@ final class FormerSink {
   private FormerSink() {}
 
   /**
-   * Only the sink that began a batch can tell what the batch has written.
+   * Only the sink that began a batch can tell what the batch has written. To be called before a
+   * start changes anything. It asks for the batch that Spark is to run again, if there is one.
    *
-   * @param isOfSink whether our sink had planned it
    * @throws EosKafkaException {@code EOSKAFKA_BATCH_UNFINISHED}
    */
-  static void require(boolean isOfSink) {
-    RunningQuery query = RunningQuery.ofThisThread();
+  static void require(RunningQuery query) {
+    List<PartitionOffsets> open =
+        query.sourcesOfBatch(EosKafkaMicroBatchStream.class).stream()
+            .filter(RunningQuery.SourceBatch::hasNews)
+            .map(batch -> batch.end().json())
+            .map(text -> PartitionOffsets.parse(text, "with the offsets " + text))
+            .toList();
+    if (open.isEmpty()) {
+      return;
+    }
+    boolean isOfSink = open.stream().anyMatch(PartitionOffsets::isOurs);
     boolean isOther =
         query.sinkIsTransactional()
             ? !isOfSink && query.checkpointFolder().hasFile("eoskafka-write-.*\\.json")
