@@ -123,6 +123,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=120.0, help="of this segment")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "soak")
     parser.add_argument("--report", type=Path, default=ROOT / "reports" / "soak.md")
+    parser.add_argument("--beside", default="", help="what else ran on the machine, for the report")
     arguments = parser.parse_args()
     arguments.state.mkdir(parents=True, exist_ok=True)
     kept = arguments.state / "stretches.json"
@@ -142,7 +143,8 @@ def main() -> int:
         flow.assert_nothing_is_open()
         verdict = compare(flow.inputs(), flow.outputs(), exclaimed)
     grown = growth(done)
-    text = _report(done, flow.produced, f"{verdict.faults}" if verdict.findings else "none", grown)
+    faults = f"{verdict.faults}" if verdict.findings else "none"
+    text = _report(done, flow.produced, faults, grown, arguments.beside)
     arguments.report.parent.mkdir(exist_ok=True)
     arguments.report.write_text(text, encoding="utf-8")
     print(text)
@@ -232,7 +234,10 @@ def _folder(state: Path) -> Path:
     return folder
 
 
-def _report(done: list[Stretch], records: int, faults: str, grown: list[str]) -> str:
+def _report(
+    done: list[Stretch], records: int, faults: str, grown: list[str], beside: str = ""
+) -> str:
+    machine = f" Beside it, the machine ran {beside}." if beside else ""
     rows = "\n".join(
         f"| `{name}` | {first:,.1f} | {last:,.1f} | {MOST.get(name, '')} |"
         for name, (first, last) in thirds(done).items()
@@ -249,7 +254,7 @@ def _report(done: list[Stretch], records: int, faults: str, grown: list[str]) ->
     )
     return f"""# Soak: {done[-1].epochs:,} epochs
 
-`make soak` in {done[-1].segment} segments, the last on {date.today()}. {connector()}
+`make soak` in {done[-1].segment} segments, the last on {date.today()}.{machine} {connector()}
 
 One broker, one query in epoch scope (`repartition(5)`), {RECORDS_PER_EPOCH} records an epoch,
 {len(done)} stretches of {STRETCH:,} epochs. After each stretch the driver was killed between a
