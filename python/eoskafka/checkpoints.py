@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import TopicPartition
 
@@ -87,6 +87,20 @@ class Batch:
     log_is_ahead: bool
     until: int
     sources: int
+
+
+class Restart(NamedTuple):
+    """A start that Spark's log does not have (`io.eoskafka.source.RestartedPartitions`).
+
+    Attributes:
+        id: of the topic that it is in.
+        offset: the first one to be read.
+        batch: the last batch that Spark had planned when it was found.
+    """
+
+    id: str
+    offset: int
+    batch: int
 
 
 class Checkpoint:
@@ -195,20 +209,21 @@ class Checkpoint:
         """
         return self._by_partition(_TOPIC_IDS, lambda found: isinstance(found, str))
 
-    def restarts(self, done: int) -> set[TopicPartition]:
-        """Partitions that continue elsewhere than where Spark's log says.
-
-        Their topics were created again, or their logs were cut.
+    def restarts(self, done: int) -> dict[TopicPartition, Restart]:
+        """Where partitions continue whose topics were created again, or whose logs were cut.
 
         Args:
-            done: the last batch that is done, or -1: a start that is older than that is in the log.
+            done: the last batch that is done, or -1. A start that was found before that batch was
+                planned is in Spark's log.
 
         Raises:
             CheckpointError: a file is not one that this version knows.
         """
         starts = self._by_partition(_RESTARTED, _is_restart)
-        pending = {partition for partition, start in starts.items() if start["batch"] >= done}
-        return pending | {*self._by_partition(_CUT, _is_restart)}
+        # Of a batch that is done: the next one begins there.
+        ends = self._by_partition(_CUT, _is_restart)
+        found = {p: Restart(**end) for p, end in ends.items() if end["batch"] == done}
+        return found | {p: Restart(**at) for p, at in starts.items() if at["batch"] >= done}
 
     def starts(self) -> dict[TopicPartition, int] | None:
         """Where the query began, by partition; those found later are not in it. None: not yet.
@@ -413,7 +428,13 @@ def _is_offset(found: object) -> bool:
 
 
 def _is_restart(found: object) -> bool:
-    return isinstance(found, dict) and type(found.get("batch")) is int
+    return (
+        isinstance(found, dict)
+        and found.keys() == {*Restart._fields}
+        and isinstance(found["id"], str)
+        and _is_offset(found["offset"])
+        and _is_offset(found["batch"])
+    )
 
 
 def _partitions(

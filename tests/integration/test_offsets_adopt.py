@@ -10,9 +10,11 @@ import pytest
 from eoskafka import offsets
 from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.offsets import Move, Situation
-from foreach import run, save
+from foreach import run, run_rows, save
+from harness import forget
 from kafka import TopicPartition
 from movable import Movable
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from streams import Streams, command, kv
 
@@ -218,11 +220,41 @@ def test_the_log_does_not_say_where_a_topic_that_was_created_again_is_read_on(
     streams.create(job.input, 2)
     streams.send(job.input, *range(100, 120))
     for at in ("", json.dumps({job.input: {"0": 0}})):
-        with pytest.raises(OffsetsError, match="the topic was created again"):
+        with pytest.raises(OffsetsError, match="was deleted and created again since"):
             job.adopted(at=at)
     assert len(job.adopted(at=json.dumps({job.input: {"0": 0, "1": 3}})).moves) == 2
     streams.run(streams.sink(kv(streams.source(job.input)), job.output, job.checkpoint))
     assert job.written() == sorted([*range(100, 120, 2), *range(107, 120, 2)])
+
+
+def test_a_start_in_a_new_topic_is_told_and_not_replaced(streams: Streams) -> None:
+    """Spark's log does not have it yet, and the connector continues there."""
+    job = Movable(streams, records=10)
+    fails = False
+
+    def take(batch: DataFrame, number: int) -> None:
+        if fails:
+            raise ValueError("a batch fails")
+
+    def run_again() -> None:
+        rows = kv(streams.source(job.input, {"failOnDataLoss": "false"}))
+        run_rows(streams, rows, job.checkpoint, take)
+
+    run_again()
+    streams.delete(job.input)
+    streams.create(job.input, 2)
+    streams.send(job.input, *range(100, 120))
+    fails = True
+    with pytest.raises(StreamingQueryException, match="a batch fails"):
+        run_again()
+    # As if the run had ended before its plan was logged.
+    forget([job.checkpoint / "offsets" / "1"])
+    assert json.loads(job.adopted().start) == {job.input: {"0": 0, "1": 0}}
+    with pytest.raises(OffsetsError, match="says where the query continues"):
+        job.adopted(at=json.dumps({job.input: {"0": 0, "1": 3}}))
+    streams.run(streams.sink(kv(streams.source(job.input)), job.output, job.checkpoint))
+    assert job.written() == [*range(100, 120)]
+    assert job.adopted().situation is Situation.READY
 
 
 def test_all_offsets_of_a_query_are_gone(job: Movable) -> None:

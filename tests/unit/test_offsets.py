@@ -61,16 +61,19 @@ def test_an_address_with_a_secret_is_refused_and_not_shown(location: str) -> Non
 
 def test_starts_that_sparks_log_does_not_have_yet_are_told(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
-    assert checkpoint.restarts(3) == set()
+    assert checkpoint.restarts(3) == {}
     folder = tmp_path / "sources" / "0"
     folder.mkdir(parents=True)
+    first, second, third = (TopicPartition("t", p) for p in range(3))
     kept = {"0": {"id": "x", "offset": 0, "batch": 2}, "1": {"id": "x", "offset": 5, "batch": 3}}
     (folder / "eoskafka-restarted.json").write_text(json.dumps({"t": kept}))
-    assert checkpoint.restarts(3) == {TopicPartition("t", 1)}
-    cut = {"2": {"id": "x", "offset": 5, "batch": 2}}
+    assert checkpoint.restarts(2) == {first: ("x", 0, 2), second: ("x", 5, 3)}
+    assert checkpoint.restarts(3) == {second: ("x", 5, 3)}
+    cut = {"2": {"id": "x", "offset": 7, "batch": 4}}
     (folder / "eoskafka-cut.json").write_text(json.dumps({"t": cut}))
-    assert checkpoint.restarts(4) == {TopicPartition("t", 2)}
-    (folder / "eoskafka-cut.json").write_text(json.dumps({"t": {"2": 5}}))
+    assert checkpoint.restarts(3) == {second: ("x", 5, 3)}
+    assert checkpoint.restarts(4) == {third: ("x", 7, 4)}
+    (folder / "eoskafka-cut.json").write_text(json.dumps({"t": {"2": {"batch": 4}}}))
     with pytest.raises(CheckpointError, match=r"eoskafka-cut\.json cannot be read"):
         checkpoint.restarts(4)
 

@@ -24,8 +24,10 @@ def check_log(cluster: Connection, candidate: Candidate, batch: Batch, group: Sn
         OffsetsError: it cannot.
     """
     standing = group.standing
+    restarts = candidate.restarts(batch, group.topic_ids)
     start = candidate.start_by_log(batch)
-    refuse_former_topics(candidate, batch, start, group)
+    refuse_former_topics(candidate, start.keys() - restarts.keys(), group)
+    start |= restarts
     _refuse_other_offsets(candidate, start, standing)
     _require_in_log(cluster, candidate, start)
     # Spark's log is the same with the built-in connector and with another sink.
@@ -66,13 +68,12 @@ def _refuse_other_offsets(
 
 
 def refuse_former_topics(
-    candidate: Candidate, batch: Batch, by_log: Collection[TopicPartition], group: Snapshot
+    candidate: Candidate, by_log: Collection[TopicPartition], group: Snapshot
 ) -> None:
-    """Refuse partitions of which the log may have an offset of a former topic, or of a longer log.
+    """Refuse partitions whose topic was created again since eoskafka last ran the query.
 
     Args:
         candidate: a query whose log says where it continues.
-        batch: the last one in that log.
         by_log: partitions that continue where the log says.
         group: what the query's group has.
 
@@ -80,21 +81,47 @@ def refuse_former_topics(
         OffsetsError: there is one.
     """
     kept = candidate.checkpoint.topic_ids()
-    former = {
+    former = [
         p
-        for p, topic_id in group.topic_ids.items()
-        if kept.get(p, topic_id) != topic_id
-        or (p in group.positions and not group.positions[p].is_same_topic)
-    }
-    # The connector goes by its own restarts, whatever offset is given.
-    doubtful = candidate.checkpoint.restarts(batch.until) | (former & {*by_log})
-    if doubtful:
+        for p in sorted(by_log)
+        if kept.get(p, group.topic_ids.get(p, "")) != group.topic_ids.get(p, "")
+        or (
+            p in group.committed
+            and group.committed[p].identity in candidate.identities
+            and not group.committed[p].is_same_topic
+        )
+    ]
+    if former:
+        may_name = not any(map(is_by_checkpoint, group.committed.values()))
         raise OffsetsError(
-            f"{names_of(sorted(doubtful))}: the topic was created again, or its log was cut, and "
-            f"the log of {candidate.location} may still have the former end. Nothing was changed. "
-            'If the last batches were read with readStream.format("eoskafka"), start the query '
-            "with the sink that it had then, and failOnDataLoss=false, until it has logged a "
-            f"batch. If the built-in connector has read them, {BEGIN_ANEW}"
+            f"the topic of {names_of(former)} was deleted and created again since eoskafka last ran"
+            f" the query: the offset in Spark's log at {candidate.location} may be one of the old "
+            "topic. Nothing was changed. If the last batches were read with "
+            'readStream.format("eoskafka"), start the query with the sink of those batches and '
+            "failOnDataLoss=false, until it has logged a batch. If the built-in connector has read "
+            "them, "
+            + ("name all of these partitions with --at, or " if may_name else "")
+            + BEGIN_ANEW
+        )
+
+
+def refuse_restarts(candidate: Candidate, batch: Batch, group: Snapshot) -> None:
+    """Refuse offsets for partitions that have a start in the checkpoint: the connector takes that.
+
+    Args:
+        candidate: the query.
+        batch: the last one in its log.
+        group: what the query's group has.
+
+    Raises:
+        OffsetsError: there is one.
+    """
+    if restarts := candidate.restarts(batch, group.topic_ids):
+        raise OffsetsError(
+            f"{names_of(sorted(restarts))}: the topic was created again, or its log was cut, and "
+            f"{candidate.location} says where the query continues: at {offset_json(restarts)}. "
+            "Nothing was changed. Start the query with the sink that it had in its last batch, "
+            "until it has logged a batch. Then repeat this command"
         )
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from kafka import TopicPartition
 
-from eoskafka import stamps
 from eoskafka.brokers.topics import names_of, offset_json
 from eoskafka.checkpoints import Batch
 from eoskafka.errors import OffsetsError
-from eoskafka.offsets.adoption_by_log import refuse_beyond_log, refuse_former_topics
+from eoskafka.offsets.adoption_by_log import (
+    refuse_beyond_log,
+    refuse_former_topics,
+    refuse_restarts,
+)
 from eoskafka.offsets.candidate import BEGIN_ANEW, Candidate
 from eoskafka.offsets.model import Position
 from eoskafka.offsets.standing import Snapshot
@@ -47,6 +50,8 @@ def plan_of(candidate: Candidate, group: Snapshot, named: Mapping[TopicPartition
     checkpoint, owner, batch = candidate.checkpoint, candidate.owner, candidate.batch
     committed, topic_ids = group.committed, group.topic_ids
     in_log = checkpoint.was_in_epoch_scope
+    if batch and named:
+        refuse_restarts(candidate, batch, group)
     if batch and not batch.log_is_ahead:
         without_offset = sorted({*batch.end} & {*topic_ids} - {*committed} - {*named})
         if without_offset and not in_log:
@@ -58,15 +63,16 @@ def plan_of(candidate: Candidate, group: Snapshot, named: Mapping[TopicPartition
             f"group '{owner.group}' has no offsets from which {candidate.location} could "
             "continue. Nothing was changed. A new query begins at its startingOffsets"
         )
-    own = {owner.id, stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)}
-    foreign = {p: each for p, each in committed.items() if each.identity not in own}
+    foreign = {
+        p: each for p, each in committed.items() if each.identity not in candidate.identities
+    }
     to_commit = {p: each.committed or 0 for p, each in foreign.items() if p in topic_ids}
     if batch and batch.log_is_ahead:
         # A partition that is not named continues where the log says.
         by_log = candidate.start_by_log(batch)
         logged = {p: offset for p, offset in by_log.items() if p in topic_ids}
         unnamed = {p: offset for p, offset in logged.items() if p not in named}
-        refuse_former_topics(candidate, batch, unnamed, group)
+        refuse_former_topics(candidate, unnamed, group)
         refuse_beyond_log(candidate, unnamed, group.standing)
         to_commit |= logged
     to_commit |= named

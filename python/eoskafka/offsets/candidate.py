@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafka import TopicPartition
 
+from eoskafka import stamps
 from eoskafka.checkpoints import Batch, Checkpoint, Identity
 from eoskafka.errors import OffsetsError
 
@@ -67,6 +69,13 @@ class Candidate:
         return self.checkpoint.location
 
     @property
+    def identities(self) -> set[str]:
+        """What stands in the stamps of the query, also of those before it shared its group."""
+        owner = self.owner
+        exclusive = stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)
+        return {owner.id, exclusive}
+
+    @property
     def log_is_ahead(self) -> bool:
         """Whether Spark's log, and not the group, says where the query continues."""
         return self.batch is not None and self.batch.log_is_ahead
@@ -78,6 +87,21 @@ class Candidate:
                 f"the query of {self.location} has run while the command looked at its group. "
                 "Nothing was changed. Stop the query, and repeat the command"
             )
+
+    def restarts(
+        self, batch: Batch, topic_ids: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, int]:
+        """Where partitions continue, whatever the log says: after a new topic, or a log's cut.
+
+        Args:
+            batch: the last one in the log.
+            topic_ids: of the partitions that exist.
+        """
+        return {
+            partition: restart.offset
+            for partition, restart in self.checkpoint.restarts(batch.until).items()
+            if topic_ids.get(partition) == restart.id
+        }
 
     def start_by_log(self, batch: Batch) -> dict[TopicPartition, int]:
         """Where the query continues as far as its log says: at the end of a batch, or its start.

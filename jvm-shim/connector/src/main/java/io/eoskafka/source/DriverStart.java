@@ -89,6 +89,7 @@ final class DriverStart {
     Optional<Identity> existing = files.readIdentity();
     identity = identityOf(existing, files);
     isIdentityKept = existing.equals(Optional.of(identity));
+    FormerSink.require(query);
     boolean sinkIsOurs = query.sinkIsTransactional();
     GroupOffsets offsets = new GroupOffsets(admin, identity.group());
     ForeignBatches foreignBatches = new ForeignBatches(files, identity);

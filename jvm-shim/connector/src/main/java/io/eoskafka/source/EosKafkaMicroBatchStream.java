@@ -139,8 +139,6 @@ public class EosKafkaMicroBatchStream
 
   @Override
   public Offset initialOffset() {
-    // Here, since Spark asks for the start of an open first batch before it plans it.
-    FormerSink.require(RunningQuery.ofThisThread());
     resume(null);
     PartitionOffsets initial = progress.initialOffsets();
     return progress.sinkIsOurs() ? initial.ours() : initial;
@@ -259,9 +257,6 @@ public class EosKafkaMicroBatchStream
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     PartitionOffsets planEnd = (PartitionOffsets) end;
-    if (!ownBatch) {
-      FormerSink.require(RunningQuery.ofThisThread());
-    }
     return plan((PartitionOffsets) start, planEnd.offsets(), !planEnd.isOurs());
   }
 

@@ -10,8 +10,8 @@ final class FormerSink {
   private FormerSink() {}
 
   /**
-   * Only the sink that began a batch can tell what the batch has written. To be called before a
-   * start changes anything. It asks for the batch that Spark is to run again, if there is one.
+   * Only the sink that began a batch can tell what the batch has written. To be called at a start:
+   * then an open batch is the one that Spark is about to run again.
    *
    * @throws EosKafkaException {@code EOSKAFKA_BATCH_UNFINISHED}
    */

@@ -127,13 +127,14 @@ final class RestartedPartitions {
     }
     long done = lastDone.getAsLong();
     Map<TopicPartition, Restart> ended = new HashMap<>(ends);
-    ended.values().removeIf(end -> end.batch() > done);
+    // After an older one, another connector has run batches, whose ends the log has.
+    ended.values().removeIf(end -> end.batch() != done);
     if (starts.values().removeIf(start -> start.batch() < done) || !ended.isEmpty()) {
       // One that was found since is that of a newer topic, or of a shorter log.
       ended.forEach(starts::putIfAbsent);
       files.writeRestarted(starts);
     }
-    if (ends.keySet().removeAll(ended.keySet())) {
+    if (ends.values().removeIf(end -> end.batch() <= done)) {
       files.writeCut(ends);
     }
   }

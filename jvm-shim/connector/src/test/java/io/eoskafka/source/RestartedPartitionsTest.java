@@ -105,6 +105,16 @@ class RestartedPartitionsTest {
   }
 
   @Test
+  void aCutIsForgottenIfAnotherConnectorHasRunBatchesSince() {
+    planned = 4;
+    run().cut(Map.of(A, 5L), p -> "iD");
+    planned = 5;
+    done = 5;
+    assertThat(run().begin(A, 9)).isEqualTo(9);
+    assertThat(run().end(A, 9)).isEqualTo(9);
+  }
+
+  @Test
   void aTopicThatIsCreatedAgainAfterItsLogWasCutBeginsWithItsFirstRecord() {
     planned = 4;
     run().cut(Map.of(A, 5L), p -> "iD");
