@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prove import __main__ as prove
 from prove.behaviour import behaviour
-from prove.stages import ROOT, Stage, figures_of, stages
+from prove.stages import ROOT, Stage, figures_of, stages, verdict
 
 RESULT = {
     "passed": True,
@@ -96,6 +96,23 @@ def test_the_page_has_the_figures_and_the_commit_of_each_stage() -> None:
         " ".join(text.split())
     )
     assert "not run" in prove.page([first], {})
+
+
+@pytest.mark.parametrize(
+    ("passed", "skipped", "failed", "is_good"),
+    [(8, [], [], True), (7, ["x"], [], True), (7, [], ["x"], False), (0, ["x"], [], False)],
+)
+def test_tests_that_are_all_skipped_prove_nothing(
+    passed: int, skipped: list[str], failed: list[str], is_good: bool
+) -> None:
+    found = {"passed": passed, "skipped": skipped, "failed": failed, "kills": 0, "records": 0}
+    good, figures = verdict(found)
+    assert good is is_good
+    assert figures == {
+        "passed": passed,
+        **({"skipped": 1} if skipped else {}),
+        **({"failed": failed} if failed else {}),
+    }
 
 
 def test_figures_are_found_in_either_order() -> None:
