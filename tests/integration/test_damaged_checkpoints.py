@@ -33,7 +33,6 @@ from harness.versions import needs_real_time
 from streams import Streams
 
 NEWER = "EOSKAFKA_DECISION_NEWER"
-OTHER_PLAN = "EOSKAFKA_DECISION_OTHER_PLAN"
 UNREADABLE = "EOSKAFKA_CHECKPOINT_UNREADABLE"
 BEHIND = "EOSKAFKA_GROUP_BEHIND_LOG"
 GROUP_AHEAD = "EOSKAFKA_LOG_BEHIND_GROUP"
@@ -66,15 +65,12 @@ def expected(cell: Cell) -> str:
     is_of_log = (what == "older" and "offsets" in files) or "offsets/N" in files
     if not is_of_log or (what == "deleted" and last == "open"):
         return RIGHT
-    is_planned_anew = what == "deleted" and (last == "written" or "commits/N" in files)
-    if kind == "foreachBatch" and is_planned_anew:
-        # The batch is planned anew, with more records than it was decided with.
-        return OTHER_PLAN
     if kind in ("epoch scope", "foreachBatch"):
         return NEWER
     if "commits" in files:
         return GROUP_AHEAD if kind == "taken over" else RIGHT
-    if is_planned_anew:
+    if what == "deleted" and (last == "written" or "commits/N" in files):
+        # The batch is planned anew.
         return RIGHT
     return REFUSED if kind == "real time" else SPARK
 
