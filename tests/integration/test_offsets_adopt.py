@@ -217,6 +217,8 @@ def test_the_log_does_not_say_where_a_topic_that_was_created_again_is_read_on(
 
     run(streams, job.input, job.checkpoint, ignore)
     streams.delete(job.input)
+    with pytest.raises(OffsetsError, match="Is it this cluster"):
+        job.adopted()
     streams.create(job.input, 2)
     streams.send(job.input, *range(100, 120))
     for at in ("", json.dumps({job.input: {"0": 0}})):

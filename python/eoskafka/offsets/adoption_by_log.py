@@ -80,19 +80,16 @@ def refuse_former_topics(
     Raises:
         OffsetsError: there is one.
     """
-    kept = candidate.checkpoint.topic_ids()
+    kept, committed = candidate.checkpoint.topic_ids(), group.committed
+    own = {p for p, each in committed.items() if each.identity in candidate.identities}
     former = [
         p
-        for p in sorted(by_log)
-        if kept.get(p, group.topic_ids.get(p, "")) != group.topic_ids.get(p, "")
-        or (
-            p in group.committed
-            and group.committed[p].identity in candidate.identities
-            and not group.committed[p].is_same_topic
-        )
+        for p in sorted({*by_log} & {*group.topic_ids})
+        if kept.get(p, group.topic_ids[p]) != group.topic_ids[p]
+        or (p in own and not committed[p].is_same_topic)
     ]
     if former:
-        may_name = not any(map(is_by_checkpoint, group.committed.values()))
+        may_name = not any(map(is_by_checkpoint, committed.values()))
         raise OffsetsError(
             f"the topic of {names_of(former)} was deleted and created again since eoskafka last ran"
             f" the query: the offset in Spark's log at {candidate.location} may be one of the old "
