@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import TopicPartition
 
-from eoskafka import _json, stamps
+from eoskafka import _by_partition, _json, stamps
 from eoskafka.errors import CheckpointError, ConfigurationError
 from eoskafka.properties import PASSWORD_IN_URL
 
@@ -35,7 +35,6 @@ _WRITE = re.compile(r"eoskafka-write-.*\.json")
 # In the query of an address.
 _SECRET = re.compile(r"[?&][^=&]*(?:key|secret|token|password|sig)[^=&]*=")
 _BATCH = re.compile("[0-9]{1,18}")
-_PARTITION = re.compile("0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ class Checkpoint:
         Raises:
             CheckpointError: the file is not one that this version knows.
         """
-        return self._by_partition(_TOPIC_IDS, lambda found: isinstance(found, str))
+        return self._of_each_partition(_TOPIC_IDS, lambda found: isinstance(found, str))
 
     def restarts(self, done: int) -> dict[TopicPartition, Restart]:
         """Where partitions continue whose topics were created again, or whose logs were cut.
@@ -219,9 +218,9 @@ class Checkpoint:
         Raises:
             CheckpointError: a file is not one that this version knows.
         """
-        starts = self._by_partition(_RESTARTED, _is_restart)
+        starts = self._of_each_partition(_RESTARTED, _is_restart)
         # Of a batch that is done: the next one begins there.
-        ends = self._by_partition(_CUT, _is_restart)
+        ends = self._of_each_partition(_CUT, _is_restart)
         found = {p: Restart(**end) for p, end in ends.items() if end["batch"] == done}
         return found | {p: Restart(**at) for p, at in starts.items() if at["batch"] >= done}
 
@@ -311,17 +310,17 @@ class Checkpoint:
     def _offsets(self, batch: int) -> dict[TopicPartition, int]:
         line = self._line(batch)
         try:
-            return _partitions(line)
+            return _by_partition.parse(line)
         except ValueError as error:
             raise self._unreadable(f"offsets/{batch}", error) from error
 
-    def _by_partition(
+    def _of_each_partition(
         self, file: str, is_value: Callable[[object], bool]
     ) -> dict[TopicPartition, Any]:
         name = f"sources/{self.source}/{file}"
         text = self._read(name)
         try:
-            return {} if text is None else _partitions(text, is_value)
+            return {} if text is None else _by_partition.parse(text, is_value)
         except ValueError as error:
             raise self._unreadable(name, error) from error
 
@@ -334,7 +333,7 @@ class Checkpoint:
         try:
             if version != "v1":
                 raise ValueError(f"its version is {version!r}")
-            return _partitions(offsets)
+            return _by_partition.parse(offsets)
         except ValueError as error:
             raise self._unreadable(name, error) from error
 
@@ -422,41 +421,11 @@ def _file_system(location: str) -> tuple[Any, str]:
     return found, str(root).rstrip("/")
 
 
-def _is_offset(found: object) -> bool:
-    # A bool is an int too.
-    return type(found) is int and -(2**63) <= found < 2**63
-
-
 def _is_restart(found: object) -> bool:
     return (
         isinstance(found, dict)
         and found.keys() == {*Restart._fields}
         and isinstance(found["id"], str)
-        and _is_offset(found["offset"])
-        and _is_offset(found["batch"])
+        and _by_partition.is_offset(found["offset"])
+        and _by_partition.is_offset(found["batch"])
     )
-
-
-def _partitions(
-    text: str, is_value: Callable[[object], bool] = _is_offset
-) -> dict[TopicPartition, Any]:
-    """What a file has by topic and partition; offsets, if it is not said otherwise.
-
-    As the connector reads them (`io.eoskafka.source.PartitionOffsets`).
-    """
-    topics = _json.parse(text)
-    found = {}
-    if not isinstance(topics, dict):
-        raise ValueError(f"no offsets: {text:.200}")
-    for topic, partitions in topics.items():
-        if not isinstance(partitions, dict):
-            raise ValueError(f"no offsets of {topic!r}: {partitions!r:.200}")
-        for partition, value in partitions.items():
-            if not _is_partition(partition) or not is_value(value):
-                raise ValueError(f"no offset of {topic!r}, {partition!r}: {value!r:.200}")
-            found[TopicPartition(topic, int(partition))] = value
-    return found
-
-
-def _is_partition(text: str) -> bool:
-    return bool(_PARTITION.fullmatch(text)) and int(text) < 2**31

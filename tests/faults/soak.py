@@ -234,9 +234,7 @@ def _folder(state: Path) -> Path:
     return folder
 
 
-def _report(
-    done: list[Stretch], records: int, faults: str, grown: list[str], beside: str = ""
-) -> str:
+def _report(done: list[Stretch], records: int, faults: str, grown: list[str], beside: str) -> str:
     machine = f" Beside it, the machine ran {beside}." if beside else ""
     rows = "\n".join(
         f"| `{name}` | {first:,.1f} | {last:,.1f} | {MOST.get(name, '')} |"

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from eoskafka import checkpoints, stamps
+from eoskafka import _by_partition, stamps
 from eoskafka.errors import TransactionError
 from eoskafka.transactions import Kind
 from eoskafka.transactions.model import kind_and_owner
@@ -66,7 +66,7 @@ def _entries(given: list[Any], read: Any) -> bool:
 
 def _offsets(text: str, read: dict[str, int] | None) -> bool:
     try:
-        found = checkpoints._partitions(text)
+        found = _by_partition.parse(text)
     except ValueError:
         return read is None
     return read == {f"{each.topic}-{each.partition}": offset for each, offset in found.items()}
