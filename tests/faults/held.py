@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import statistics
 import subprocess
@@ -13,6 +14,15 @@ import psutil
 from eoskafka.cluster.jars import java
 
 _MIB = 1024 * 1024
+# Pools of Spark's that keep a thread for a minute: how many they have goes with epochs per second.
+_SPARK_POOLS = (
+    "ResultQueryStageExecution",
+    "QueryStageCreator",
+    "shuffle-exchange",
+    "block-manager-ask-thread-pool",
+    "block-manager-storage-async-thread-pool",
+)
+_JAVA_THREAD = re.compile(r'^"(.+)" #\d+', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -23,7 +33,7 @@ class Held:
         heap_mib: after a full collection.
         metaspace_mib: classes.
         resident_mib: of the process, after that collection.
-        threads: of the process.
+        threads: of Java, without Spark's pools.
         files: that it has open, sockets included.
     """
 
@@ -44,9 +54,15 @@ def held(pid: int) -> Held:
         heap_mib=sum(float(kib[part]) for part in ("S0U", "S1U", "EU", "OU")) / 1024,
         metaspace_mib=float(kib["MU"]) / 1024,
         resident_mib=process.memory_info().rss / _MIB,
-        threads=process.num_threads(),
+        threads=_threads(pid),
         files=process.num_fds(),
     )
+
+
+def _threads(pid: int) -> int:
+    """How many Java threads the JVM has, Spark's pools left out."""
+    names = _JAVA_THREAD.findall(_tool("jcmd", str(pid), "Thread.print"))
+    return sum(not name.startswith(_SPARK_POOLS) for name in names)
 
 
 def ends(values: Sequence[float]) -> tuple[float, float]:

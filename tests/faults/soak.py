@@ -264,7 +264,8 @@ topic's segments have 1 MiB instead of 4: to see in hours what takes weeks.
 
 Greater in the last third of the stretches than in the first, by more than the bound:
 {"; ".join(grown) or "nothing"}. Memory is in MiB after a full collection, and the driver of a
-stretch is a new process.
+stretch is a new process. Threads are those of Java without Spark's pools, which keep a thread for a
+minute and so grow with epochs per second.
 
 | | first third | last third | bound of the difference |
 |---|---|---|---|
