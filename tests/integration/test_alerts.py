@@ -25,6 +25,7 @@ from harness import until
 from harness.waiting import again_and_again
 from kafka import KafkaProducer
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
 from sessions import settings
 from streams import QUERY_S, Options, Streams, kv
 
@@ -143,12 +144,12 @@ def start(
     servers: str | None = None,
     source: Options | None = None,
     sink: Options | None = None,
-) -> None:
+) -> StreamingQuery:
     """A query that goes on until the test ends, with these options of its source and its sink."""
     place = {"kafka.bootstrap.servers": servers or streams.servers}
     rows = plan(streams.source(topic, {**place, **(source or {})}))
     writer = streams.sink(rows, streams.topic(), options={**place, **(sink or {})})
-    streams.start(writer.trigger(processingTime="0 seconds"))
+    return streams.start(writer.trigger(processingTime="0 seconds"))
 
 
 def test_a_query_that_works_or_waits_for_records_alerts_nobody(
@@ -211,17 +212,24 @@ def test_a_query_that_falls_behind(streams: Streams, samples: Samples, tmp_path:
 def test_attempts_that_are_fenced(streams: Streams, samples: Samples, tmp_path: Path) -> None:
     topic = streams.topic(records=20_000)
     pause = "reflect('java.lang.Thread', 'sleep', 20L) != ''"
-    start(
+    query = start(
         streams,
         topic,
         lambda rows: kv(rows.where(f"{pause} OR true")),
         source={"maxOffsetsPerTrigger": 100},
     )
+    batch_before: int | None = None
 
     def fence() -> bool:
+        # Once in a batch: an attempt's retry that is fenced, too, would end the query.
+        nonlocal batch_before
+        progress = query.lastProgress
+        if progress is None or progress["batchId"] == batch_before:
+            return False
         for listed in streams.admin.list_transactions().values():
             for transaction in listed:
                 if transaction.state.value == "Ongoing":
+                    batch_before = progress["batchId"]
                     with closing(
                         KafkaProducer(
                             bootstrap_servers=streams.servers,
