@@ -59,6 +59,9 @@ BROKER = {
     "producer.id.expiration.ms": "300000",
     "producer.id.expiration.check.interval.ms": "30000",
     "log.cleaner.backoff.ms": "5000",
+    # With its first snapshot, hourly by default, a controller takes a buffer of 8 MiB and keeps it:
+    # here in the first stretch.
+    "metadata.log.max.snapshot.interval.ms": "60000",
 }
 # What may be more in the last third of the stretches than in the first: a little more than a steady
 # one differs by from stretch to stretch.

@@ -383,6 +383,74 @@ def test_a_batch_query_reads_what_a_deposed_leader_does_not_know(
         assert sorted(until_now) == sorted(until_end)
 
 
+def replace_topic(split: SplitCluster, flow: Flow) -> int:
+    """Create the input again, while a leader of the former topic is cut off.
+
+    That one still has the former log, of which only the end is left: its first offset is PER_BATCH.
+
+    Returns:
+        the deposed broker, which leads and coordinates nothing else.
+    """
+    coordinator = split.coordinator()
+    deposed = another(coordinator)
+    split.lead(deposed, flow.input)
+    with flow.admin() as admin:
+        admin.delete_records({TopicPartition(flow.input, 0): PER_BATCH})
+    split.lead(coordinator, flow.output, TRANSACTIONS)
+    split.cut(deposed)
+    split.wait_deposed(deposed, flow.input)
+    send_elsewhere(flow, split, deposed)
+    flow.create_again()
+    flow.produce(RECORDS)
+    split.proxies[deposed].refuse(DRIVER, Api.DESCRIBE_TOPIC_PARTITIONS)
+    return deposed
+
+
+def assert_both_topics_were_read(flow: Flow) -> None:
+    """The output has the records of the former input, PER_BATCH, and those of the present one."""
+    flow.assert_nothing_is_open()
+    assert len(flow.inputs()) == RECORDS
+    assert sorted(int((r.key or b"k")[1:]) for r in flow.outputs()) == [*range(PER_BATCH + RECORDS)]
+
+
+def test_a_topic_that_is_created_again_begins_where_its_new_leader_says(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        flow.start(application, **SKIPS).wait_done()
+        deposed = replace_topic(split, flow)
+        take_metadata_from(split, deposed, DRIVER)
+        send_elsewhere(flow, split)
+        flow.start(application, **SKIPS).wait_done()
+        heal(split)
+        flow.start(application, **SKIPS).wait_done()
+        assert_both_topics_were_read(flow)
+
+
+def test_a_task_does_not_begin_where_a_leader_of_the_former_topic_says(
+    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+) -> None:
+    flow.produce(PER_BATCH)
+    with shared.lent(keep_logs) as application:
+        application.wait_executors(2)
+        flow.start(application, **SKIPS).wait_done()
+        deposed = replace_topic(split, flow)
+        split.proxies[deposed].refuse(DRIVER, Api.METADATA)
+        take_metadata_from(split, deposed, "[0-9a-f]{8}-")  # consumers of slots
+        send_elsewhere(flow, split)
+        query = flow.start(application, **SKIPS)
+        until(
+            lambda: "Records are gone and skipped" in application.text(),
+            "an answer of the former leader",
+            90,
+        )
+        heal(split)
+        query.wait_done()
+        assert_both_topics_were_read(flow)
+
+
 def add_partition(split: SplitCluster, flow: Flow) -> int:
     """Give the input a second partition, of which a broker that is cut off does not hear.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +16,7 @@ from eoskafka import ConfigurationError, real_time_trigger
 from eoskafka.cluster import LocalCluster
 from eoskafka.session import REAL_TIME_CHECK
 from eoskafka.sparks import ASYNC_PROGRESS
-from harness import until
+from harness import forget_last_batch, until
 from harness.segments import transactions
 from harness.versions import SPARK, needs_built_in, needs_real_time
 from pyspark.errors import IllegalArgumentException
@@ -365,6 +368,24 @@ def test_an_epoch_that_is_not_logged_is_not_forgotten(job: Job) -> None:
     assert "EOSKAFKA_REAL_TIME_REFUSED" in error
     job.streams.run(job.in_epoch_scope())
     assert job.written() == [*range(10)]
+
+
+def test_a_start_of_a_copy_with_another_group_disturbs_no_query(job: Job) -> None:
+    job.send(*range(10))
+    query = job.streams.start(job.in_epoch_scope().trigger(processingTime="0 seconds"))
+    wait_written(job, range(10), query)
+    wait_batches(query, 1)
+    copy = job.streams.checkpoint()
+    shutil.copytree(job.checkpoint, copy, ignore=shutil.ignore_patterns(".metadata.crc"))
+    # Under the same id, Spark would stop the first query.
+    (copy / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
+    # Real-time mode would refuse its last batch, and settle what it had decided.
+    forget_last_batch(copy)
+    other = job._replace(checkpoint=copy, group=job.streams.group())
+    assert "EOSKAFKA_GROUP_CHANGED" in ended(start(other))
+    job.send(*range(10, 20))
+    wait_written(job, range(20), query)
+    finish(job, range(20), query)
 
 
 def test_sources_share_the_cores(job: Job) -> None:

@@ -160,6 +160,44 @@ def test_a_second_driver_takes_over(start_application: StartApplication, flow: F
 
 
 @pytest.mark.slow
+def test_what_was_decided_is_committed_by_a_start_that_is_refused(
+    start_application: StartApplication, flow: Flow
+) -> None:
+    flow.produce(100)
+    first = start_application("local[2]")
+    flow.reach(first, "after-decision", "kill", transform="repartitioned")
+    first.kill()
+    second = start_application("local[2]")
+    refused = flow.start(second, real_time=LONG).wait_end()
+    assert "[EOSKAFKA_REAL_TIME_REFUSED]" in str(refused.error), refused.error
+    assert len(flow.outputs()) == 100
+    flow.start(second, transform="repartitioned").wait_done()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
+def test_a_batch_of_foreach_batch_that_is_decided_while_real_time_mode_starts_is_not_forgotten(
+    start_application: StartApplication, application: Application, flow: Flow
+) -> None:
+    # The second driver has not put its id into the checkpoint, which would stop the first one's
+    # next write.
+    first, second = (start_application("local[2]") for _ in range(2))
+    flow.produce(100)
+    flow.start(first, form="foreach_batch", interval="200 milliseconds").wait_batches(1)
+    query = flow.reach(second, "before-last-run", "stop", real_time=LONG)
+    first.faults.arm("after-decision", "kill")
+    flow.produce(100)
+    first.faults.wait_taken("after-decision")
+    second.resume()
+    error = query.wait_end().error
+    assert error is not None
+    assert "[EOSKAFKA_REAL_TIME_REFUSED]" in error, error
+    assert len(flow.outputs()) == 200
+    flow.start(application, form="foreach_batch").wait_done()
+    flow.assert_exactly_once()
+
+
+@pytest.mark.slow
 def test_an_executor_that_was_paused_past_its_successors_commits(
     application: Application, flow: Flow
 ) -> None:
@@ -186,6 +224,8 @@ def test_an_attempt_that_wakes_up_in_a_later_batch_changes_nothing(
         "spark.speculation.interval": "100ms",
         "spark.speculation.task.duration.threshold": "8s",
         "spark.executor.cores": "1",
+        # The copy may ask the executor that is stopped for the plan, and then another one.
+        "spark.shuffle.io.connectionTimeout": "5s",
     }
     application = start_application("two-hosts", copies)
     query = flow.start(application, real_time=SHORT, slots=1)

@@ -123,7 +123,7 @@ def test_a_schema_that_changes_loses_and_duplicates_nothing_whoever_dies(
         orders.send(second, V2)
         error = query.wait_end().error
         assert error is not None
-        assert f"[EOSKAFKA_UNKNOWN_SCHEMA_ID] A record has the schema id {second}," in error
+        assert f"[EOSKAFKA_UNKNOWN_SCHEMA_ID] A record has the schema id {second}." in error
         spark.kill()
 
         # The restart knows it; the reader's schema stays the first one.

@@ -63,9 +63,6 @@ public final class DecisionOwners {
 
   private static final long LOOK_MS = 50;
 
-  /** What waits longer is settled while the query runs. */
-  private static final long START_WAIT_MS = 5_000;
-
   /** By run. */
   private static final Map<UUID, DecisionOwners> RUNS = new HashMap<>();
 
@@ -102,6 +99,9 @@ public final class DecisionOwners {
   private volatile EosKafkaException otherPlan;
 
   private volatile boolean ended;
+
+  /** For how long a start waits; the rest is settled while the query runs. */
+  private long waitMs = 5_000;
 
   private final ThreadPoolExecutor threads =
       new ThreadPoolExecutor(
@@ -155,7 +155,7 @@ public final class DecisionOwners {
 
   /**
    * Settles all owners on a cluster that were not settled in this run yet, or could not be with
-   * other settings. Waits for them, but not for one that takes longer than {@link #START_WAIT_MS}.
+   * other settings. Waits for them, but not for one that takes longer than five seconds.
    *
    * @param client of a source or sink on that cluster
    * @throws EosKafkaException {@code EOSKAFKA_DECISION_NEWER}, {@code EOSKAFKA_DECISION_OTHER_PLAN}
@@ -178,17 +178,19 @@ public final class DecisionOwners {
                   ? begin(name, cluster, client).orElse(former)
                   : former);
     }
-    long deadline = began + TimeUnit.MILLISECONDS.toNanos(START_WAIT_MS);
+    long deadline = began + TimeUnit.MILLISECONDS.toNanos(waitMs);
     for (Map.Entry<String, CompletableFuture<Optional<Decision>>> write : settled.entrySet()) {
       try {
         write.getValue().get(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
       } catch (TimeoutException e) {
-        LOG.warn("{} is not settled yet; the query starts meanwhile", nameOf(write.getKey()));
+        LOG.warn(
+            "{} is not settled yet; the query starts meanwhile",
+            EpochOwner.nameOf(checkpoint, write.getKey()));
       } catch (ExecutionException e) {
         requireSparksPlans();
         LOG.error(
             "{} could not be settled. Other writes go on; it is tried again",
-            nameOf(write.getKey()),
+            EpochOwner.nameOf(checkpoint, write.getKey()),
             e.getCause());
       } catch (InterruptedException e) {
         throw KafkaCalls.asJava(new InterruptException(e));
@@ -199,6 +201,14 @@ public final class DecisionOwners {
         settled.values().stream().filter(CompletableFuture::isDone).count(),
         files.size(),
         TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
+  }
+
+  /** As {@link #settle}, and the sink as well, which the run must not use then. */
+  public synchronized void settleWithSink(ClientSettings client) {
+    // Settling ends with such a run.
+    waitMs = 60_000;
+    opened.remove(EpochOwner.SINK_FILE);
+    settle(client);
   }
 
   /** Empty for an owner on another cluster, and for one whose file does not say enough. */
@@ -416,7 +426,7 @@ public final class DecisionOwners {
               "owner",
               owner.name(),
               "other",
-              nameOf(file),
+              EpochOwner.nameOf(checkpoint, file),
               "state",
               state,
               "file",
@@ -436,15 +446,5 @@ public final class DecisionOwners {
       KafkaCalls.sleep(LOOK_MS);
     }
     return true;
-  }
-
-  private String nameOf(String file) {
-    try {
-      return SinkIdentity.read(checkpoint.folder(), file)
-          .map(kept -> EpochOwner.ofFile(checkpoint, file, kept).name())
-          .orElse(file);
-    } catch (EosKafkaException e) {
-      return checkpoint.folder().nameOf(file);
-    }
   }
 }

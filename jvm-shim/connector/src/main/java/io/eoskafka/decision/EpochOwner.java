@@ -48,14 +48,14 @@ public record EpochOwner(
     Checkpoint checkpoint = query.logs();
     return new EpochOwner(
         Identity.digest("foreachBatch:" + checkpoint.location() + ":" + writeId),
-        nameOf(checkpoint, writeId),
+        nameOfWrite(checkpoint, writeId),
         "eoskafka-write-" + Identity.digest(writeId) + ".json",
         writeId,
         checkpoint,
         true);
   }
 
-  private static String nameOf(Checkpoint checkpoint, String writeId) {
+  private static String nameOfWrite(Checkpoint checkpoint, String writeId) {
     return "the checkpoint " + checkpoint.location() + ", writeId '" + writeId + "'";
   }
 
@@ -72,8 +72,19 @@ public record EpochOwner(
     String name =
         kept.writeId() == null
             ? checkpoint.folder().nameOf(file)
-            : nameOf(checkpoint, kept.writeId());
+            : nameOfWrite(checkpoint, kept.writeId());
     return new EpochOwner(kept.id(), name, file, kept.writeId(), checkpoint, false);
+  }
+
+  /** The name, for errors, of an owner that a checkpoint knows. */
+  static String nameOf(Checkpoint checkpoint, String file) {
+    try {
+      return SinkIdentity.read(checkpoint.folder(), file)
+          .map(kept -> ofFile(checkpoint, file, kept).name())
+          .orElse(file);
+    } catch (EosKafkaException e) {
+      return checkpoint.folder().nameOf(file);
+    }
   }
 
   /** All owners that a checkpoint knows, by the names of their files. */

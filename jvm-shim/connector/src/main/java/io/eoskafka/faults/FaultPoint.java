@@ -27,7 +27,10 @@ public enum FaultPoint {
   AFTER_OFFSETS("after-offsets"),
   AFTER_COMMIT("after-commit"),
 
-  /** On the driver: Spark has chosen its batch, and the run's id is not in the checkpoint. */
+  /**
+   * On the driver: the run's id is not in the checkpoint. Except in real-time mode, Spark has
+   * chosen its batch.
+   */
   BEFORE_LAST_RUN("before-last-run"),
 
   /** On the driver: a write of a former run is about to be settled. */

@@ -189,12 +189,19 @@ final class DriverStart {
     if (existing.isPresent() && found.isShared() != options.isShared()) {
       found = changeOwnership(found, files);
     }
-    if (wanted != null && !wanted.equals(found.group())) {
+    requireGroup(wanted, found, files);
+    return found;
+  }
+
+  /**
+   * @param wanted the group that the user wants it in, or null
+   */
+  static void requireGroup(String wanted, Identity kept, CheckpointFiles files) {
+    if (wanted != null && !wanted.equals(kept.group())) {
       throw EosKafkaException.of(
           "EOSKAFKA_GROUP_CHANGED",
-          Map.of("given", wanted, "kept", found.group(), "checkpoint", files.checkpoint()));
+          Map.of("given", wanted, "kept", kept.group(), "checkpoint", files.checkpoint()));
     }
-    return found;
   }
 
   /** A group may be shared from now on; once it is, another driver may join at any time. */

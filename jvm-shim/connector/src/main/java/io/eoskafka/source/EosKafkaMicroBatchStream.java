@@ -158,9 +158,21 @@ public class EosKafkaMicroBatchStream
    * @throws EosKafkaException {@code EOSKAFKA_REAL_TIME_REFUSED}
    */
   public void prepareForRealTimeMode() {
-    RealTime.requireAllowed(options);
-    RealTime.requireLastBatchDone();
+    try {
+      RealTime.requireAllowed(options);
+      requireKeptGroup();
+      RealTime.requireLastBatchDone();
+    } catch (RuntimeException e) {
+      FailedStart.settleWithoutPlan(e, options.client());
+      throw e;
+    }
     isRealTime = true;
+  }
+
+  /** A checkpoint that another query runs with, with another group, is not to be claimed. */
+  private void requireKeptGroup() {
+    CheckpointFiles files = new CheckpointFiles(sourcePath, RunningQuery.ofThisThread().hadoop());
+    files.readIdentity().ifPresent(kept -> DriverStart.requireGroup(group(), kept, files));
   }
 
   final boolean isRealTime() {

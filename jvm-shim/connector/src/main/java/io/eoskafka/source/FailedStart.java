@@ -25,7 +25,7 @@ final class FailedStart {
    * @param source the settings of the source's clients
    */
   static void settleDecided(RuntimeException wrong, ClientSettings source) {
-    if (wrong instanceof EosKafkaException ours && OF_OTHERS.contains(ours.condition())) {
+    if (isOfOthers(wrong)) {
       return;
     }
     settle(wrong, query -> DecisionOwners.of(query).settle(source));
@@ -36,6 +36,20 @@ final class FailedStart {
             EpochSessions.ifUsed(query, false);
           }
         });
+  }
+
+  /**
+   * As {@link #settleDecided}, while Spark makes the query's plan: only the plan has the sink's
+   * options, so a sink on another cluster is left out.
+   */
+  static void settleWithoutPlan(RuntimeException wrong, ClientSettings source) {
+    if (!isOfOthers(wrong)) {
+      settle(wrong, query -> DecisionOwners.of(query).settleWithSink(source));
+    }
+  }
+
+  private static boolean isOfOthers(RuntimeException wrong) {
+    return wrong instanceof EosKafkaException ours && OF_OTHERS.contains(ours.condition());
   }
 
   private static void settle(RuntimeException wrong, Consumer<RunningQuery> writes) {

@@ -11,6 +11,7 @@ import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,15 +58,17 @@ final class OutOfRangePositions {
   /**
    * Says for each position where reading continues, and seeks it.
    *
+   * @param topicIds by which the consumer fetches
    * @throws EosKafkaException if the query or the attempt has to stop
    */
-  void resolve(OffsetOutOfRangeException lost) {
+  void resolve(OffsetOutOfRangeException lost, Map<String, Uuid> topicIds) {
     Map<TopicPartition, Long> positions = lost.offsetOutOfRangePartitions();
     count += positions.size();
     Map<TopicPartition, Long> first = consumer.beginningOffsets(positions.keySet());
     positions.forEach(
         (partition, position) -> {
           PartitionCursor cursor = cursors.apply(partition);
+          cursor.isToldOf(topicIds);
           long logStart = first.get(partition);
           if (logStart <= position) {
             if (!(lost instanceof LogTruncationException)) {

@@ -43,7 +43,7 @@ final class PartitionCursor {
   /** Of the topic that was planned; another one may come to have its name. */
   private String topicId;
 
-  /** Whether records of another topic have come. */
+  /** Whether records, or bounds, of another topic's log have come. */
   private boolean isReplaced;
 
   /** Whether any record of this batch was handed out. */
@@ -82,11 +82,19 @@ final class PartitionCursor {
       List<ConsumerRecord<byte[], byte[]>> records,
       OffsetAndMetadata next,
       Map<String, Uuid> topicIds) {
-    isReplaced |= isOfOtherTopic(topicIds);
+    isToldOf(topicIds);
     buffer = records.toArray(NONE);
     index = 0;
     position = next.offset();
     leaderEpoch = next.leaderEpoch();
+  }
+
+  /**
+   * A broker has said something of the log; it is of the topic that the consumer knows at that
+   * time.
+   */
+  void isToldOf(Map<String, Uuid> topicIds) {
+    isReplaced |= isOfOtherTopic(topicIds);
   }
 
   /** The next record before the planned end, or null if none is in the buffer. */
@@ -182,7 +190,7 @@ final class PartitionCursor {
     reading = false;
   }
 
-  /** Whether a topic other than the planned one has the name by now, or has given records. */
+  /** Whether a topic other than the planned one has the name by now, or has had it meanwhile. */
   boolean isReplaced(Map<String, Uuid> topicIds) {
     return isReplaced || isOfOtherTopic(topicIds);
   }

@@ -7,6 +7,7 @@ import io.eoskafka.identity.Stamp;
 import io.eoskafka.spark.RunningQuery;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -98,7 +99,8 @@ final class PartitionStarts {
                 .anyMatch(p -> isToBegin(stable.get(p), rule, unresolved.contains(p)))
             ? new Bounds(options, topics).starts(tracker.partitions())
             : Map.of();
-    Map<TopicPartition, Long> earliest = topics.earliest(partitions);
+    Map<TopicPartition, Long> earliest =
+        topics.earliest(partitions, recreated(partitions, stable, keptIds));
     // The group's offsets say what was read only where they are authoritative.
     boolean groupIsAuthoritative = context.sinkIsOurs() && !rule.logIsAhead();
     Map<TopicPartition, Long> ends =
@@ -128,6 +130,22 @@ final class PartitionStarts {
       starts.put(partition, resolver.resolve(facts));
     }
     return new Found(starts, initialFile.isPresent(), keptIds);
+  }
+
+  /** Those whose topics the checkpoint or the group knows under another id. */
+  private Set<TopicPartition> recreated(
+      Collection<TopicPartition> partitions,
+      Map<TopicPartition, OffsetAndMetadata> stable,
+      Map<TopicPartition, String> keptIds) {
+    Map<TopicPartition, OffsetAndMetadata> present = tracker.ofPresentTopics(stable);
+    Set<TopicPartition> recreated = new HashSet<>(partitions);
+    recreated.removeIf(
+        partition -> {
+          String id = tracker.id(partition);
+          return id.equals(keptIds.getOrDefault(partition, id))
+              && present.containsKey(partition) == stable.containsKey(partition);
+        });
+    return recreated;
   }
 
   private StartResolver resolver(

@@ -2,6 +2,7 @@ package io.eoskafka.source;
 
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
+import io.eoskafka.decision.DecisionOwners;
 import io.eoskafka.spark.RunningQuery;
 import java.util.Map;
 
@@ -32,6 +33,9 @@ public final class RealTime {
    */
   static void requireLastBatchDone() {
     RunningQuery query = RunningQuery.ofThisThread();
+    // First: a former driver that still runs begins no epoch and no write after this, and what it
+    // has begun before, it has planned.
+    DecisionOwners.of(query);
     // In this order: a former driver that still runs plans a batch before it logs it as done.
     long logged = query.logs().lastLogged().orElse(-1);
     long planned = query.lastPlanned().orElse(-1);

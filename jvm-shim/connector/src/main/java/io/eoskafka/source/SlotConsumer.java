@@ -258,7 +258,7 @@ final class SlotConsumer {
       try {
         polled = consumer.poll(PollTimer.nextPoll(left));
       } catch (OffsetOutOfRangeException e) {
-        outOfRange.resolve(e);
+        outOfRange.resolve(e, topicIds.get());
         continue;
       } catch (AuthenticationException | AuthorizationException e) {
         throw AuthorizationErrors.or(e, "Read");

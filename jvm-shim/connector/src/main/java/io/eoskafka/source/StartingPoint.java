@@ -193,9 +193,7 @@ record StartingPoint(
     }
     return switch (stamp.scope()) {
       case TASK -> {
-        if (facts.decidedStart() != null
-            && !facts.isOfFormerTopic()
-            && !facts.isRecreatedSinceDecision()) {
+        if (facts.decidedStart() != null && !facts.isOfFormerTopic() && !facts.isRecreatedSince()) {
           requireNotBehindDecision(facts.partition(), committed.offset(), facts.decidedStart());
         }
         yield Source.GROUP;

@@ -1,8 +1,5 @@
 package io.eoskafka.source;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.eoskafka.config.EosKafkaException;
 import io.eoskafka.config.SourceOptions;
 import io.eoskafka.wire.AgreedTopicIds;
@@ -11,7 +8,6 @@ import io.eoskafka.wire.KafkaCalls;
 import io.eoskafka.wire.NewestLeaders;
 import io.eoskafka.wire.TopicIds;
 import java.time.Duration;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -21,8 +17,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
-import java.util.regex.Pattern;
-import java.util.regex.PatternSyntaxException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
@@ -54,11 +48,8 @@ final class Topics {
 
   private final Admin admin;
   private final SourceOptions options;
-  private final Set<String> hidden;
+  private final TopicChoice choice;
   private final Leaders leaders;
-  private final Pattern pattern;
-  private final Set<TopicPartition> assigned = new HashSet<>();
-  private final Set<String> named = new TreeSet<>();
 
   /** The leaders that were elected last. */
   interface Leaders {
@@ -85,64 +76,8 @@ final class Topics {
   Topics(Admin admin, SourceOptions options, Set<String> hidden, Leaders leaders) {
     this.admin = admin;
     this.options = options;
-    this.hidden = hidden;
+    choice = new TopicChoice(options, hidden);
     this.leaders = leaders;
-    switch (options.strategy()) {
-      case SUBSCRIBE ->
-          Arrays.stream(options.strategyValue().split(","))
-              .map(String::trim)
-              .filter(topic -> !topic.isEmpty())
-              .forEach(named::add);
-      case ASSIGN -> parseAssign(options.strategyValue());
-      case SUBSCRIBE_PATTERN -> {}
-    }
-    pattern = options.strategy() == SourceOptions.Strategy.SUBSCRIBE_PATTERN ? compile() : null;
-  }
-
-  private Pattern compile() {
-    try {
-      return Pattern.compile(options.strategyValue());
-    } catch (PatternSyntaxException e) {
-      throw EosKafkaException.of(
-          "EOSKAFKA_OPTION_INVALID",
-          Map.of(
-              "option",
-              "subscribePattern",
-              "value",
-              options.strategyValue(),
-              "expected",
-              "a valid Java regular expression (" + e.getDescription() + ")"),
-          e);
-    }
-  }
-
-  private void parseAssign(String json) {
-    try {
-      for (Map.Entry<String, JsonNode> topic : new ObjectMapper().readTree(json).properties()) {
-        named.add(topic.getKey());
-        if (!topic.getValue().isArray()) {
-          throw badAssign(json, null);
-        }
-        for (JsonNode partition : topic.getValue()) {
-          if (!partition.isInt() || partition.asInt() < 0) {
-            throw badAssign(json, null);
-          }
-          assigned.add(new TopicPartition(topic.getKey(), partition.asInt()));
-        }
-      }
-    } catch (JsonProcessingException e) {
-      throw badAssign(json, e);
-    }
-    if (assigned.isEmpty()) {
-      throw badAssign(json, null);
-    }
-  }
-
-  private static EosKafkaException badAssign(String json, Exception cause) {
-    return EosKafkaException.of(
-        "EOSKAFKA_OPTION_INVALID",
-        Map.of("option", "assign", "value", json, "expected", "JSON such as {\"topic\":[0,1]}"),
-        cause);
   }
 
   /**
@@ -152,17 +87,14 @@ final class Topics {
    * @throws EosKafkaException {@code EOSKAFKA_NO_SUCH_TOPIC}
    */
   Map<TopicPartition, String> discover() {
-    Set<String> topics = named;
-    if (pattern != null) {
-      topics = new TreeSet<>();
-      for (String topic : KafkaCalls.reach(admin.listTopics().names(), options.client())) {
-        if (isChosen(topic)) {
-          topics.add(topic);
-        }
-      }
+    Set<String> topics = new TreeSet<>(choice.named());
+    if (choice.isPattern()) {
+      KafkaCalls.reach(admin.listTopics().names(), options.client()).stream()
+          .filter(choice::has)
+          .forEach(topics::add);
     }
     Map<TopicPartition, String> found = TopicIds.present(admin, topics, options.client());
-    if (pattern == null) {
+    if (!choice.isPattern()) {
       // One that has gone since the list was made has gone for a pattern.
       Set<String> missing = new TreeSet<>(topics);
       found.keySet().forEach(partition -> missing.remove(partition.topic()));
@@ -170,14 +102,8 @@ final class Topics {
         throw noSuch(missing.iterator().next());
       }
     }
-    if (options.strategy() == SourceOptions.Strategy.ASSIGN) {
-      for (TopicPartition partition : assigned) {
-        if (!found.containsKey(partition)) {
-          throw noSuch(partition);
-        }
-      }
-      found.keySet().retainAll(assigned);
-    }
+    requireEach(choice.assigned(), found);
+    found.keySet().removeIf(partition -> !choice.has(partition));
     return found;
   }
 
@@ -221,7 +147,7 @@ final class Topics {
     long began = System.nanoTime();
     while (true) {
       Optional<Map<Node, MetadataResponse>> answers =
-          ConnectedBrokers.of(admin, options.client(), pattern == null ? named : null);
+          ConnectedBrokers.of(admin, options.client(), choice.isPattern() ? null : choice.named());
       Set<TopicPartition> left = new TreeSet<>(PartitionOffsets.ORDER);
       answers.ifPresent(each -> left.addAll(contradiction.apply(chosen(each.values()))));
       if (answers.isPresent() && left.isEmpty()) {
@@ -254,27 +180,23 @@ final class Topics {
           .filter(topic -> topic.error() == Errors.NONE)
           .flatMap(topic -> topic.partitionMetadata().stream())
           .map(partition -> partition.topicPartition)
-          .filter(this::isChosen)
+          .filter(choice::has)
           .forEach(chosen::add);
     }
     return chosen;
   }
 
-  private boolean isChosen(TopicPartition partition) {
-    return switch (options.strategy()) {
-      case SUBSCRIBE -> named.contains(partition.topic());
-      case ASSIGN -> assigned.contains(partition);
-      case SUBSCRIBE_PATTERN -> isChosen(partition.topic());
-    };
-  }
-
-  private boolean isChosen(String topic) {
-    return !hidden.contains(topic) && pattern.matcher(topic).find();
-  }
-
   /** The ids on which all brokers agree; see {@link AgreedTopicIds}. */
   Map<String, String> agreedIds(Set<String> topics) {
     return AgreedTopicIds.of(admin, options.client(), topics);
+  }
+
+  private static void requireEach(Set<TopicPartition> wanted, Map<TopicPartition, ?> found) {
+    for (TopicPartition partition : wanted) {
+      if (!found.containsKey(partition)) {
+        throw noSuch(partition);
+      }
+    }
   }
 
   private static EosKafkaException noSuch(Object topic) {
@@ -286,8 +208,20 @@ final class Topics {
     return list(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED);
   }
 
-  private Map<TopicPartition, Long> highWatermarks(Collection<TopicPartition> partitions) {
-    return list(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED);
+  /**
+   * As the other one.
+   *
+   * @param recreated those whose topics were created again. A broker that is cut off may lead the
+   *     former one and still answer, and the admin client sends no topic id: they are taken only
+   *     from the leaders that were elected last
+   */
+  Map<TopicPartition, Long> earliest(
+      Collection<TopicPartition> partitions, Set<TopicPartition> recreated) {
+    Map<TopicPartition, Long> found = earliest(partitions);
+    if (!recreated.isEmpty()) {
+      found.putAll(NewestLeaders.logStarts(admin, options.client(), recreated));
+    }
+    return found;
   }
 
   /**
@@ -315,7 +249,8 @@ final class Topics {
    * @param reached the offset that each partition was read or planned up to
    */
   Map<TopicPartition, Long> highWatermarks(Map<TopicPartition, Long> reached) {
-    Map<TopicPartition, Long> ends = highWatermarks(reached.keySet());
+    Map<TopicPartition, Long> ends =
+        list(reached.keySet(), OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED);
     Set<TopicPartition> shorter = new HashSet<>(reached.keySet());
     shorter.removeIf(partition -> ends.get(partition) >= reached.get(partition));
     if (!shorter.isEmpty()) {
@@ -340,13 +275,7 @@ final class Topics {
 
   private Map<TopicPartition, Long> ofLeaders(Map<TopicPartition, Long> times) {
     Map<TopicPartition, Long> found = leaders.offsets(times, isolation());
-    times.keySet().stream()
-        .filter(partition -> !found.containsKey(partition))
-        .findFirst()
-        .ifPresent(
-            partition -> {
-              throw noSuch(partition);
-            });
+    requireEach(times.keySet(), found);
     return found;
   }
 

@@ -41,14 +41,16 @@ public final class ExecutorClients {
     // In this order: what is made in between is made with a new admin client.
     Admin admin = ADMINS.remove(settings);
     CoordinatorCalls calls = CALLS.remove(settings);
-    if (admin == null) {
+    if (admin == null && calls == null) {
       return;
     }
     Daemon.start(
         "eoskafka-forget-admin",
         () -> {
           KafkaCalls.sleep(REST_MS);
-          admin.close(GRACE);
+          if (admin != null) {
+            admin.close(GRACE);
+          }
           if (calls != null) {
             calls.close();
           }

@@ -113,7 +113,7 @@ public final class TransactionEnds implements AutoCloseable {
   }
 
   /** How far a prepared transaction has got, as its coordinator reports it. */
-  private enum Stand {
+  enum Stand {
     /** It waits for a request to end it. */
     OPEN,
     /** It will be committed; its markers are being written. */
@@ -375,16 +375,15 @@ public final class TransactionEnds implements AutoCloseable {
   /**
    * With {@code transaction.version=2} the end of a transaction moves the epoch by one (KIP-890),
    * and the initialisation that a later transaction needs moves it once more: a commit under the
-   * next epoch is the prepared one's.
+   * next epoch is the prepared one's. One under the same epoch is that of the transaction before,
+   * as a former coordinator tells it.
    */
-  private static Stand stand(TransactionRef prepared, TransactionDescription now) {
+  static Stand stand(TransactionRef prepared, TransactionDescription now) {
+    boolean isProducer = now.producerId() == prepared.producerId();
     int epochsSince = now.producerEpoch() - prepared.producerEpoch();
-    boolean isSame = now.producerId() == prepared.producerId() && epochsSince == 0;
-    boolean isEnd =
-        isSame
-            || prepared.version2() && now.producerId() == prepared.producerId() && epochsSince == 1;
+    boolean isEnd = isProducer && epochsSince == (prepared.version2() ? 1 : 0);
     return switch (now.state()) {
-      case ONGOING -> isSame ? Stand.OPEN : Stand.UNKNOWN;
+      case ONGOING -> isProducer && epochsSince == 0 ? Stand.OPEN : Stand.UNKNOWN;
       case PREPARE_COMMIT -> isEnd ? Stand.COMMITTING : Stand.UNKNOWN;
       case COMPLETE_COMMIT -> isEnd ? Stand.COMMITTED : Stand.UNKNOWN;
       default -> Stand.UNKNOWN;

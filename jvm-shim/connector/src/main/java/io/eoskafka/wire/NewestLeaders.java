@@ -15,6 +15,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.message.ListOffsetsRequestData.ListOffsetsPartition;
 import org.apache.kafka.common.message.ListOffsetsRequestData.ListOffsetsTopic;
@@ -27,7 +28,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How far logs reach, as the leaders say that the controller has elected last.
+ * Where logs begin and end, as the leaders say that the controller has elected last.
  *
  * <p>A leader that is cut off from its peers and from the controller does not learn that another
  * one was elected. It answers with a high watermark that no longer moves, and clients that take
@@ -56,21 +57,32 @@ public final class NewestLeaders {
    */
   public static Map<TopicPartition, Long> highWatermarks(
       Admin admin, ClientSettings settings, Collection<TopicPartition> partitions) {
-    Map<TopicPartition, Long> latest = new HashMap<>();
-    partitions.forEach(partition -> latest.put(partition, ListOffsetsRequest.LATEST_TIMESTAMP));
+    return bounds(admin, settings, partitions, ListOffsetsRequest.LATEST_TIMESTAMP);
+  }
+
+  /** As {@link #highWatermarks}, but the first offset that each log still has. */
+  public static Map<TopicPartition, Long> logStarts(
+      Admin admin, ClientSettings settings, Collection<TopicPartition> partitions) {
+    return bounds(admin, settings, partitions, ListOffsetsRequest.EARLIEST_TIMESTAMP);
+  }
+
+  private static Map<TopicPartition, Long> bounds(
+      Admin admin, ClientSettings settings, Collection<TopicPartition> partitions, long bound) {
+    Map<TopicPartition, Long> wanted = new HashMap<>();
+    partitions.forEach(partition -> wanted.put(partition, bound));
     Map<TopicPartition, Long> found =
-        offsets(admin, settings, latest, IsolationLevel.READ_UNCOMMITTED);
+        offsets(admin, settings, wanted, IsolationLevel.READ_UNCOMMITTED);
     LOG.info("The leaders that were elected last say: {}", found);
     return found;
   }
 
   /**
-   * The first offset at or after a time, or -1 if there is none; or the end of the log. A partition
-   * that no broker knows is absent.
+   * The first offset at or after a time, or -1 if there is none; or the log's start or end. A
+   * partition that no broker knows is absent.
    *
    * @param admin of the same cluster
    * @param times of each partition, in milliseconds since 1970, or {@link
-   *     ListOffsetsRequest#LATEST_TIMESTAMP} for the end
+   *     ListOffsetsRequest#EARLIEST_TIMESTAMP} or {@link ListOffsetsRequest#LATEST_TIMESTAMP}
    * @throws TimeoutException if a partition has no leader that answers within {@code
    *     kafka.default.api.timeout.ms}
    */
@@ -84,7 +96,8 @@ public final class NewestLeaders {
     Set<String> topics = new TreeSet<>();
     partitions.forEach(partition -> topics.add(partition.topic()));
     while (true) {
-      Optional<Map<Node, MetadataResponse>> answers = ConnectedBrokers.of(admin, settings, topics);
+      Optional<Map<Node, MetadataResponse>> answers =
+          ConnectedBrokers.of(admin, settings, topics).filter(known -> agreeOnIds(known.values()));
       Map<TopicPartition, Leader> leaders =
           answers.map(known -> leaders(known.values(), partitions)).orElse(Map.of());
       Map<TopicPartition, Long> found = ask(settings, leaders, times, isolation);
@@ -97,11 +110,27 @@ public final class NewestLeaders {
         left.removeAll(found.keySet());
         throw new TimeoutException(
             answers.isEmpty()
-                ? "not every broker that the cluster lists answers; the log names it"
+                ? "not every broker that the cluster lists answers, or they disagree on a topic's id"
                 : "no leader of " + left + " answers");
       }
       KafkaCalls.sleep(RETRY_MS);
     }
+  }
+
+  /**
+   * Leader epochs begin again with a topic that is created again: they say nothing while one broker
+   * knows the former topic and another one its successor.
+   */
+  static boolean agreeOnIds(Collection<MetadataResponse> answers) {
+    Map<String, Uuid> ids = new HashMap<>();
+    return answers.stream()
+        .flatMap(answer -> answer.topicMetadata().stream())
+        .filter(topic -> topic.error() == Errors.NONE)
+        .allMatch(
+            topic -> {
+              Uuid other = ids.putIfAbsent(topic.topic(), topic.topicId());
+              return other == null || other.equals(topic.topicId());
+            });
   }
 
   /** Of what some broker knows, with or without a leader. */

@@ -281,6 +281,18 @@ class SlotConsumerTest {
   }
 
   @Test
+  void aLogStartOfAnotherTopicFailsTheBatchAlthoughThePlannedOneIsReadThen() {
+    kafka.updateBeginningOffsets(Map.of(ONE, 4L));
+    consumer.begin(request(false, Map.of(ONE, 0L), 6));
+    topicIds.put("t", new Uuid(3, 4));
+    arrive(ONE, 4, 5);
+    kafka.schedulePollTask(() -> topicIds.put("t", ID));
+    assertThat(drain(consumer)).containsExactly("0@4", "0@5");
+    assertThatThrownBy(consumer::requireSameTopics)
+        .hasMessageContaining("[EOSKAFKA_TOPIC_REPLACED]");
+  }
+
+  @Test
   void aTopicThatWasReplacedFailsTheBatchOnceItHasGivenRecords() {
     kafka.updateBeginningOffsets(Map.of(ONE, 0L));
     consumer.begin(request(false, Map.of(ONE, 0L), 2));

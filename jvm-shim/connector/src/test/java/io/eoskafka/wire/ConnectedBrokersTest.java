@@ -127,4 +127,16 @@ class ConnectedBrokersTest {
     ids.remove(1);
     assertThat(AgreedTopicIds.agreed(answers(1).orElseThrow().values())).isEmpty();
   }
+
+  @Test
+  void leadersAreNotComparedWhileBrokersKnowDifferentTopicsOfOneName() {
+    for (int broker : List.of(1, 2, 3)) {
+      lists.put(broker, Set.of(1, 2, 3));
+    }
+    ids.putAll(Map.of(1, OLD, 2, NEW));
+    assertThat(NewestLeaders.agreeOnIds(answers(1).orElseThrow().values())).isFalse();
+    ids.put(1, NEW);
+    // The third one does not know the topic yet.
+    assertThat(NewestLeaders.agreeOnIds(answers(1).orElseThrow().values())).isTrue();
+  }
 }
