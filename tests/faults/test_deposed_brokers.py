@@ -76,6 +76,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
 
 
 @pytest.fixture
+def application(shared: Application, keep_logs: list[Path]) -> Iterator[Application]:
+    """Both executors are there; faults and queries end with the test."""
+    with shared.lent(keep_logs) as lent:
+        lent.wait_executors(2)
+        yield lent
+
+
+@pytest.fixture
 def flow(split: SplitCluster, tmp_path: Path, keep_logs: list[Path]) -> Flow:
     """One partition, so that one task reads all of a batch."""
     keep_logs += split.logs()
@@ -133,121 +141,115 @@ def depose_coordinator(split: SplitCluster, flow: Flow) -> int:
 
 
 def test_an_attempt_that_a_deposed_coordinator_has_answered_writes_nothing_twice(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     partition = TopicPartition(flow.input, 0)
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        query = flow.start(
-            application,
-            interval="0 seconds",
-            maxOffsetsPerTrigger=PER_BATCH,
-            kafka_session_timeout_ms=120_000,
-        )
-        flow.wait_committed()
-        flow.assert_nothing_is_open()
-        split.lead(another(split.coordinator()), flow.input, flow.output, TRANSACTIONS)
-        deposed = depose_coordinator(split, flow)
+    query = flow.start(
+        application,
+        interval="0 seconds",
+        maxOffsetsPerTrigger=PER_BATCH,
+        kafka_session_timeout_ms=120_000,
+    )
+    flow.wait_committed()
+    flow.assert_nothing_is_open()
+    split.lead(another(split.coordinator()), flow.input, flow.output, TRANSACTIONS)
+    deposed = depose_coordinator(split, flow)
 
-        # The first attempt commits, and nobody hears of it.
-        application.faults.arm("after-commit", "kill")
-        # An executor's admin client keeps to the broker that it has asked before, and a producer
-        # has found the coordinator elsewhere.
-        for node in BROKERS:
-            split.proxies[node].refuse(
-                f"eoskafka-{flow.name}" if node == deposed else "eoskafka-executor"
-            )
-        send_elsewhere(flow, split, deposed)
-        flow.produce(PER_BATCH)
-        application.faults.wait_taken("after-commit")
-        elected = split.coordinator(deposed)
-        until(
-            lambda: split.fetched(elected, flow.group, partition) == RECORDS,
-            "the second batch's offset",
-            30,
+    # The first attempt commits, and nobody hears of it.
+    application.faults.arm("after-commit", "kill")
+    # An executor's admin client keeps to the broker that it has asked before, and a producer
+    # has found the coordinator elsewhere.
+    for node in BROKERS:
+        split.proxies[node].refuse(
+            f"eoskafka-{flow.name}" if node == deposed else "eoskafka-executor"
         )
-        assert split.fetched(deposed, flow.group, partition) == PER_BATCH
+    send_elsewhere(flow, split, deposed)
+    flow.produce(PER_BATCH)
+    application.faults.wait_taken("after-commit")
+    elected = split.coordinator(deposed)
+    until(
+        lambda: split.fetched(elected, flow.group, partition) == RECORDS,
+        "the second batch's offset",
+        30,
+    )
+    assert split.fetched(deposed, flow.group, partition) == PER_BATCH
 
-        until(lambda: len(application.executors()) == 2, "another executor", 60)
-        before = application.ended_attempts()
-        until(lambda: application.ended_attempts() > before, "the end of the retry", 60)
-        heal_clients(split)
-        until(lambda: query.status().batches == 2, "the second batch", 60, application.tail)
-        query.stop()
-        heal(split)
-        send_elsewhere(flow, split)
-        flow.assert_exactly_once()
-        assert "[EOSKAFKA_START_NOT_CONFIRMED]" in application.text()
+    until(lambda: len(application.executors()) == 2, "another executor", 60)
+    before = application.ended_attempts()
+    until(lambda: application.ended_attempts() > before, "the end of the retry", 60)
+    heal_clients(split)
+    until(lambda: query.status().batches == 2, "the second batch", 60, application.tail)
+    query.stop()
+    heal(split)
+    send_elsewhere(flow, split)
+    flow.assert_exactly_once()
+    assert "[EOSKAFKA_START_NOT_CONFIRMED]" in application.text()
 
 
 def test_a_range_is_not_left_out_because_a_deposed_coordinator_calls_it_committed(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     """The offset was moved back since, which that broker does not know."""
     begin, partition = PER_BATCH // 2, TopicPartition(flow.input, 0)
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        flow.start(application).wait_done()
-        flow.assert_nothing_is_open()
-        split.lead(another(split.coordinator()), flow.input, flow.output, TRANSACTIONS)
-        deposed = depose_coordinator(split, flow)
-        to = json.dumps({flow.input: {"0": begin}})
-        offsets.reset(split.servers(deposed), flow.group, to)
+    flow.start(application).wait_done()
+    flow.assert_nothing_is_open()
+    split.lead(another(split.coordinator()), flow.input, flow.output, TRANSACTIONS)
+    deposed = depose_coordinator(split, flow)
+    to = json.dumps({flow.input: {"0": begin}})
+    offsets.reset(split.servers(deposed), flow.group, to)
 
-        for node in BROKERS:
-            split.proxies[node].refuse(".*-driver$" if node == deposed else "eoskafka-executor")
-        query = flow.start(application)
-        until(
-            lambda: (
-                "[EOSKAFKA_COMMIT_NOT_CONFIRMED]" in application.text() or not query.status().active
-            ),
-            "an answer of the former coordinator",
-            90,
-        )
-        heal_clients(split)
-        query.wait_done()
-        assert split.fetched(split.coordinator(deposed), flow.group, partition) == PER_BATCH
-        heal(split)
-        written = sorted(int((r.key or b"k")[1:]) for r in flow.outputs())
-        assert written == sorted([*range(PER_BATCH), *range(begin, PER_BATCH)])
+    for node in BROKERS:
+        split.proxies[node].refuse(".*-driver$" if node == deposed else "eoskafka-executor")
+    query = flow.start(application)
+    until(
+        lambda: (
+            "[EOSKAFKA_COMMIT_NOT_CONFIRMED]" in application.text() or not query.status().active
+        ),
+        "an answer of the former coordinator",
+        90,
+    )
+    heal_clients(split)
+    query.wait_done()
+    assert split.fetched(split.coordinator(deposed), flow.group, partition) == PER_BATCH
+    heal(split)
+    written = sorted(int((r.key or b"k")[1:]) for r in flow.outputs())
+    assert written == sorted([*range(PER_BATCH), *range(begin, PER_BATCH)])
 
 
 def test_an_epoch_does_not_begin_where_a_deposed_coordinator_says(
-    split: SplitCluster, shared: Application, tmp_path: Path, keep_logs: list[Path]
+    split: SplitCluster, application: Application, tmp_path: Path, keep_logs: list[Path]
 ) -> None:
     """Of a partition without records in the last epoch no decision says where it is."""
     keep_logs += split.logs()
     flow = Flow(split.servers(), tmp_path / "checkpoint", partitions=2, replicas=3)
     first, epochs = TopicPartition(flow.input, 0), {"transform": "repartitioned", **SKIPS}
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        flow.produce(PER_BATCH, [0])
+    flow.produce(PER_BATCH, [0])
+    flow.start(application, **epochs).wait_done()
+    topics = flow.input, flow.output, TRANSACTIONS, "__eoskafka_decisions"
+    split.lead(another(split.coordinator()), *topics)
+    deposed = depose_coordinator(split, flow)
+    send_elsewhere(flow, split, deposed)
+    for partition in (0, 1):
+        flow.produce(PER_BATCH, [partition])
         flow.start(application, **epochs).wait_done()
-        topics = flow.input, flow.output, TRANSACTIONS, "__eoskafka_decisions"
-        split.lead(another(split.coordinator()), *topics)
-        deposed = depose_coordinator(split, flow)
-        send_elsewhere(flow, split, deposed)
-        for partition in (0, 1):
-            flow.produce(PER_BATCH, [partition])
-            flow.start(application, **epochs).wait_done()
-        assert split.fetched(split.coordinator(deposed), flow.group, first) == RECORDS
-        assert split.fetched(deposed, flow.group, first) == PER_BATCH
+    assert split.fetched(split.coordinator(deposed), flow.group, first) == RECORDS
+    assert split.fetched(deposed, flow.group, first) == PER_BATCH
 
-        flow.produce(PER_BATCH, [1])
-        for node in BROKERS:
-            if node == deposed:
-                # The driver's membership is with the coordinator that was elected.
-                split.proxies[node].refuse(".*-driver$")
-            else:
-                for api in (Api.METADATA, Api.FIND_COORDINATOR, Api.OFFSET_FETCH):
-                    split.proxies[node].refuse(DRIVER, api)
-        asked = split.proxies[deposed].requests[Api.OFFSET_FETCH]
-        send_elsewhere(flow, split)
-        flow.start(application, **epochs).wait_done()
-        assert split.proxies[deposed].requests[Api.OFFSET_FETCH] > asked
-        heal(split)
+    flow.produce(PER_BATCH, [1])
+    for node in BROKERS:
+        if node == deposed:
+            # The driver's membership is with the coordinator that was elected.
+            split.proxies[node].refuse(".*-driver$")
+        else:
+            for api in (Api.METADATA, Api.FIND_COORDINATOR, Api.OFFSET_FETCH):
+                split.proxies[node].refuse(DRIVER, api)
+    asked = split.proxies[deposed].requests[Api.OFFSET_FETCH]
+    send_elsewhere(flow, split)
+    flow.start(application, **epochs).wait_done()
+    assert split.proxies[deposed].requests[Api.OFFSET_FETCH] > asked
+    heal(split)
     flow.assert_exactly_once()
 
 
@@ -308,79 +310,71 @@ def take_metadata_from(split: SplitCluster, node: int, client_id: str) -> None:
 
 
 def test_a_log_that_a_deposed_leader_says_is_shorter_has_lost_nothing(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     partition = TopicPartition(flow.input, 0)
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        flow.start(application, **SKIPS).wait_done()
-        deposed = depose_leader(split, flow)
-        flow.produce(PER_BATCH)
-        flow.start(application, **SKIPS).wait_done()
-        coordinator = split.coordinator(deposed)
-        assert split.fetched(coordinator, flow.group, partition) == RECORDS
+    flow.start(application, **SKIPS).wait_done()
+    deposed = depose_leader(split, flow)
+    flow.produce(PER_BATCH)
+    flow.start(application, **SKIPS).wait_done()
+    coordinator = split.coordinator(deposed)
+    assert split.fetched(coordinator, flow.group, partition) == RECORDS
 
-        take_metadata_from(split, deposed, DRIVER)
-        send_elsewhere(flow, split)
-        flow.start(application, **SKIPS).wait_done()
-        assert split.fetched(coordinator, flow.group, partition) == RECORDS
-        heal(split)
-        flow.start(application, **SKIPS).wait_done()
-        flow.assert_exactly_once()
-        assert "The leaders that were elected last say" in application.text()
+    take_metadata_from(split, deposed, DRIVER)
+    send_elsewhere(flow, split)
+    flow.start(application, **SKIPS).wait_done()
+    assert split.fetched(coordinator, flow.group, partition) == RECORDS
+    heal(split)
+    flow.start(application, **SKIPS).wait_done()
+    flow.assert_exactly_once()
+    assert "The leaders that were elected last say" in application.text()
 
 
 def test_a_position_that_a_deposed_leader_does_not_know_is_not_skipped(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     """The query begins there, so that no leader epoch is committed that would tell the reader."""
     begin, partition = PER_BATCH + PER_BATCH // 2, TopicPartition(flow.input, 0)
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        deposed = depose_leader(split, flow)
-        flow.produce(PER_BATCH)
-        take_metadata_from(split, deposed, "[0-9a-f]{8}-")  # consumers of slots
-        send_elsewhere(flow, split)
-        starting = json.dumps({flow.input: {"0": begin}})
-        query = flow.start(application, startingOffsets=starting, **SKIPS)
-        until(
-            lambda: (
-                "[EOSKAFKA_LEADER_IS_FORMER]" in application.text() or not query.status().active
-            ),
-            "an answer of the former leader",
-            90,
-        )
-        heal(split)
-        query.wait_done()
-        assert split.fetched(split.coordinator(), flow.group, partition) == RECORDS
-        assert sorted(int((r.key or b"k")[1:]) for r in flow.outputs()) == [*range(begin, RECORDS)]
+    deposed = depose_leader(split, flow)
+    flow.produce(PER_BATCH)
+    take_metadata_from(split, deposed, "[0-9a-f]{8}-")  # consumers of slots
+    send_elsewhere(flow, split)
+    starting = json.dumps({flow.input: {"0": begin}})
+    query = flow.start(application, startingOffsets=starting, **SKIPS)
+    until(
+        lambda: "[EOSKAFKA_LEADER_IS_FORMER]" in application.text() or not query.status().active,
+        "an answer of the former leader",
+        90,
+    )
+    heal(split)
+    query.wait_done()
+    assert split.fetched(split.coordinator(), flow.group, partition) == RECORDS
+    assert sorted(int((r.key or b"k")[1:]) for r in flow.outputs()) == [*range(begin, RECORDS)]
 
 
 def test_a_batch_query_reads_what_a_deposed_leader_does_not_know(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     """Nobody would read later what it leaves out."""
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        deposed = BROKERS[0]
-        split.lead(deposed, flow.input)
-        until(lambda: flow.ends() == {0: PER_BATCH}, "the end that the leader knows", 30)
-        split.cut(deposed)
-        split.wait_deposed(deposed, flow.input)
-        send_elsewhere(flow, split, deposed)
-        flow.produce(PER_BATCH)
-        take_metadata_from(split, deposed, "eoskafka-batch")
-        split.proxies[deposed].refuse("[0-9a-f]{8}-", Api.METADATA)  # consumers of tasks
-        send_elsewhere(flow, split)
-        source = {"kafka.bootstrap.servers": flow.servers, "subscribe": flow.input}
-        until_end = application.read(**source)
-        until_now = application.read(**source, endingTimestamp=str(time.time_ns() // 1_000_000))
-        heal(split)
-        assert sorted(until_end) == sorted(f"v{number}" for number in range(RECORDS))
-        assert sorted(until_now) == sorted(until_end)
+    deposed = BROKERS[0]
+    split.lead(deposed, flow.input)
+    until(lambda: flow.ends() == {0: PER_BATCH}, "the end that the leader knows", 30)
+    split.cut(deposed)
+    split.wait_deposed(deposed, flow.input)
+    send_elsewhere(flow, split, deposed)
+    flow.produce(PER_BATCH)
+    take_metadata_from(split, deposed, "eoskafka-batch")
+    split.proxies[deposed].refuse("[0-9a-f]{8}-", Api.METADATA)  # consumers of tasks
+    send_elsewhere(flow, split)
+    source = {"kafka.bootstrap.servers": flow.servers, "subscribe": flow.input}
+    until_end = application.read(**source)
+    until_now = application.read(**source, endingTimestamp=str(time.time_ns() // 1_000_000))
+    heal(split)
+    assert sorted(until_end) == sorted(f"v{number}" for number in range(RECORDS))
+    assert sorted(until_now) == sorted(until_end)
 
 
 def replace_topic(split: SplitCluster, flow: Flow) -> int:
@@ -414,41 +408,37 @@ def assert_both_topics_were_read(flow: Flow) -> None:
 
 
 def test_a_topic_that_is_created_again_begins_where_its_new_leader_says(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        flow.start(application, **SKIPS).wait_done()
-        deposed = replace_topic(split, flow)
-        take_metadata_from(split, deposed, DRIVER)
-        send_elsewhere(flow, split)
-        flow.start(application, **SKIPS).wait_done()
-        heal(split)
-        flow.start(application, **SKIPS).wait_done()
-        assert_both_topics_were_read(flow)
+    flow.start(application, **SKIPS).wait_done()
+    deposed = replace_topic(split, flow)
+    take_metadata_from(split, deposed, DRIVER)
+    send_elsewhere(flow, split)
+    flow.start(application, **SKIPS).wait_done()
+    heal(split)
+    flow.start(application, **SKIPS).wait_done()
+    assert_both_topics_were_read(flow)
 
 
 def test_a_task_does_not_begin_where_a_leader_of_the_former_topic_says(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        flow.start(application, **SKIPS).wait_done()
-        deposed = replace_topic(split, flow)
-        split.proxies[deposed].refuse(DRIVER, Api.METADATA)
-        take_metadata_from(split, deposed, "[0-9a-f]{8}-")  # consumers of slots
-        send_elsewhere(flow, split)
-        query = flow.start(application, **SKIPS)
-        until(
-            lambda: "Records are gone and skipped" in application.text(),
-            "an answer of the former leader",
-            90,
-        )
-        heal(split)
-        query.wait_done()
-        assert_both_topics_were_read(flow)
+    flow.start(application, **SKIPS).wait_done()
+    deposed = replace_topic(split, flow)
+    split.proxies[deposed].refuse(DRIVER, Api.METADATA)
+    take_metadata_from(split, deposed, "[0-9a-f]{8}-")  # consumers of slots
+    send_elsewhere(flow, split)
+    query = flow.start(application, **SKIPS)
+    until(
+        lambda: "Records are gone and skipped" in application.text(),
+        "an answer of the former leader",
+        90,
+    )
+    heal(split)
+    query.wait_done()
+    assert_both_topics_were_read(flow)
 
 
 def add_partition(split: SplitCluster, flow: Flow) -> int:
@@ -480,27 +470,25 @@ def take_topics_from(split: SplitCluster, node: int, client_id: str) -> None:
 
 
 def test_a_batch_query_reads_a_partition_that_a_deposed_broker_does_not_know(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        # So that the decision topic is there.
-        flow.start(application, transform="repartitioned").wait_done()
-        deposed = add_partition(split, flow)
-        take_topics_from(split, deposed, "eoskafka-batch")
-        source = {"kafka.bootstrap.servers": split.servers(), "subscribe": flow.input}
-        asked = split.proxies[deposed].requests
-        before = asked[Api.DESCRIBE_TOPIC_PARTITIONS]
-        with ThreadPoolExecutor() as pool:
-            reading = pool.submit(application.read, **source)
-            until(
-                lambda: reading.done() or asked[Api.DESCRIBE_TOPIC_PARTITIONS] > before + 1,
-                "another question to the deposed broker",
-                60,
-            )
-            heal(split)
-            assert len(reading.result()) == RECORDS
+    # So that the decision topic is there.
+    flow.start(application, transform="repartitioned").wait_done()
+    deposed = add_partition(split, flow)
+    take_topics_from(split, deposed, "eoskafka-batch")
+    source = {"kafka.bootstrap.servers": split.servers(), "subscribe": flow.input}
+    asked = split.proxies[deposed].requests
+    before = asked[Api.DESCRIBE_TOPIC_PARTITIONS]
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(application.read, **source)
+        until(
+            lambda: reading.done() or asked[Api.DESCRIBE_TOPIC_PARTITIONS] > before + 1,
+            "another question to the deposed broker",
+            60,
+        )
+        heal(split)
+        assert len(reading.result()) == RECORDS
 
 
 def test_a_partition_that_a_deposed_broker_does_not_know_is_not_dropped_from_an_open_batch(
@@ -527,25 +515,23 @@ def test_a_partition_that_a_deposed_broker_does_not_know_is_not_dropped_from_an_
 
 
 def test_a_query_does_not_wait_for_a_leader_that_was_deposed_while_it_ran(
-    split: SplitCluster, shared: Application, flow: Flow, keep_logs: list[Path]
+    split: SplitCluster, application: Application, flow: Flow
 ) -> None:
     """Its driver has asked that broker before, and gets an answer without an error."""
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        split.lead(another(split.coordinator()), flow.input)
-        # The consumer of the slot keeps to that broker, too, until an attempt fails.
-        patience: dict[str, Any] = {"kafkaConsumer.pollTimeoutMs": 10_000}
-        query = flow.start(application, interval="0 seconds", **patience)
-        flow.wait_committed()
-        deposed = depose_leader(split, flow)
-        take_metadata_from(split, deposed, DRIVER)
-        flow.produce(PER_BATCH)
-        until(lambda: len(flow.outputs()) == RECORDS, "the second batch", 150, application.tail)
-        heal(split)
-        query.stop()
-        send_elsewhere(flow, split)
-        flow.assert_exactly_once()
+    split.lead(another(split.coordinator()), flow.input)
+    # The consumer of the slot keeps to that broker, too, until an attempt fails.
+    patience: dict[str, Any] = {"kafkaConsumer.pollTimeoutMs": 10_000}
+    query = flow.start(application, interval="0 seconds", **patience)
+    flow.wait_committed()
+    deposed = depose_leader(split, flow)
+    take_metadata_from(split, deposed, DRIVER)
+    flow.produce(PER_BATCH)
+    until(lambda: len(flow.outputs()) == RECORDS, "the second batch", 150, application.tail)
+    heal(split)
+    query.stop()
+    send_elsewhere(flow, split)
+    flow.assert_exactly_once()
 
 
 class Silent:
@@ -557,16 +543,13 @@ class Silent:
 
 def test_verify_gives_no_verdict_on_what_a_deposed_leader_says(
     split: SplitCluster,
-    shared: Application,
+    application: Application,
     flow: Flow,
-    keep_logs: list[Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A duplicate was written since, which that leader does not know of."""
     flow.produce(PER_BATCH)
-    with shared.lent(keep_logs) as application:
-        application.wait_executors(2)
-        flow.start(application).wait_done()
+    flow.start(application).wait_done()
     flow.assert_exactly_once()
     deposed = another(split.coordinator())
     split.lead(deposed, flow.input, flow.output)

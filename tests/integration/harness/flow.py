@@ -13,6 +13,7 @@ from eoskafka.audit import Record, compare, read_committed
 from eoskafka.brokers.connection import until_elected
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
+from kafka.errors import OffsetNotAvailableError
 from kafka.structs import OffsetAndMetadata
 
 from harness import tally
@@ -276,7 +277,9 @@ class Flow:
         """The ends of the input's partitions, control records included."""
         latest = {TopicPartition(self.input, p): OffsetSpec.LATEST for p in range(self.partitions)}
         with self.admin() as admin:
-            found = admin.list_partition_offsets(latest)
+            found = until_elected(
+                lambda: admin.list_partition_offsets(latest), (OffsetNotAvailableError,)
+            )
         return {tp.partition: o.offset for tp, o in found.items()}
 
     def transactional_ids(self, states: Iterable[str] | None = None) -> list[str]:
