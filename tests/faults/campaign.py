@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from eoskafka.audit import Record, read_committed
-from harness import Application, Flow, Query, until
+from harness import IMPATIENT_DRIVER, Application, Flow, Query, until
 from kafka.admin import NewTopic
 
 from faults import cluster_faults
@@ -80,7 +80,7 @@ class Campaign:
             self._observer = Observer(
                 servers, self.flow.group, self.flow.input, PARTITIONS, self.readers
             )
-            self._start_query()
+            self.start_query()
             threads: list[Reader | Observer | Feeder] = [*self.readers, self._observer, self.feeder]
             for thread in threads:
                 thread.start()
@@ -207,9 +207,10 @@ class Campaign:
         self._runs += 1
         folder = self.folder / f"application-{self._runs}"
         folder.mkdir()
-        return Application(folder, "local-cluster[2,1,1024]")
+        return Application(folder, "local-cluster[2,1,1024]", IMPATIENT_DRIVER)
 
-    def _start_query(self) -> None:
+    def start_query(self) -> None:
+        """Start the query, or start it again."""
         how = self._workload.start(self.flow)
         proxies = self.cluster.bootstrap_servers
         how["sink"] = {**how.get("sink", {}), "kafka.bootstrap.servers": proxies}
@@ -248,8 +249,21 @@ class Campaign:
         former.kill_driver()
         self.application = self._new_application()
         self.application.start()
-        self._start_query()
+        self.start_query()
         former.kill()  # executors end without their driver, at their own pace
+
+    def outlive_driver(self) -> None:
+        """Start the query beside a driver that is stopped; that one then goes on, and gives up."""
+        former, query = self.application, self.query
+        try:
+            self.application = self._new_application()
+            self.application.start()
+            self.start_query()
+            self._wait_healthy()
+            former.resume()
+            assert query.wait_end().error is not None, f"{former.log}: it ended as if all were well"
+        finally:
+            former.kill()
 
     def last(self, seconds: float) -> None:
         """A fault's own time, not a wait for something."""

@@ -37,6 +37,16 @@ KINDS: dict[str, Fault] = {
         f"driver killed {point}": process_faults.driver_killed(point)
         for point in ("before-decision", "after-decision", "half-rolled-forward", "before-log")
     },
+    **{
+        f"executor given up {point}": process_faults.executor_given_up(point)
+        for point in ("before-flush", "after-flush")
+    },
+    "driver replaced while paused": process_faults.replace_paused_driver,
+    **{
+        f"driver replaced {point}": process_faults.driver_replaced(point)
+        for point in ("before-decision", "after-decision")
+    },
+    "decided transactions aborted": process_faults.abort_decided,
 }
 
 # Faults of brokers and connections that may happen together with one of a process.
@@ -57,6 +67,9 @@ _OF_EPOCH_SCOPE = (
     "driver killed before-decision",
     "driver killed after-decision",
     "driver killed half-rolled-forward",
+    "driver replaced before-decision",
+    "driver replaced after-decision",
+    "decided transactions aborted",
 )
 
 _OF_ROOT = ("disk full", "packets lost")

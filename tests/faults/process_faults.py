@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import random
 import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from harness import Point, until
+from harness.flow import end
 
 from faults.proxy import Api
 
@@ -27,6 +30,8 @@ _BROKER_PAUSE_S = 6.0
 _CUT_S = 3.0
 _DELAY_S = 0.3
 _REQUEST_S = 60.0
+# A worker kills an executor ten seconds after it was told to end it.
+_OTHERS_S = 8.0
 
 
 def kill_executor(campaign: Campaign, rng: random.Random) -> str:
@@ -59,6 +64,32 @@ def executor_killed(point: Point) -> Fault:
     return kill
 
 
+def executor_given_up(point: Point) -> Fault:
+    """Stops the executor that next reaches this point until its driver has given it up.
+
+    It goes on when others have done its work, or before its worker would kill it.
+    """
+
+    def give_up(campaign: Campaign, _: random.Random) -> str:
+        application = campaign.application
+        application.faults.arm(point, "stop")
+        victim = application.faults.wait_taken(point)
+        campaign.happens_now()
+        before = len(application.text())
+        until(
+            lambda: "with no recent heartbeats" in application.text()[before:],
+            "the end of the driver's patience",
+            _REQUEST_S,
+        )
+        now = time.monotonic()
+        with suppress(TimeoutError):
+            until(lambda: campaign.reader.has_all_since(now), "what others do", _OTHERS_S)
+        application.resume(victim)
+        return f"pid {victim}"
+
+    return give_up
+
+
 def kill_driver(campaign: Campaign, _: random.Random) -> str:
     """Kill the driver, and start the query in another one."""
     campaign.happens_now()
@@ -86,6 +117,44 @@ def pause_driver(campaign: Campaign, _: random.Random) -> str:
     campaign.last(_PAUSE_S)
     campaign.application.resume()
     return "its Python process and its JVM"
+
+
+def replace_paused_driver(campaign: Campaign, _: random.Random) -> str:
+    """Stop the driver, start the query in another one, and let the first one go on beside it."""
+    campaign.happens_now()
+    campaign.application.pause_driver()
+    campaign.outlive_driver()
+    return "its Python process and its JVM"
+
+
+def driver_replaced(point: Point) -> Fault:
+    """Stops the driver when it next reaches this point; then as `replace_paused_driver`."""
+
+    def replace(campaign: Campaign, _: random.Random) -> str:
+        campaign.application.faults.arm(point, "stop")
+        victim = campaign.application.faults.wait_taken(point)
+        campaign.happens_now()
+        campaign.outlive_driver()
+        return f"its JVM, pid {victim}"
+
+    return replace
+
+
+def abort_decided(campaign: Campaign, _: random.Random) -> str:
+    """Abort what the driver has decided on and not committed yet, as their timeout would."""
+    campaign.application.faults.arm("after-decision", "stop")
+    campaign.application.faults.wait_taken("after-decision")
+    decided = [
+        name for name in campaign.flow.open_transactions() if not name.endswith("-decisions")
+    ]
+    for name in decided:
+        end(campaign.flow, name)
+    campaign.happens_now()
+    campaign.application.resume()
+    error = campaign.query.wait_end().error or ""
+    assert "[EOSKAFKA_EPOCH_TIMED_OUT]" in error, error
+    campaign.start_query()
+    return f"{len(decided)} transactions"
 
 
 def pause_broker(campaign: Campaign, rng: random.Random) -> str:

@@ -29,7 +29,7 @@ from eoskafka.cluster.jars import kafka_jars
 from eoskafka.cluster.settings import broker_properties, write_log4j, write_properties
 from harness.waiting import until
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError
 
 from faults.proxy import Proxy
@@ -42,7 +42,7 @@ TRANSACTIONS = "__transaction_state"
 _START_S = 90.0
 _STOP_S = 20.0
 _CLONE_NEWNET = 0x40000000
-_OFFSET_FETCH, _FIND_COORDINATOR = 9, 10
+_METADATA, _OFFSET_FETCH, _FIND_COORDINATOR = 3, 9, 10
 _ANSWER_S = 10.0
 # Of a request: api key, api version, correlation id, and a client id that is null.
 _HEADER = struct.Struct(">hhih")
@@ -107,10 +107,16 @@ class SplitCluster:
         return self.leaders(topic, node)[0]
 
     def join(self, *nodes: int) -> None:
-        """Put brokers back on the switch, and wait until the controller has all of them."""
+        """Put brokers back on the switch, and wait until they have heard what they missed."""
         for node in nodes:
             ip("-n", self._switch, "link", "set", f"port{node}", "master", "switch")
         until(lambda: not self.fenced(), f"the return of brokers {nodes}", 90)
+        # All that a broker has missed comes before this topic in the controller's log.
+        name = f"joined-{uuid.uuid4().hex[:6]}"
+        with self._admin() as admin:
+            admin.create_topics([NewTopic(name, 1, 1)])
+        for node in nodes:
+            until(lambda node=node: self._knows(node, name), f"news for broker {node}", 90)  # type: ignore[misc]
 
     def swallowed(self, node: int) -> int:
         """How many packets of a broker have come to its port since it was cut, and went nowhere."""
@@ -167,6 +173,10 @@ class SplitCluster:
         _, offset, length = struct.unpack_from(">iqh", answer, at)
         (error,) = struct.unpack_from(">h", answer, at + 14 + max(length, 0))
         return int(offset) if error == 0 else None
+
+    def _knows(self, node: int, topic: str) -> bool:
+        every_topic = struct.pack(">i", -1)
+        return topic.encode() in self._ask(node, _METADATA, 1, every_topic)
 
     def _ask(self, node: int, api: int, version: int, body: bytes) -> bytes:
         frame = _HEADER.pack(api, version, 1, -1) + body

@@ -17,8 +17,11 @@ LONG = (
 )
 TASK_SCOPE = WORKLOADS["task scope"]
 # What the crash tests do one by one, each with the same verdict: an executor or a driver that is
-# killed at a step of a commit, or is paused.
-IN_OTHER_TESTS = ("executor killed ", "driver killed ", "executor paused", "driver paused")
+# killed at a step of a commit, or is paused, or goes on when others have its work.
+IN_OTHER_TESTS = (
+    *("executor killed ", "driver killed ", "executor paused", "driver paused"),
+    *("executor given up", "driver replaced"),
+)
 # What leaves brokers and clients with the same to do as other kinds (a coordinator that is killed,
 # a broker that is paused), or as a test of its own.
 ALIKE = (

@@ -351,6 +351,13 @@ class Flow:
 def end_one(flow: Flow) -> str:
     """Abort one of the query's open transactions, as anybody can who may use its id."""
     ended = flow.open_transactions()[0]
-    with closing(KafkaProducer(bootstrap_servers=flow.servers, transactional_id=ended)) as producer:
-        producer.init_transactions()
+    end(flow, ended)
     return ended
+
+
+def end(flow: Flow, transactional_id: str) -> None:
+    """Abort what is open under this id."""
+    with closing(
+        KafkaProducer(bootstrap_servers=flow.servers, transactional_id=transactional_id)
+    ) as producer:
+        producer.init_transactions()
