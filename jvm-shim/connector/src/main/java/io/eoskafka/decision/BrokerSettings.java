@@ -39,8 +39,9 @@ record BrokerSettings(
       "transaction.abort.timed.out.transaction.cleanup.interval.ms";
 
   /**
-   * Of a transaction, if the brokers do not show how long it may be: their default. It is not
-   * trusted, since brokers that allow less refuse it when the producer is initialised.
+   * The transaction timeout to use if the brokers do not show their maximum: Kafka's default for
+   * the maximum. The connector does not rely on it: brokers that allow less refuse it when the
+   * producer is initialised.
    */
   static final int UNTOLD_TIMEOUT_MS = 900_000;
 

@@ -25,8 +25,8 @@ import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * That an epoch has taken effect: every transaction in it is committed, now or by whoever starts
- * next.
+ * States that an epoch has taken effect: every transaction in it is committed, either now or by the
+ * next start.
  *
  * @param run the number of the run that decided it
  * @param epoch the micro-batch
@@ -64,9 +64,9 @@ public record Decision(
   private static final int SOURCES_IN_PARTS = 2;
 
   /**
-   * Hashes of Spark's offset files, of the epoch and of the one before: ends and starts. The end
-   * alone would not do: two copies of a checkpoint that a driver and a restore have mixed may agree
-   * in it.
+   * Hashes of Spark's offset files for the epoch and for the one before: the epoch's ends and
+   * starts. The ends alone are not enough: two copies of a checkpoint that a driver and a restore
+   * have mixed may agree in their ends.
    *
    * @param before empty where there is no such file (any more)
    */
@@ -114,7 +114,7 @@ public record Decision(
   }
 
   /**
-   * The decision of another run that what it has lost is done.
+   * This decision, made again by another run so that the lost output counts as done.
    *
    * @param lost the numbers of the writers whose transactions were aborted
    */

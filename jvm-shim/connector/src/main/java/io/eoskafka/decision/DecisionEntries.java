@@ -13,10 +13,11 @@ import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /**
- * What the decision topic says of one query: its entries, taken in the order of the log.
+ * The entries of one query in the decision topic, taken in the order of the log.
  *
- * <p>They are read when all were taken. One that was replaced or removed since says nothing, as in
- * a log that was compacted: somebody may have put right what somebody else had written.
+ * <p>They are read only after all entries have been taken. An entry that was replaced or removed
+ * later is ignored, as in a compacted log: someone may have corrected an entry that someone else
+ * had written.
  */
 final class DecisionEntries {
   /** As a driver writes it: one of another form would be another key for compaction. */

@@ -17,8 +17,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 /**
  * One query's decisions: reads the last one and writes the next.
  *
- * <p>Whoever initialises the decision id last is the query's driver. It claims the next run number
- * with the same producer, so the order of run numbers is the order of fencing: claimed otherwise,
+ * <p>The query's driver is the one that initialised the decision id last. It claims the next run
+ * number with the same producer, so the order of run numbers is the order of fencing. Otherwise,
  * the older of two drivers could hold the higher number and end the newer one's transactions.
  */
 final class DecisionLog implements AutoCloseable {
@@ -183,8 +183,9 @@ final class DecisionLog implements AutoCloseable {
   }
 
   /**
-   * The number of this run: higher than that of any former one. The first one's is the time, so
-   * that a query that was forgotten, or whose topic was lost, does not use names of writers again.
+   * The number of this run: higher than that of any former run. The first run's number is the
+   * current time, so that a query whose entries were removed, or whose topic was lost, does not use
+   * its writers' transactional ids again.
    */
   long run() {
     return run;
@@ -201,8 +202,8 @@ final class DecisionLog implements AutoCloseable {
   }
 
   /**
-   * Whether a decision was sent and not answered clearly: from then on only a new start can know
-   * what holds.
+   * Whether a decision was sent and its outcome is unknown: from then on, only a new start can find
+   * out whether it has taken effect.
    */
   boolean isUnclear() {
     return unclear;
@@ -272,11 +273,11 @@ final class DecisionLog implements AutoCloseable {
   }
 
   /**
-   * The presence records of the last decision that the next epoch's writers can remove: those in
-   * the partitions of their next ones, by writer. A decision that removed them all would wait for
-   * the brokers of as many partitions. They are removed with the next decision all the same, since
-   * only that commits the writers' transactions; that of a writer whose next transaction is lost
-   * stays.
+   * The presence records of the last decision that the next epoch's writers can remove: by writer,
+   * those that are in the partition of the writer's next presence record. A decision that removed
+   * all of them would wait for the brokers of that many partitions. They are still removed together
+   * with the next decision, because only that decision commits the writers' transactions. The
+   * record of a writer whose next transaction is lost stays.
    */
   Map<Integer, String> formerPresence() {
     Map<Integer, String> keys = new HashMap<>();

@@ -35,14 +35,14 @@ import org.slf4j.LoggerFactory;
  * The owners of decisions in one run of a query: its sink, and the writes of its {@code
  * foreachBatch}. Each owner has a file in the checkpoint.
  *
- * <p>What former runs have decided and not committed is settled at the start of the run, for all
- * owners but the run's own sink, which settles its decisions itself: the function may never call
- * such a write again, and Spark may have logged its batch.
+ * <p>What former runs have decided and not committed is settled at the start of the run, because
+ * the function may never call such a write again, and Spark may have logged its batch. Only the
+ * run's own sink is not settled then: it settles its decisions itself.
  *
- * <p>Each owner is settled by itself: one that has to wait for a timeout, or that cannot be
- * settled, holds up nothing but its own next write, and a write under a new name while the batch
- * that Spark runs again may be decided under the old one. Only one that shows that Spark's log is
- * not the query's stops all of them.
+ * <p>Each owner is settled separately. An owner that has to wait for a timeout, or that cannot be
+ * settled, holds up only its own next write, and a write under a new name as long as the batch that
+ * Spark runs again may have been decided under the old name. Only if an owner shows that Spark's
+ * log is not the query's do all of them stop.
  */
 public final class DecisionOwners {
   private static final Logger LOG = LoggerFactory.getLogger(DecisionOwners.class);
@@ -95,7 +95,7 @@ public final class DecisionOwners {
   /** By file: owners that have failed to write a batch which is, or may be, decided. */
   private final Map<String, String> stuck = new ConcurrentHashMap<>();
 
-  /** By the last decision of an owner, Spark's log is not the one that the query had then. */
+  /** Set if an owner's last decision shows that Spark's log is not the query's last one. */
   private volatile EosKafkaException otherPlan;
 
   private volatile boolean ended;
@@ -229,8 +229,8 @@ public final class DecisionOwners {
   }
 
   /**
-   * Settles an owner, again and again while that fails: its own next write may never come, and what
-   * is decided must be committed before its transactions time out.
+   * Settles an owner, and retries until that succeeds: the owner's next write may never come, and
+   * what is decided must be committed before its transactions time out.
    */
   private CompletableFuture<Optional<Decision>> settlement(
       String file, EpochOwner owner, SinkOptions options) {
@@ -389,8 +389,8 @@ public final class DecisionOwners {
   }
 
   /**
-   * @param isKnown whether a former run has written the batch before as this owner: if it has as
-   *     the other one, too, they are two writes of the function, and no new name of one
+   * @param isKnown whether a former run has written the previous batch as this owner. If it has
+   *     also written it as the other owner, these are two writes, and not one with a new name
    */
   private void requireNoOtherName(EpochOwner owner, boolean isKnown, long batch) {
     for (String file : files) {

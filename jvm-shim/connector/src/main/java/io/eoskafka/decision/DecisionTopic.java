@@ -254,10 +254,10 @@ final class DecisionTopic implements DecisionRecords {
   }
 
   /**
-   * Reads one of its partitions up to a record that a producer has just written there, and waits
-   * for the end of transactions that are open. What is not among the records was not committed
-   * before that record. A broker that still takes itself for the leader may answer, but it never
-   * has the record, so the read does not end with what that broker has.
+   * Reads one of the topic's partitions up to a record that a producer has just written there, and
+   * waits until open transactions have ended. What is not among the records was not committed
+   * before that record. A broker that still believes it is the leader may answer, but it never has
+   * the record, so the read cannot complete with what that broker has.
    *
    * @param end the record's offset
    * @throws EosKafkaException {@code EOSKAFKA_DECISIONS_UNREADABLE} if the records before {@code

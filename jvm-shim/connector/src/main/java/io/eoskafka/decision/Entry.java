@@ -6,8 +6,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
- * Reads an entry of the decision topic. Every executor of a team may write there, so nothing is
- * taken for what it is not: a text is no number, and a missing number is not 0.
+ * Reads an entry of the decision topic. Every executor of a team may write there, so types are
+ * checked strictly: a text is not accepted as a number, and a missing number is not 0.
  */
 final class Entry {
   private static final ObjectMapper JSON =

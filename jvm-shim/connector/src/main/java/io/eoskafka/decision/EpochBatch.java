@@ -22,9 +22,10 @@ import org.slf4j.LoggerFactory;
 /**
  * One epoch, from before its first task to its last transaction's end.
  *
- * <p>Its writers prepare; the driver decides in one transaction, with the source offsets, and then
- * commits what they have prepared. Until the decision is sent, a failure ends everything; from then
- * on nothing is aborted, whatever happens: only a new start may know better.
+ * <p>Its writers prepare their transactions. The driver decides in one transaction, together with
+ * the source offsets, and then commits what the writers have prepared. Until the decision is sent,
+ * a failure ends everything. From then on nothing is aborted, whatever happens: only a new start
+ * can find out the outcome.
  */
 public final class EpochBatch {
   private static final Logger LOG = LoggerFactory.getLogger(EpochBatch.class);
@@ -62,8 +63,9 @@ public final class EpochBatch {
   }
 
   /**
-   * Called when every writer has reported. An interruption, as a query that is stopped gets it,
-   * waits until everything has been committed: readers would wait for what it leaves open.
+   * Called when every writer has reported. If the query is stopped meanwhile, the interruption
+   * takes effect only after everything has been committed: readers would wait for transactions that
+   * stay open.
    *
    * @param sources those of ours that the epoch reads
    * @return how many transactions were committed
@@ -159,7 +161,10 @@ public final class EpochBatch {
     LOG.warn("Epoch {}: the output of writers {} is written again", scope.epoch(), lost);
   }
 
-  /** Whether all writers together have made the rows of then; other cores may share them out. */
+  /**
+   * Whether all writers together have made the same rows as then. On other cores, the rows may be
+   * shared out differently.
+   */
   private boolean hasSameRows(List<WriterOutput> outputs) {
     return rows(outputs) == rows(before.outputs()) && digest(outputs) == digest(before.outputs());
   }

@@ -87,7 +87,8 @@ public final class EpochSession {
   /** Claims the run's number and settles what former runs have left; closes if that fails. */
   void start() {
     if (log.isNew() && !owner.mayBegin()) {
-      // Nothing is known of it. With an entry, whoever asks next would take it for undecided.
+      // Nothing is known of this job. If it had an entry, the next caller would take it for
+      // undecided.
       return;
     }
     try {
@@ -149,7 +150,7 @@ public final class EpochSession {
   }
 
   /**
-   * From now on nothing is decided: a write of another thread may be about to.
+   * From now on no decision is allowed: a write on another thread may be about to make one.
    *
    * @return whether nothing is decided that may not be committed yet
    */

@@ -8,8 +8,8 @@ import java.util.Set;
 
 /**
  * A number in the transactional ids of a run's writers. An attempt that initialises its id late
- * ends the transaction that has the id by then. So once an attempt of a writer may be left that has
- * not reported, the writer gets a number that no id of the run has had.
+ * ends the transaction that uses the id by then. So if an attempt that has not reported may still
+ * be running, its writer gets a number that no id of the run has had.
  *
  * @param common of all writers but the others
  * @param others by writer

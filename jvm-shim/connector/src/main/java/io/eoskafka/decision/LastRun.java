@@ -17,8 +17,8 @@ record LastRun(Checkpoint checkpoint, String run) {
   }
 
   /**
-   * A driver that was paused since before another one started is fenced as those owners that it had
-   * opened by then, and not as others.
+   * Requires that no later run has started. A driver that was paused before another one started is
+   * fenced only as the owners that it had opened by then.
    *
    * @throws EosKafkaException {@code EOSKAFKA_CHECKPOINT_TAKEN}
    */

@@ -9,7 +9,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Ends the transactions of writers' attempts that have not reported, of this run and of former
- * ones. One that stays open does no harm but to those who read its partitions: they wait for it.
+ * ones. A transaction that stays open harms only the readers of its partitions, which wait for it.
  */
 final class LostAttempts {
   private static final Logger LOG = LoggerFactory.getLogger(LostAttempts.class);
@@ -49,8 +49,8 @@ final class LostAttempts {
   }
 
   /**
-   * Ends them beside what follows. {@link #await} has to come before the next epoch's writers
-   * begin: it would end their transactions too.
+   * Ends them in the background. {@link #await} must be called before the next epoch's writers
+   * begin: otherwise their transactions would be ended too.
    */
   void endLater() {
     last = CompletableFuture.runAsync(this::end, background);

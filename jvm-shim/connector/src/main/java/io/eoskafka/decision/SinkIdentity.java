@@ -8,9 +8,10 @@ import io.eoskafka.spark.CheckpointFolder;
 import java.util.Optional;
 
 /**
- * Whose decisions a query's are; kept in the checkpoint once the decision topic has an entry of it,
- * so a moved checkpoint keeps it, and its presence promises that entry. It names all that a start
- * needs to settle what the owner has left, but for the client's settings, which may be secret.
+ * The identity of an owner of decisions. It is kept in the checkpoint once the decision topic has
+ * an entry of the owner, so a moved checkpoint keeps it, and its presence promises that entry. It
+ * has all that a start needs to settle what the owner has left, except the client's settings, which
+ * may be secret.
  *
  * @param id 22 characters, made from the checkpoint's first path: see {@link EpochOwner}
  * @param cluster the sink's

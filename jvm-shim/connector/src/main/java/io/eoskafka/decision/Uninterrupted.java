@@ -10,8 +10,8 @@ final class Uninterrupted {
   private Uninterrupted() {}
 
   /**
-   * Runs on a thread of its own, since Kafka's clients end a call when theirs is interrupted, and
-   * waits for the end; the caller's interruption stays set.
+   * Runs the work on a separate thread and waits for its end, because Kafka's clients end a call
+   * when their thread is interrupted. The caller's interruption stays set.
    */
   static void run(Runnable work) {
     CompletableFuture<Void> done = new CompletableFuture<>();

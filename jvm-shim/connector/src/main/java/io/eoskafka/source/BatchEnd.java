@@ -125,15 +125,15 @@ final class BatchEnd {
       }
     }
     hadRecords = !until.equals(from);
-    // Again if something was deleted meanwhile: a batch without it must not be logged before its
-    // loss was reported.
+    // Looks again if something was deleted meanwhile: a batch without it must not be logged before
+    // the loss has been reported.
     while (hadRecords && !(isDiscovered && until.keySet().containsAll(from.keySet()))) {
       isDiscovered = true;
       from = group.refresh(start, true);
       until = readable(from);
     }
     if (group.takeProducersFenced()) {
-      // Producers that rest on executors were fenced: nobody goes on without a stable fetch.
+      // Idle producers on executors were fenced: no task continues without a stable fetch.
       ledger.forgetOwners();
     }
     return inSparksLog(start, from, RateLimit.apply(limits, from, until), isAvailableNow);

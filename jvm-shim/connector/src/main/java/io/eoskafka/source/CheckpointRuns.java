@@ -11,7 +11,7 @@ import java.util.Optional;
  * Notices that a later run has started on the same checkpoint, or on a copy, in a shared group
  * whose members have no instance ids.
  *
- * <p>Nobody fences such a member that was away for longer than its session, and it would end the
+ * <p>Such a member is not fenced if it was away for longer than its session, and it would end the
  * transactions of the later run.
  */
 final class CheckpointRuns {

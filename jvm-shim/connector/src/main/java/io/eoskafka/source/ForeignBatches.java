@@ -27,9 +27,9 @@ final class ForeignBatches {
   }
 
   /**
-   * The last batch before the one that is to be planned, where others have logged it and no run has
-   * taken that over; else -1. It cannot be told from offsets: a group that is behind Spark's log is
-   * what a batch that ended early leaves as well.
+   * The last batch before the one that is about to be planned, if others have logged it and no run
+   * has taken it over; otherwise -1. Offsets do not show this: a batch that ended early also leaves
+   * the group behind Spark's log.
    */
   long last(PartitionOffsets sparkStart, RunningQuery query) {
     if (sparkStart == null || sparkStart.isOurs()) {

@@ -14,10 +14,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A driver of a shared group, seen from one that it takes over from ({@code handover=true}). It is
- * believed when it has moved what it has got of the group's partitions: a new version that cannot
- * do its work takes nothing more away. One that has got nothing, or nothing to do, is given some
- * time, and then one driver after another gives way to it.
+ * A driver of a shared group, as seen by one that it takes over from ({@code handover=true}). It is
+ * trusted once it has moved the partitions of the group that it was given: a new version that does
+ * not work takes nothing more away. A driver that was given nothing, or has nothing to do, gets
+ * some time, and then one driver after another gives way to it.
  */
 final class Handover {
   private static final Logger LOG = LoggerFactory.getLogger(Handover.class);

@@ -20,8 +20,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The partitions that a driver owns, and how far each of them has taken effect, as the group says.
  *
- * <p>Joining comes before ending what former runs left, and that before the stable fetch: an
- * executor of the former driver may start another transaction until its fence is refused.
+ * <p>The driver joins first, then ends what former runs have left, and then does the stable fetch:
+ * an executor of the former driver may start another transaction until its fence is refused.
  */
 final class OwnedPartitions {
   private static final Logger LOG = LoggerFactory.getLogger(OwnedPartitions.class);
@@ -122,7 +122,7 @@ final class OwnedPartitions {
     }
   }
 
-  /** What is of another topic than it was, under the same name, is to be found anew. */
+  /** Partitions whose topics were created again under the same name are to be found anew. */
   void discoverAgain() {
     Map<TopicPartition, String> found = tracker.discover(reached.keySet());
     reportMissing(found.keySet(), reached.keySet());
@@ -404,7 +404,7 @@ final class OwnedPartitions {
 
   /**
    * A number that changes when the start of a partition is found, or moved back. A consumer that
-   * rests since before may hold records of a log that was cut since, and has grown again.
+   * has been idle since before may hold records of a log that was cut and has grown again.
    */
   int reading() {
     return reading;

@@ -139,9 +139,7 @@ final class PartitionOffsets extends Offset {
     return number;
   }
 
-  /**
-   * The same numbers in a text that tells, in Spark's log, that the group has the truth of them.
-   */
+  /** The same numbers in a text that shows, in Spark's log, that the group is authoritative. */
   PartitionOffsets ours() {
     return isOurs() ? this : new PartitionOffsets(offsets, json + OURS);
   }

@@ -222,8 +222,8 @@ final class PartitionStarts {
   }
 
   /**
-   * Another sink goes by Spark's log, and that says that the last batch is done. Where it was our
-   * sink's, and ended early, the group is behind.
+   * Another sink relies on Spark's log, which says that the last batch is done. If our sink ran
+   * that batch and it ended early, the group is behind the log.
    */
   private void requireNothingLeft(
       TopicPartition partition, long committed, PartitionOffsets sparkStart) {

@@ -3,9 +3,9 @@ package io.eoskafka.source;
 import java.time.Duration;
 
 /**
- * How long a reader waits for records, and when it looks meanwhile whether they can still come: a
- * consumer would ask for a deleted topic without end. Only time in which nothing comes counts, and
- * not what operators take for the records.
+ * How long a reader waits for records, and when it checks whether they can still arrive: a consumer
+ * would ask for a deleted topic forever. Only the time in which no records arrive counts, not the
+ * time that operators spend on records.
  */
 final class PollTimer {
   private static final Duration POLL = Duration.ofMillis(500);

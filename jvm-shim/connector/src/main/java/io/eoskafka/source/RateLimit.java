@@ -10,8 +10,8 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 
 /**
- * The limits of a batch. Of {@code maxOffsetsPerTrigger} each partition gets its share by what it
- * may read within {@code maxOffsetsPerPartition}.
+ * The limits of a batch. Each partition gets a share of {@code maxOffsetsPerTrigger} in proportion
+ * to what it may read within {@code maxOffsetsPerPartition}.
  */
 final class RateLimit {
   private RateLimit() {}

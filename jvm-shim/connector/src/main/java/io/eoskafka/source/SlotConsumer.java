@@ -419,8 +419,9 @@ final class SlotConsumer {
   }
 
   /**
-   * @param rests for the next batch; not if this one was not ended in order: then positions are
-   *     unclear, and the consumer is closed, as one that would go on asking for a deleted topic
+   * @param rests whether the consumer stays open for the next batch. Must be false if this batch
+   *     did not end normally, because positions are then unclear. A consumer that would keep asking
+   *     for a deleted topic is closed in any case
    */
   void release(boolean rests) {
     if (released) {

@@ -15,8 +15,8 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 
 /**
- * Hands a slot's records to Spark. Before a record is handed out, what is out already is committed
- * if that is due; when the last one is out, the task's transaction is told so.
+ * Hands a slot's records to Spark. If a commit is due, it commits the records handed out so far
+ * before it hands out the next one. After the last record, it notifies the task's transaction.
  *
  * <p>In a micro-batch Spark asks until there is no record; in real-time mode until the batch's time
  * is over, and then how far the slot was read.

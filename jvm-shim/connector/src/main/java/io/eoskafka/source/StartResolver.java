@@ -6,8 +6,8 @@ import io.eoskafka.identity.Stamp;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 
 /**
- * Where a partition continues, and what that means for the group. It asks nobody: {@link
- * StartingPoint} says which source is authoritative, and this takes the offset from there.
+ * Where a partition continues, and what that means for the group. It sends no requests: {@link
+ * StartingPoint} says which source is authoritative, and this class takes the offset from there.
  *
  * @param rule of this start
  * @param identity the query's

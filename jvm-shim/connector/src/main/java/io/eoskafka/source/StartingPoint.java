@@ -224,10 +224,11 @@ record StartingPoint(
   }
 
   /**
-   * A decided epoch that Spark runs again writes nothing, so what it reads before its own start
-   * would be lost. The group has such an offset, with a stamp of task scope, if a decision on
-   * another cluster has not got to it yet: until then somebody may move it. It may be further than
-   * the epoch's start if records were gone or the user gives offsets; that skips nothing.
+   * A decided epoch that Spark runs again writes nothing, so records between the group's offset and
+   * the epoch's start would be lost. The group has such an offset, with a stamp of task scope, if a
+   * decision on another cluster has not been committed to the group yet: until then, someone may
+   * move the offset. It may be beyond the epoch's start if records were deleted or the user sets
+   * offsets; that skips nothing.
    */
   private void requireNotBehindDecision(
       TopicPartition partition, long committed, long decidedStart) {

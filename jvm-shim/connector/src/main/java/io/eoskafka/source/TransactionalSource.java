@@ -16,7 +16,8 @@ public interface TransactionalSource extends MicroBatchStream, EpochSource {
    *
    * @param token unique per batch and run of the query
    * @param epoch the micro-batch
-   * @param isSynchronous whether what a reader has handed out is written when it is asked for more
+   * @param isSynchronous whether the records that a reader has handed out have been written by the
+   *     time that it is asked for more
    * @param mayEndEarly whether each task reads exactly one slot, so that the task of the next batch
    *     that reads it has the same transactional id
    */

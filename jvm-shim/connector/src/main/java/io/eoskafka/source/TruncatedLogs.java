@@ -28,7 +28,8 @@ final class TruncatedLogs {
 
   /**
    * @param committed offsets; one without a leader epoch says nothing
-   * @return for each partition whose log was cut below its offset, up to where it is as it was
+   * @return for each partition whose log was cut below its offset, the offset up to which the log
+   *     is unchanged
    */
   static Map<TopicPartition, Long> ends(
       ClientSettings client, String clientId, Map<TopicPartition, OffsetAndMetadata> committed) {
