@@ -20,19 +20,21 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
 
 /**
- * Set by {@code eoskafka.configure}. On executors it closes resting clients at the end; tasks of a
- * shared group ask their driver through it for the fence. Where the driver's JVM is asked to end
- * (SIGTERM), it ends queries in order before Spark ends its context: their transactions, and their
- * place in the group.
+ * Set by {@code eoskafka.configure}. On executors it closes idle clients at the end, and tasks of a
+ * shared group ask their driver for the fence through it. If the driver's JVM has to shut down
+ * (SIGTERM), it ends queries in order before Spark stops its context: they end their transactions
+ * and leave their groups.
  */
 public final class EosKafkaPlugin implements SparkPlugin {
-  /** Spark ends its context, and with it all tasks, at the file systems' priority plus 30. */
+  /** Spark stops its context, and with it all tasks, at the file systems' priority plus 30. */
   private static final int BEFORE_SPARKS = FileSystem.SHUTDOWN_HOOK_PRIORITY + 50;
 
   /** Less than the 30 s that Kubernetes gives a process between SIGTERM and SIGKILL. */
   private static final Duration END_WITHIN = Duration.ofSeconds(15);
 
-  /** A setting of the application by which a client of Spark Connect knows jar and plugin. */
+  /**
+   * An application setting from which a Spark Connect client learns that jar and plugin are set up.
+   */
   private static final String VERSION = "spark.eoskafka.version";
 
   private static final AtomicBoolean IS_HOOKED = new AtomicBoolean();

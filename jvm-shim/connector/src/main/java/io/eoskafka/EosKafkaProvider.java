@@ -41,7 +41,7 @@ public final class EosKafkaProvider
     return new EosKafkaTable(schema, properties);
   }
 
-  /** A view of SQL: a batch query, each time it is read. */
+  /** A SQL view: each read of it is a batch query. */
   @Override
   public BaseRelation createRelation(
       SQLContext context, scala.collection.immutable.Map<String, String> options) {
@@ -49,7 +49,9 @@ public final class EosKafkaProvider
     return new BatchView(context, options);
   }
 
-  /** Where Spark takes a DataFrame's write, in any save mode; a table takes {@code INSERT INTO}. */
+  /**
+   * Spark calls this for a DataFrame's write, in any save mode; a table takes {@code INSERT INTO}.
+   */
   @Override
   public BaseRelation createRelation(
       SQLContext context,

@@ -24,7 +24,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Topics as a table: a source and a sink of streams and batches. */
 final class EosKafkaTable
     implements SupportsRead, SupportsWrite, TransactionalSink, ReportsSinkMetrics {
-  /** Of the format, as users write it. */
+  /** The name of the format, as users write it. */
   static final String NAME = "eoskafka";
 
   private final StructType schema;
@@ -32,14 +32,17 @@ final class EosKafkaTable
   private final SinkMetrics metrics = new SinkMetrics();
 
   /**
-   * @param properties of a table in Spark's catalog, its options among them
+   * @param properties of a table in Spark's catalog, including its options
    */
   EosKafkaTable(StructType schema, Map<String, String> properties) {
     this.schema = schema;
     this.properties = properties;
   }
 
-  /** Of a table's own options those of one side: SQL reads and writes the same table. */
+  /**
+   * Adds those of the table's own options that belong to one side: SQL reads and writes the same
+   * table.
+   */
   private CaseInsensitiveStringMap with(String side, CaseInsensitiveStringMap options) {
     Map<String, String> all = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     properties.forEach(

@@ -54,11 +54,11 @@ public final class ClientSettings implements Serializable {
 
   private static final String PROVIDERS = AbstractConfig.CONFIG_PROVIDERS_CONFIG + ".";
 
-  /** What is a secret, and what the client makes of classes. */
+  /** Types that are not checked: secrets, and values that the client turns into classes. */
   private static final Set<ConfigDef.Type> UNCHECKED =
       Set.of(ConfigDef.Type.CLASS, ConfigDef.Type.LIST, ConfigDef.Type.PASSWORD);
 
-  /** Of all clients: a user may give the same settings to source and sink. */
+  /** The names of all clients' settings: a user may give the same ones to source and sink. */
   private static final Set<String> NAMES =
       Stream.of(
               ConsumerConfig.configNames(),
@@ -80,12 +80,12 @@ public final class ClientSettings implements Serializable {
 
   private static final long REBALANCE_MARGIN_MS = 60_000;
 
-  /** Of a topic that a row names, of one that is not there yet, or that nobody tells of. */
+  /** For topics that rows name, topics that do not exist yet, or if the number is not known. */
   private static final int UNKNOWN_PARTITIONS = 128;
 
   static {
-    // The client asks for its system properties (sasl.oauthbearer.allowed.urls) by names that were
-    // relocated with it; users set them by Kafka's.
+    // The client reads its system properties (sasl.oauthbearer.allowed.urls) by names that were
+    // relocated with it; users set them by Kafka's names.
     Properties properties = System.getProperties();
     for (String name : properties.stringPropertyNames()) {
       if (name.startsWith(PUBLIC_PACKAGE)) {
@@ -97,11 +97,11 @@ public final class ClientSettings implements Serializable {
 
   private final TreeMap<String, String> given = new TreeMap<>();
 
-  /** 0 if not known; a hint, and so no part of what makes two settings equal. */
+  /** 0 if not known; only a hint, so equals ignores it. */
   private int outputPartitions;
 
   /**
-   * @param options the options of a source or sink as Spark hands them over; keys in any case
+   * @param options the options of a source or sink as Spark passes them; keys in any case
    */
   ClientSettings(Map<String, String> options) {
     options.forEach(
@@ -118,8 +118,8 @@ public final class ClientSettings implements Serializable {
         });
     if (OAuthBearerLoginModule.OAUTHBEARER_MECHANISM.equals(given.get(SaslConfigs.SASL_MECHANISM))
         && !given.containsKey(SaslConfigs.SASL_OAUTHBEARER_JWKS_ENDPOINT_URL)) {
-      // Kafka's default does the same on a client, but its class refers to jose4j, which brokers
-      // have and Spark has not.
+      // Kafka's default does the same on a client, but its class refers to jose4j, which Spark does
+      // not have.
       given.putIfAbsent(
           SaslConfigs.SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS, ClientJwtValidator.class.getName());
     }
@@ -130,9 +130,9 @@ public final class ClientSettings implements Serializable {
   }
 
   /**
-   * The same for producers whose records go to so many partitions.
+   * The same for producers whose records go to this number of partitions.
    *
-   * @param number 0 where it is not known
+   * @param number 0 if it is not known
    */
   public ClientSettings forPartitions(int number) {
     ClientSettings other = new ClientSettings(given);
@@ -140,7 +140,7 @@ public final class ClientSettings implements Serializable {
     return other;
   }
 
-  /** The same for records that clients without any codec have to read. */
+  /** The same for records that must be readable by clients without any codec. */
   public ClientSettings uncompressed() {
     ClientSettings other = forPartitions(outputPartitions);
     other.given.put(ProducerConfig.COMPRESSION_TYPE_CONFIG, "none");
@@ -148,10 +148,10 @@ public final class ClientSettings implements Serializable {
   }
 
   /**
-   * Checks names and values as far as the client tells them without being made. A name that it does
-   * not know may be one of a plug-in's, unless it is close to one that it knows.
+   * Checks names and values as far as the client defines them. A name that the client does not know
+   * may belong to a plug-in, unless it is close to one that it knows.
    *
-   * @param client of its consumer or producer
+   * @param client the definitions of its consumer or producer
    * @throws EosKafkaException {@code EOSKAFKA_UNKNOWN_OPTION}, {@code EOSKAFKA_OPTION_INVALID},
    *     {@code EOSKAFKA_DELEGATION_TOKENS}, {@code EOSKAFKA_PLUGIN_NEEDS_THIN_JAR}
    */
@@ -200,7 +200,7 @@ public final class ClientSettings implements Serializable {
     return given.get(name);
   }
 
-  /** What {@code spec/clients.json} has, in new hands. */
+  /** A new copy of the defaults in {@code spec/clients.json}. */
   private static Map<String, Object> defaults(String client) {
     Map<String, Object> config = new HashMap<>();
     DEFAULTS.get(client).properties().forEach(e -> config.put(e.getKey(), e.getValue().asText()));
@@ -215,14 +215,17 @@ public final class ClientSettings implements Serializable {
   public Map<String, Object> dataConsumer(String clientId) {
     Map<String, Object> config = defaults("consumer");
     config.putAll(given);
-    // It is in no group. Kafka's consumer refuses an assignor of brokers without this protocol.
+    // It is in no group. Without this protocol, Kafka's consumer refuses a setting for the brokers'
+    // assignor.
     config.remove(ConsumerConfig.GROUP_PROTOCOL_CONFIG);
     config.remove(ConsumerConfig.GROUP_REMOTE_ASSIGNOR_CONFIG);
     bytesConsumer(config, named(clientId));
     return config;
   }
 
-  /** With the user's name first, for quotas and audits. A group's members need their names bare. */
+  /**
+   * With the user's client id as a prefix, for quotas and audits. Members of a group get no prefix.
+   */
   private String named(String clientId) {
     String given = given(CommonClientConfigs.CLIENT_ID_CONFIG);
     return given == null ? clientId : given + "-" + clientId;
@@ -240,25 +243,26 @@ public final class ClientSettings implements Serializable {
   /** The same with {@code ownership=shared}. */
   public Map<String, Object> sharedMember(String clientId, String group, String instanceId) {
     if ("consumer".equals(given(ConsumerConfig.GROUP_PROTOCOL_CONFIG))) {
-      // With KIP-848 the broker has the session's and the heartbeat's time. A static member could
-      // not come back before its session has ended.
+      // With KIP-848 the broker sets the timeouts of session and heartbeat. A static member could
+      // not come back before its session has expired.
       return member(Map.of(), clientId, group, null);
     }
     Map<String, Object> config =
         member(
             Map.of(
-                // A partition that moves waits twice for a heartbeat; Kafka's default is 3 s.
+                // A partition that moves waits for two heartbeats; Kafka's default is 3 s.
                 ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG,
                 500,
-                // The group's leader gives out new partitions when it sees them; the default is
-                // five minutes.
+                // The group's leader assigns new partitions when it sees them; the default is five
+                // minutes.
                 ConsumerConfig.METADATA_MAX_AGE_CONFIG,
                 10_000),
             clientId,
             group,
             instanceId);
-    // For so long a rebalance waits for the members. A static one that misses it stays a member
-    // until its session ends, without what it was given meanwhile: it must not outlive the wait.
+    // A rebalance waits this long for the members. A static member that misses it stays a member
+    // until its session expires, without what it was assigned: the session must be shorter than the
+    // wait.
     long session = number(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 45_000);
     config.put(
         ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG,
@@ -283,10 +287,10 @@ public final class ClientSettings implements Serializable {
 
   private static void bytesConsumer(Map<String, Object> config, String clientId) {
     config.put(ConsumerConfig.CLIENT_ID_CONFIG, clientId);
-    // Who asks for a topic that was deleted must not make it again.
+    // A request for a deleted topic must not create it again.
     config.put(ConsumerConfig.ALLOW_AUTO_CREATE_TOPICS_CONFIG, false);
     config.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false);
-    // A position without an offset is an error here, never a guess.
+    // A position without an offset is an error, never a guess.
     config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
     config.put(ConsumerConfig.KEY_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class);
     config.put(ConsumerConfig.VALUE_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class);
@@ -308,8 +312,8 @@ public final class ClientSettings implements Serializable {
   }
 
   /**
-   * One open batch for each partition is to take no more than half of the buffer. In one that is
-   * full every batch is sent with the few records that it has, which is several times slower.
+   * One open batch for each partition must take at most half of the buffer. If the buffer is full,
+   * every batch is sent with the few records that it has, which is several times slower.
    */
   private int batchBytes() {
     long buffer = number(ProducerConfig.BUFFER_MEMORY_CONFIG, BUFFER_BYTES);
@@ -319,14 +323,14 @@ public final class ClientSettings implements Serializable {
     return (int) Math.min(Math.min(buffer, request), Math.min(BATCH_BYTES, share));
   }
 
-  /** As long as batches may fill within the time that a user has given for a delivery. */
+  /** How long batches may fill within the delivery timeout that the user has set. */
   private long lingerMs() {
     long delivery = number(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, Long.MAX_VALUE);
     long request = number(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, 30_000);
     return Math.max(0, Math.min(LINGER_MS, delivery - request));
   }
 
-  /** A number that the client checks later, where it is one. */
+  /** A setting's number. If it is not a number, the fallback; the client checks it later. */
   private long number(String setting, long fallback) {
     try {
       return Long.parseLong(given.getOrDefault(setting, "").trim());
@@ -335,7 +339,7 @@ public final class ClientSettings implements Serializable {
     }
   }
 
-  /** How long a member of the classic protocol may be silent; the other's is the broker's. */
+  /** The session timeout of the classic protocol; that of the consumer protocol is the broker's. */
   public OptionalLong sessionTimeoutMs() {
     return "consumer".equals(given(ConsumerConfig.GROUP_PROTOCOL_CONFIG))
         ? OptionalLong.empty()
@@ -347,7 +351,7 @@ public final class ClientSettings implements Serializable {
     return Duration.ofMillis(number(ProducerConfig.MAX_BLOCK_MS_CONFIG, 60_000));
   }
 
-  /** How long what is asked of a cluster may take. */
+  /** How long calls to a cluster may take. */
   public Duration apiTimeout() {
     return Duration.ofMillis(number(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, 60_000));
   }
@@ -368,7 +372,7 @@ public final class ClientSettings implements Serializable {
         AdminClientConfig.METADATA_RECOVERY_STRATEGY_CONFIG, MetadataRecoveryStrategy.NONE.name);
     given.forEach(
         (key, value) -> {
-          // A provider's class and settings are no settings of the client, but it reads them.
+          // The class and settings of a provider are not settings of the client, but it reads them.
           if (AdminClientConfig.configNames().contains(key) || key.startsWith(PROVIDERS)) {
             config.put(key, value);
           }
@@ -378,8 +382,8 @@ public final class ClientSettings implements Serializable {
   }
 
   /**
-   * The same for what a query leaves in order when it ends: whoever stops it does not wait long for
-   * brokers that do not answer.
+   * The same for the cleanup at the end of a query: stopping it must not wait long for brokers that
+   * do not answer.
    */
   public ClientSettings closing() {
     ClientSettings other = forPartitions(outputPartitions);

@@ -8,8 +8,8 @@ import org.apache.spark.SparkEnv;
 
 /**
  * Delegation tokens that Spark fetches for the clusters in {@code spark.kafka.clusters}. Its
- * built-in connector logs in with them if a query names no log-in of its own; this one cannot,
- * because what reads them is private to Spark.
+ * built-in connector logs in with them if a query names no log-in of its own; this connector
+ * cannot, because the code that reads them is private to Spark.
  */
 final class DelegationTokens {
   private static final String CLUSTERS = "spark.kafka.clusters.";
@@ -31,7 +31,8 @@ final class DelegationTokens {
   }
 
   /**
-   * @param clusters the settings of Spark that begin with {@code spark.kafka.clusters.}, without it
+   * @param clusters the Spark settings with the prefix {@code spark.kafka.clusters.}, without the
+   *     prefix
    */
   static void refuse(Map<String, String> client, Map<String, String> clusters) {
     String protocol = client.getOrDefault("security.protocol", "");

@@ -10,12 +10,12 @@ import org.apache.spark.sql.SparkSession;
 import scala.Option;
 
 /**
- * The settings of Kafka's client that whoever runs Spark does not let its users set ({@code
+ * The settings of Kafka's client that Spark's administrator forbids users to set ({@code
  * spark.sql.kafka.disallowedOptions}, Spark 4.3). Only Spark's built-in connector reads the list by
  * itself.
  *
- * <p>Before Spark 4.3 the list is an ordinary setting, which a session can change. So the one that
- * the application was started with counts as well as the session's.
+ * <p>Before Spark 4.3 the list is an ordinary setting, which a session can change. So the list with
+ * which the application was started counts as well as the session's.
  */
 final class DisallowedOptions {
   static final String SETTING = "spark.sql.kafka.disallowedOptions";
@@ -33,7 +33,7 @@ final class DisallowedOptions {
   }
 
   /**
-   * @param list names with commas between them, with or without {@code kafka.}
+   * @param list comma-separated names, with or without {@code kafka.}
    */
   static void check(Set<String> names, String list) {
     Set<String> disallowed =
@@ -50,7 +50,7 @@ final class DisallowedOptions {
     }
   }
 
-  /** Spark refuses a list whose names have the prefix; before 4.3 nobody does. */
+  /** Spark refuses a list whose names have the prefix, but only since 4.3. */
   private static String setting(String name) {
     String lower = lower(name);
     return lower.startsWith(PREFIX) ? lower.substring(PREFIX.length()) : lower;

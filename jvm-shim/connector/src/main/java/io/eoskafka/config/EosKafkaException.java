@@ -30,8 +30,8 @@ public final class EosKafkaException extends RuntimeException {
   }
 
   /**
-   * What is at the bottom of an exception, as a sentence to quote. Never a message of ours: its
-   * advice is for another situation.
+   * The root cause of an exception, as a sentence to quote. It is never a message of this
+   * connector, whose advice would be for another situation.
    */
   public static String plain(Throwable exception) {
     Throwable root = root(exception);

@@ -2,11 +2,11 @@ package io.eoskafka.config;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-/** What the Jackson of each Spark version can do: the oldest is 2.15, of Spark 3.5. */
+/** Uses only what the Jackson of each Spark version has; the oldest is 2.15, in Spark 3.5. */
 public final class Json {
   private Json() {}
 
-  /** The object that a field has, which is added if it is not there. */
+  /** The object in a field, which is added if it is missing. */
   public static ObjectNode objectIn(ObjectNode root, String field) {
     return root.get(field) instanceof ObjectNode there ? there : root.putObject(field);
   }

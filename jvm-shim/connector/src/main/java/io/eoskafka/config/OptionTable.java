@@ -9,8 +9,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The option names of {@code spec/options.json}. A name that is not there yet, is never allowed or
- * is misspelt is an error: an option that is silently ignored changes what a job does.
+ * The option names of {@code spec/options.json}. A name that is not supported yet, is never allowed
+ * or is misspelt is an error: an option that is silently ignored changes what a job does.
  */
 public final class OptionTable {
   private static final JsonNode SPEC = Spec.read("options.json");
@@ -22,7 +22,7 @@ public final class OptionTable {
     SPEC.get("spark").forEach(o -> SPARK_OWN.add(lower(o.asText())));
   }
 
-  /** So many letters apart are two names of one setting, and no plug-in's. */
+  /** A name that differs from a setting's in at most this many letters is a misspelling of it. */
   private static final int MISSPELT = 2;
 
   private OptionTable() {}
@@ -72,15 +72,15 @@ public final class OptionTable {
     }
   }
 
-  /** Whether it is one of the connector's options, among the properties of a table. */
+  /** Whether a property of a table is one of the connector's options. */
   public static boolean isOption(String name) {
     String lower = lower(name);
     return BY_NAME.containsKey(lower) || lower.startsWith("kafka.");
   }
 
   /**
-   * Whether it counts on one side of a table that is read and written; what the connector does not
-   * know counts on both.
+   * Whether an option applies to one side of a table that is read and written; an unknown option
+   * applies to both.
    *
    * @param side {@code source} or {@code sink}
    */
@@ -108,7 +108,7 @@ public final class OptionTable {
   }
 
   /**
-   * Refuses a setting of Kafka's client that is nearly one of these.
+   * Refuses a setting of Kafka's client whose name is nearly one of these.
    *
    * @param setting without {@code kafka.}
    * @throws EosKafkaException {@code EOSKAFKA_UNKNOWN_OPTION}

@@ -13,9 +13,9 @@ final class PluginClasses {
 
   /**
    * @param option the option's name, as users write it
-   * @param names classes, with commas between them; those that cannot be found are left to the
-   *     client, whose error names them
-   * @param compiled the package that plug-ins are compiled against, with a dot at its end
+   * @param names comma-separated classes; those that cannot be found are left to the client, whose
+   *     error names them
+   * @param compiled the package that plug-ins are compiled against, with a trailing dot
    * @param actual the package of the client in this jar, likewise
    * @throws EosKafkaException {@code EOSKAFKA_PLUGIN_NEEDS_THIN_JAR}
    */
@@ -38,7 +38,7 @@ final class PluginClasses {
     } catch (ClassNotFoundException e) {
       return false;
     } catch (NoClassDefFoundError e) {
-      // Without kafka-clients on the class path the interface that it implements is not there.
+      // Without kafka-clients on the class path, the interface that it implements is missing.
       return String.valueOf(e.getMessage()).replace('/', '.').startsWith(compiled);
     }
   }
@@ -50,7 +50,7 @@ final class PluginClasses {
             .anyMatch(each -> isOf(compiled, each));
   }
 
-  /** As the client looks for them. */
+  /** The class loader that the client uses for them. */
   private static ClassLoader loader() {
     ClassLoader ofThread = Thread.currentThread().getContextClassLoader();
     return ofThread == null ? PluginClasses.class.getClassLoader() : ofThread;

@@ -11,16 +11,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The options of a sink, checked.
  *
- * @param topic where every record goes, or null: then each row names its topic. The option wins
- *     over the column, as in the built-in connector
- * @param transactionTimeout {@code kafka.transaction.timeout.ms}, where given: a task must end
- *     within it, in epoch scope a batch
- * @param commitInterval how often a task commits what it has done so far, in milliseconds, where
- *     given
+ * @param topic the topic of every record, or null: then each row names its topic. The option takes
+ *     precedence over the column, as in the built-in connector
+ * @param transactionTimeout {@code kafka.transaction.timeout.ms}, if given: a task must end within
+ *     it; in epoch scope, a batch
+ * @param commitInterval how often a task commits what it has done so far, in milliseconds, if given
  * @param recoveryReserve how much of the transaction timeout is kept for a restart after an epoch's
  *     decision, in milliseconds, if given
- * @param decisionTopic where epoch scope keeps its decisions
- * @param writeId names a batch write
+ * @param decisionTopic the topic in which epoch scope keeps its decisions
+ * @param writeId the name of a batch write
  * @param registerTopics the only topics that may be written to; empty for no such limit
  * @param allowsNonReplayableSources whether the query may read from a source that is known not to
  *     return the same records again
@@ -41,13 +40,13 @@ public record SinkOptions(
   /** Allows a source that cannot return the same records again. */
   public static final String ALLOW_NON_REPLAYABLE = "allowNonReplayableSources";
 
-  /** Where decisions are, unless the user says otherwise. */
+  /** The topic of decisions, unless the user sets another one. */
   public static final String DEFAULT_DECISION_TOPIC = "__eoskafka_decisions";
 
-  /** What transactional ids begin with, unless the user says otherwise. */
+  /** The prefix of transactional ids, unless the user sets another one. */
   public static final String DEFAULT_TRANSACTIONAL_ID_PREFIX = "eoskafka";
 
-  /** What a user may ask for. */
+  /** The scopes that a user may choose. */
   public enum TransactionScope {
     AUTO,
     TASK,
@@ -55,9 +54,9 @@ public record SinkOptions(
   }
 
   /**
-   * In task scope five minutes: long enough for a large first batch, within the broker's default
-   * maximum of 15 minutes. It bounds how long a {@code read_committed} consumer can be held up when
-   * executors and driver die together and the query is never started again.
+   * Five minutes, for task scope: long enough for a large first batch, within the broker's default
+   * maximum of 15 minutes. It limits how long a {@code read_committed} consumer is blocked if
+   * executors and driver die together and the query is never restarted.
    */
   private static final int TASK_TRANSACTION_TIMEOUT_MS = 300_000;
 
@@ -67,7 +66,7 @@ public record SinkOptions(
     OptionTable.check("sink", options.asCaseSensitiveMap().keySet());
     Values values = new Values(options);
     values.required("kafka.bootstrap.servers", "sink");
-    // Users may ask for what transactions need anyway.
+    // Users may set what transactions need anyway.
     values.choice("kafka.acks", "all", "all", "-1");
     values.choice("kafka.enable.idempotence", "true", "true");
     values.positiveInt("kafka.retries");
@@ -116,7 +115,7 @@ public record SinkOptions(
     return parsed;
   }
 
-  /** To settle what an owner has left, of which only this is known; it writes no records. */
+  /** Options to settle what an owner has left, if only these are known; no records are written. */
   public static SinkOptions ofOwner(ClientSettings client, String prefix, String decisionTopic) {
     return new SinkOptions(
         client,
@@ -154,29 +153,31 @@ public record SinkOptions(
     return given == null ? null : given.trim();
   }
 
-  /** Whether both write to the same place, with the same clients. */
+  /** Whether both write to the same target, with the same clients. */
   public boolean isSameTarget(SinkOptions other) {
     return client.equals(other.client)
         && transactionalIdPrefix.equals(other.transactionalIdPrefix)
         && decisionTopic.equals(other.decisionTopic);
   }
 
-  /** In milliseconds, of a task's transaction in task scope. */
+  /** The timeout of a task's transaction in task scope, in milliseconds. */
   public int taskTransactionTimeoutMs() {
     return transactionTimeout.orElse(TASK_TRANSACTION_TIMEOUT_MS);
   }
 
-  /** In milliseconds, of real-time mode: 100 unless the option says otherwise. */
+  /** The commit interval in real-time mode, in milliseconds: 100 unless the option is set. */
   public int realTimeCommitIntervalMs() {
     return Math.min(longestTransactionMs(), commitInterval.orElse(REAL_TIME_COMMIT_INTERVAL_MS));
   }
 
-  /** In milliseconds, of micro-batches: the option's, and at most half of the timeout. */
+  /**
+   * The commit interval in micro-batches, in milliseconds: the option, at most half of the timeout.
+   */
   public int commitIntervalMs() {
     return Math.min(longestTransactionMs(), commitInterval.orElse(Integer.MAX_VALUE));
   }
 
-  /** In milliseconds: half of the timeout. The rest is for the flush and the commit. */
+  /** Half of the transaction timeout, in milliseconds. The rest is for the flush and the commit. */
   public int longestTransactionMs() {
     return taskTransactionTimeoutMs() / 2;
   }

@@ -14,15 +14,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param strategy exactly one of {@code subscribe}, {@code subscribePattern}, {@code assign}
  * @param strategyValue the value given for it
  * @param groupId {@code kafka.group.id}, or null: then it is derived from the checkpoint
- * @param groupIdPrefix what a derived one begins with
+ * @param groupIdPrefix the prefix of a derived group id
  * @param starting where a new query begins: {@code startingTimestamp}, {@code
  *     startingOffsetsByTimestamp}, {@code startingOffsets}
  * @param ending where a batch query ends, likewise
  * @param isLatestWithoutMatch whether a partition without a record at or after its starting time
  *     begins at its end ({@code startingOffsetsByTimestampStrategy=latest}); otherwise that is an
  *     error
- * @param limits how much a batch reads
- * @param fetchOffset how often offsets of topics are asked for again
+ * @param limits the limits of what a batch reads
+ * @param fetchOffset how often requests for topic offsets are retried
  * @param slots how many tasks share the partitions, or empty: default parallelism
  * @param split whether partitions are split for more tasks
  * @param isShared {@code ownership=shared}: other drivers may be in the group
@@ -50,7 +50,7 @@ public record SourceOptions(
     boolean isHandover,
     long pollTimeoutMs) {
 
-  /** How the topics are chosen. */
+  /** How topics are selected. */
   public enum Strategy {
     SUBSCRIBE("subscribe"),
     SUBSCRIBE_PATTERN("subscribePattern"),
@@ -64,7 +64,7 @@ public record SourceOptions(
   }
 
   /**
-   * Where reading begins or ends. What is given first counts.
+   * Where reading begins or ends. The first of these that is given counts.
    *
    * @param timestamp for all partitions, in milliseconds since 1970, or empty
    * @param timestamps by partition, in the JSON form of offsets, or null
@@ -100,7 +100,7 @@ public record SourceOptions(
       return timestamp.isPresent() || timestamps != null;
     }
 
-    /** Whether it is offsets, in numbers. */
+    /** Whether it consists of explicit offsets. */
     public boolean isExplicit() {
       return !isByTime()
           && offsets != null
@@ -108,22 +108,25 @@ public record SourceOptions(
           && !offsets.equals("latest");
     }
 
-    /** Offsets where neither those nor times are given. */
+    /** This bound, or the named offsets if neither times nor offsets are given. */
     public Bound or(String name) {
       return isEmpty() ? new Bound(timestamp, timestamps, name) : this;
     }
   }
 
-  /** How often something is tried in all, and how long to wait in between. */
+  /** How often something is tried in total, and how long to wait in between. */
   public record Retries(long attempts, long intervalMs) {}
 
   /**
-   * How much a batch reads. They do not apply to batch queries, and real-time mode refuses them.
+   * The limits of what a batch reads. They do not apply to batch queries; real-time mode refuses
+   * them.
    *
-   * @param maxOffsets {@code maxOffsetsPerTrigger}: at most so many offsets, over all partitions
-   * @param maxOffsetsPerPartition at most so many offsets of each partition
-   * @param minOffsets {@code minOffsetsPerTrigger}: a batch waits for so many records, or empty
-   * @param maxTriggerDelayMs but no longer than this, once there is any
+   * @param maxOffsets {@code maxOffsetsPerTrigger}: the maximum number of offsets, over all
+   *     partitions
+   * @param maxOffsetsPerPartition the maximum number of offsets of each partition
+   * @param minOffsets {@code minOffsetsPerTrigger}: a batch waits for this number of records, or
+   *     empty
+   * @param maxTriggerDelayMs but no longer than this, once there is a record
    */
   public record BatchLimits(
       OptionalLong maxOffsets,
@@ -154,10 +157,10 @@ public record SourceOptions(
   }
 
   /**
-   * How what a batch reads is split into more tasks than there are partitions.
+   * How a batch's input is split into more tasks than there are partitions.
    *
-   * @param minPartitions at least so many tasks, as far as there are records; 0 for no such number
-   * @param maxRecords at most so many offsets for a task; 0 for no such number
+   * @param minPartitions the minimum number of tasks, as far as there are records; 0 for no minimum
+   * @param maxRecords the maximum number of offsets for a task; 0 for no maximum
    */
   public record Split(int minPartitions, long maxRecords) {
     public static final Split NONE = new Split(0, 0);
@@ -213,7 +216,7 @@ public record SourceOptions(
     }
     values.required("kafka.bootstrap.servers", "source");
     if (Stream.of(options.get(chosen.option).split(",")).allMatch(String::isBlank)) {
-      // As a pattern it would be in every topic's name.
+      // As a pattern it would match every topic.
       throw values.invalid(chosen.option, "a value that is not empty");
     }
     String ownership = values.choice("ownership", "exclusive", "exclusive", "shared");

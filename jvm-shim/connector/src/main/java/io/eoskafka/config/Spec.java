@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 
-/** Reads the tables that the Python package shares with the jar. */
+/** Reads the tables that the jar shares with the Python package. */
 final class Spec {
   private Spec() {}
 

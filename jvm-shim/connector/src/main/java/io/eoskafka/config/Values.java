@@ -53,7 +53,7 @@ record Values(CaseInsensitiveStringMap options) {
     throw invalid(option, expected);
   }
 
-  /** Milliseconds of a time with a unit, as Spark's settings have them. */
+  /** A time with a unit, as in Spark's settings, in milliseconds. */
   long duration(String option, String fallback) {
     try {
       long ms = JavaUtils.timeStringAsMs(options.getOrDefault(option, fallback).trim());
@@ -66,7 +66,7 @@ record Values(CaseInsensitiveStringMap options) {
     throw invalid(option, "a time with its unit, such as 90s or 15m");
   }
 
-  /** One of these, in any case; for Kafka's clients just as they are. */
+  /** One of these choices, in any case; for a setting of Kafka's clients, exactly as written. */
   String choice(String option, String fallback, String... choices) {
     String given = options.getOrDefault(option, fallback).trim();
     String chosen = option.startsWith("kafka.") ? given : given.toLowerCase(Locale.ROOT);

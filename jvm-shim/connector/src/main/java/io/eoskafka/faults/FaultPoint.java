@@ -7,11 +7,12 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 
 /**
- * Named moments at which tests end or fail a process. Off unless the JVM was started with {@code
- * -Dio.eoskafka.faults=<folder>}; then a file of the point's name in that folder is taken by the
- * first to get there, and its text says what happens: {@code kill} (SIGKILL to itself), {@code
- * stop} (SIGSTOP to itself), {@code fail} (an exception), {@code slow} (three seconds, whatever
- * interrupts), or {@code stop-slow} (the one, and then the other).
+ * Named points at which tests kill, pause or fail a process. Off unless the JVM was started with
+ * {@code -Dio.eoskafka.faults=<folder>}; then the first process to reach a point takes the file of
+ * the point's name in that folder, and the text of the file says what happens: {@code kill}
+ * (SIGKILL to itself), {@code stop} (SIGSTOP to itself), {@code fail} (an exception), {@code slow}
+ * (a wait of three seconds, even if interrupted), or {@code stop-slow} (the one, and then the
+ * other).
  */
 public enum FaultPoint {
   BEFORE_INIT("before-init"),
@@ -19,47 +20,48 @@ public enum FaultPoint {
   BEFORE_FLUSH("before-flush"),
   AFTER_FLUSH("after-flush"),
 
-  /** The driver has given its fence, and no offsets are sent. */
+  /** The driver has given its fence, and no offsets have been sent. */
   AFTER_LEASE("after-lease"),
 
-  /** In a shared group: the offsets were refused, with the fence of a former generation. */
+  /** In a shared group: the offsets were refused because their fence is of a former generation. */
   AFTER_REFUSAL("after-refusal"),
   AFTER_OFFSETS("after-offsets"),
   AFTER_COMMIT("after-commit"),
 
   /**
-   * On the driver: the run's id is not in the checkpoint. Except in real-time mode, Spark has
-   * chosen its batch.
+   * On the driver: the run's id is not in the checkpoint yet. Except in real-time mode, Spark has
+   * already chosen its batch.
    */
   BEFORE_LAST_RUN("before-last-run"),
 
   /** On the driver: a write of a former run is about to be settled. */
   BEFORE_SETTLEMENT("before-settlement"),
 
-  /** On the driver: a start has looked for epoch scope, and not joined its group. */
+  /** On the driver: a start has looked for epoch scope, and has not joined its group yet. */
   BEFORE_JOIN("before-join"),
 
-  /** On the driver: it has been given partitions, and has not found out where they start. */
+  /** On the driver: it has been assigned partitions, and has not found their starts yet. */
   AFTER_JOIN("after-join"),
 
   /**
-   * On the driver of a shared group: it knows where partitions start, and is about to commit it.
+   * On the driver of a shared group: it has found the starts of partitions, and is about to commit
+   * them.
    */
   BEFORE_STARTS("before-starts"),
 
-  /** On the driver: Spark has chosen its batch, and no run number is claimed. */
+  /** On the driver: Spark has chosen its batch, and no run number has been claimed yet. */
   BEFORE_RUN("before-run"),
 
   /** On the driver, in epoch scope: every writer has prepared. */
   BEFORE_DECISION("before-decision"),
 
-  /** There: the epoch is decided, and none of its transactions is committed. */
+  /** The same: the epoch has been decided, and none of its transactions has been committed. */
   AFTER_DECISION("after-decision"),
 
-  /** There: half of them are. */
+  /** The same: half of its transactions have been committed. */
   HALF_ROLLED_FORWARD("half-rolled-forward"),
 
-  /** On the driver: everything of a batch is committed, and Spark has not logged it. */
+  /** On the driver: all of a batch has been committed, and Spark has not logged it yet. */
   BEFORE_LOG("before-log");
 
   private static final long SLOW_NANOS = 3_000_000_000L;
@@ -72,14 +74,17 @@ public enum FaultPoint {
     this.file = file;
   }
 
-  /** Costs one comparison where faults are off. */
+  /** Costs one comparison if faults are off. */
   public void reach() {
     if (FOLDER != null) {
       take();
     }
   }
 
-  /** Whether a process that reaches it now takes it; for points that cost something to get to. */
+  /**
+   * Whether a process that reaches this point now would take it; for points that are costly to
+   * reach.
+   */
   public boolean isArmed() {
     return FOLDER != null && Files.exists(Path.of(FOLDER, file));
   }
@@ -119,7 +124,7 @@ public enum FaultPoint {
   private static void signal(String signal, long pid) {
     try {
       new ProcessBuilder("kill", signal, Long.toString(pid)).start().waitFor();
-      // A signal takes effect some time after it was sent: two milliseconds, under load, are enough
+      // A signal takes effect some time after it was sent. Under load, two milliseconds are enough
       // for a commit.
       Thread.sleep(SIGNAL_MILLIS);
     } catch (IOException | InterruptedException e) {

@@ -13,13 +13,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a driver of a shared group does after a rebalance, on a thread of its own: nobody else would
- * before this driver's next batch.
+ * What a driver of a shared group does after a rebalance, on a thread of its own. Otherwise it
+ * would only be done before this driver's next batch.
  */
 final class AfterRebalance {
   private static final Logger LOG = LoggerFactory.getLogger(AfterRebalance.class);
 
-  /** A restarted driver looks for partitions without an owner after 3 s, and after 6 s more. */
+  /**
+   * A restarted driver looks for partitions without an owner after 3 s, and again after 6 s more.
+   */
   private static final long[] UNOWNED_SECONDS = {3, 6};
 
   private final String group;
@@ -31,9 +33,9 @@ final class AfterRebalance {
   private final ScheduledExecutorService thread;
 
   /**
-   * @param endGone ends what drivers that are gone have left open
+   * @param endGone ends the transactions that departed drivers have left open
    * @param present all partitions of the source
-   * @param fence of now
+   * @param fence the current fence
    * @param rebalance asks the group for a rebalance, with this reason
    */
   AfterRebalance(
@@ -55,8 +57,8 @@ final class AfterRebalance {
   }
 
   /**
-   * A former owner's open transactions would hold up whoever reads the output until this driver's
-   * next batch.
+   * Otherwise a former owner's open transactions would block readers of the output until this
+   * driver's next batch.
    */
   synchronized void abortDepartedDrivers() {
     if (!thread.isShutdown()) {
@@ -78,9 +80,9 @@ final class AfterRebalance {
   }
 
   /**
-   * The broker gives a static member that comes back what its former run had been assigned. Where
-   * that one was still giving up a partition, it belongs to nobody then, and no rebalance is under
-   * way that would change this.
+   * The broker gives a static member that comes back the assignment of its former run. If that run
+   * was still giving up a partition, the partition has no owner then, and no rebalance is in
+   * progress that would assign it.
    */
   void lookForUnowned() {
     lookForUnowned(0);
@@ -117,7 +119,7 @@ final class AfterRebalance {
     }
   }
 
-  /** Nothing begins any more; what is under way is interrupted. */
+  /** Starts nothing more, and interrupts what is in progress. */
   synchronized void close() {
     thread.shutdownNow();
   }

@@ -69,10 +69,11 @@ final class DriverAssignors {
     }
 
     /**
-     * Without the partitions that another member still claims. Kafka's assignor gives such a
-     * partition away if the claim is of a former generation, and Kafka's client accepts this from
-     * an assignor with Kafka's name only: with any other one the poll fails. A member revokes what
-     * it is not assigned and then asks for a rebalance, which assigns the partition.
+     * Removes the partitions that another member still claims. Kafka's assignor assigns such a
+     * partition to a new owner if the claim is of a former generation, but Kafka's client accepts
+     * this only from an assignor with Kafka's name: with any other name the poll fails. A member
+     * revokes the partitions that it is not assigned and then asks for a rebalance, which assigns
+     * them.
      */
     private static List<TopicPartition> withoutClaimed(
         String member, List<TopicPartition> assigned, Map<String, Subscription> members) {

@@ -45,19 +45,24 @@ import org.slf4j.LoggerFactory;
 public final class ExclusiveMembership implements Membership {
   private static final Logger LOG = LoggerFactory.getLogger(ExclusiveMembership.class);
 
-  /** A dead dynamic member of a foreign application leaves after its session, 45 s by default. */
+  /**
+   * A dead dynamic member of another application leaves when its session expires, after 45 s by
+   * default.
+   */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(60);
 
-  /** A poll that finds no records takes all of its time, also when the join has long ended. */
+  /**
+   * A poll that finds no records uses its whole timeout, even if the join has completed earlier.
+   */
   private static final Duration JOIN_LOOK = Duration.ofMillis(10);
 
-  /** A second driver needs longer from its join until it has logged a batch. */
+  /** A second driver needs more time than this from its join until it has logged a batch. */
   private static final Duration TAKEOVER = Duration.ofSeconds(1);
 
-  /** The client repeats a commit for a partition that was deleted until its time is over. */
+  /** The client retries a commit for a deleted partition until this timeout. */
   static final Duration COMMIT_TRY = Duration.ofSeconds(5);
 
-  /** The broker's limit of a commit is one batch of the offsets topic, about 1 MiB. */
+  /** The broker limits a commit to one batch of the offsets topic, about 1 MiB. */
   public static final int PARTITIONS_PER_COMMIT = 1_000;
 
   private final Identity identity;
@@ -68,7 +73,7 @@ public final class ExclusiveMembership implements Membership {
   private Set<String> topics = Set.of();
   private Ownership ownership;
 
-  /** How often the place in the group is another one than before; the first one is 1. */
+  /** Counts this driver's memberships in the group; the first one is 1. */
   private long places;
 
   private long polledNanos;
@@ -87,7 +92,7 @@ public final class ExclusiveMembership implements Membership {
     consumer = new KafkaConsumer<>(config);
   }
 
-  /** Our own instance id may be there: it is a former driver's, and taken over. */
+  /** Our own instance id is allowed: it is that of a former driver, whose place is taken over. */
   @Override
   public void refuseForeignMembers() {
     members.refuse(
@@ -96,12 +101,12 @@ public final class ExclusiveMembership implements Membership {
                 || !member.groupInstanceId().equals(Optional.of(identity.instanceId())));
   }
 
-  /** What it returns holds until the next call. */
+  /** The result is valid until the next call. */
   @Override
   public Ownership poll(Set<TopicPartition> known) {
     Set<String> wanted = MemberConsumer.topics(known);
     try {
-      // With no topic left it stays subscribed to what there was: others may come.
+      // If no topic is left it stays subscribed to the former ones, because new topics may appear.
       if (!wanted.isEmpty() && !wanted.equals(topics)) {
         consumer.subscribe(wanted, new Assignment());
         topics = Set.copyOf(wanted);
@@ -128,8 +133,8 @@ public final class ExclusiveMembership implements Membership {
     boolean isNew = ownership == null || !ownership.fence().equals(fence);
     if (isNew) {
       members.refuse(member -> !member.consumerId().equals(fence.memberId()));
-      // All partitions are owned anew. Not by the generation: a group that was deleted has the same
-      // ones again.
+      // All partitions begin a new term. The generation cannot be the term: a group that was
+      // deleted has the same generations again.
       places++;
     }
     if (isNew || !ownership.terms().keySet().equals(known)) {
@@ -141,9 +146,9 @@ public final class ExclusiveMembership implements Membership {
   }
 
   /**
-   * The broker refuses a join beside a member that has not got our assignor. At a start this is a
-   * former version's driver, which runs or has crashed: its place is removed, since a static place
-   * is taken over with a common assignor only. A driver that has been a member has lost its
+   * The broker refuses a join if a member does not have our assignor. At a start this member is a
+   * driver of a former version, running or crashed. It is removed, because a static member can be
+   * replaced only with a common assignor. If this driver has been a member before, it has lost its
    * session.
    */
   private void pollOnce(Duration timeout) {
@@ -157,13 +162,16 @@ public final class ExclusiveMembership implements Membership {
       } else if (members.isTakenOver(ownership.fence())) {
         throw fenced(e);
       } else {
-        // This driver's session was lost, and a stranger is in the group now.
+        // This driver's session was lost, and another application's member is in the group now.
         members.refuse(member -> true);
       }
     }
   }
 
-  /** Asks nobody soon after a {@link #poll}: no driver can have taken over and logged a batch. */
+  /**
+   * Skips the check soon after a {@link #poll}: no driver can have taken over and logged a batch
+   * yet.
+   */
   @Override
   public void requireOwnership() {
     if (System.nanoTime() - polledNanos <= TAKEOVER.toNanos()) {
@@ -246,8 +254,8 @@ public final class ExclusiveMembership implements Membership {
   }
 
   /**
-   * A driver that dies does not leave; its restart takes the place over. One that was fenced has no
-   * place to give up, and the broker refuses its leave.
+   * A driver that dies does not leave; its restart takes its place over. A driver that was fenced
+   * has no place to give up, and the broker refuses its leave request.
    */
   @Override
   public void close() {

@@ -40,14 +40,14 @@ import org.apache.kafka.common.requests.OffsetCommitResponse;
  * coordinator checks. There are two reasons not to leave this to a consumer:
  *
  * <ul>
- *   <li>A consumer that has no answer sends the commit again. The first copy may still be on its
- *       way, for example in a proxy, and the coordinator would accept it from the same member: it
- *       would move the group back behind what has been committed since. This one sends no second
- *       copy.
- *   <li>The consumer of the protocol {@code consumer} (KIP-848) does not always send an epoch. Once
- *       the broker has fenced it, and until it is polled, it commits without one. The broker takes
- *       this for the commit of a client that is no member, which it accepts if the group is empty:
- *       then other drivers may have come and gone, and their offsets would move back.
+ *   <li>A consumer that gets no answer sends the commit again. The first copy may still be in
+ *       flight, for example in a proxy, and the coordinator would accept it from the same member:
+ *       it would move the group back behind later commits. This class sends no second copy.
+ *   <li>The consumer of the protocol {@code consumer} (KIP-848) does not always send an epoch.
+ *       After the broker has fenced it, it commits without an epoch until it is polled. The broker
+ *       treats this as the commit of a client that is not a member, and accepts it if the group is
+ *       empty. Other drivers may have joined and left in between, and their offsets would move
+ *       back.
  * </ul>
  */
 final class FencedCommit implements AutoCloseable {
@@ -58,7 +58,7 @@ final class FencedCommit implements AutoCloseable {
           Errors.FENCED_MEMBER_EPOCH,
           Errors.UNKNOWN_MEMBER_ID,
           Errors.REBALANCE_IN_PROGRESS,
-          // A group that is empty and has no offset is deleted after a while.
+          // The broker deletes an empty group without offsets after a while.
           Errors.GROUP_ID_NOT_FOUND);
 
   private static final long RETRY_MS = 100;
@@ -67,18 +67,18 @@ final class FencedCommit implements AutoCloseable {
   private static final int TIMEOUT_MS = (int) ExclusiveMembership.COMMIT_TRY.toMillis();
 
   /**
-   * For the answer to a commit. A broker answers after {@code offsets.commit.timeout.ms}, five
-   * seconds by default, if a replica of the offsets is away. That is an answer, too.
+   * For the answer to a commit. If a replica of the offsets is down, a broker answers with an error
+   * only after {@code offsets.commit.timeout.ms}, five seconds by default.
    */
   private static final int ANSWER_MS = 30_000;
 
   /**
-   * A firewall may drop a connection that rests for some minutes without telling anybody. Kafka's
-   * client also takes a connection for idle on which it waits for an answer.
+   * A firewall may silently drop a connection that is idle for some minutes. Kafka's client also
+   * counts a connection as idle while it waits for an answer.
    */
   private static final long IDLE_MS = ANSWER_MS + 10_000;
 
-  /** What is asked of one broker. */
+  /** Requests to one broker. */
   interface Requests extends GroupCoordinator.Requests, AutoCloseable {
     /** As {@link BrokerRequests#askOnce}. */
     AbstractResponse commit(Node coordinator, OffsetCommitRequest.Builder request)
@@ -94,7 +94,7 @@ final class FencedCommit implements AutoCloseable {
   /** Null before the first commit: most starts have nothing to commit. */
   private Requests requests;
 
-  /** Where the last commit was accepted, or null. */
+  /** The broker that accepted the last commit, or null. */
   private Node coordinator;
 
   FencedCommit(Admin admin, ClientSettings settings) {
@@ -108,7 +108,7 @@ final class FencedCommit implements AutoCloseable {
   }
 
   /**
-   * @param brokers those that are there now
+   * @param brokers the current brokers
    */
   FencedCommit(Supplier<Collection<Node>> brokers, Supplier<Requests> newRequests) {
     this.brokers = brokers;
@@ -137,13 +137,14 @@ final class FencedCommit implements AutoCloseable {
   }
 
   /**
-   * Commits. It begins no other try after {@link ExclusiveMembership#COMMIT_TRY}.
+   * Commits. It starts no further try after {@link ExclusiveMembership#COMMIT_TRY}.
    *
    * @param offsets at most as many as fit one request
-   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNANSWERED} if the commit may come later. Only
-   *     another member is safe from that, so this run has to end.
+   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNANSWERED} if the commit may still arrive.
+   *     Only a run that joins as another member is safe from that, so this run has to end.
    * @throws CommitFailedException if the group refuses the fence
-   * @throws TimeoutException if no coordinator takes them in time, or a topic does not exist
+   * @throws TimeoutException if no coordinator accepts the offsets in time, or a topic does not
+   *     exist
    * @throws org.apache.kafka.common.errors.ApiException any other refusal
    */
   void commit(Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence) {

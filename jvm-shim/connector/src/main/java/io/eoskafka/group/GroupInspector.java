@@ -27,7 +27,7 @@ import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Who is in a group. */
+/** Describes the members of a group. */
 public final class GroupInspector {
   private static final Logger LOG = LoggerFactory.getLogger(GroupInspector.class);
 
@@ -42,7 +42,7 @@ public final class GroupInspector {
     this.group = group;
   }
 
-  /** The members now; none where the group does not exist. */
+  /** The current members; empty if the group does not exist. */
   Collection<MemberDescription> list() {
     try {
       return KafkaCalls.get(
@@ -54,7 +54,7 @@ public final class GroupInspector {
   }
 
   /**
-   * Refuses a group with such a member.
+   * Refuses a group that has a member of this kind.
    *
    * @throws EosKafkaException {@code EOSKAFKA_FOREIGN_MEMBER}
    */
@@ -70,8 +70,8 @@ public final class GroupInspector {
   }
 
   /**
-   * Names the members that are no drivers of a shared group. With the consumer protocol brokers
-   * cannot be kept from letting them in, and their offsets replace ours.
+   * Logs the members that are not drivers of a shared group. With the consumer protocol, brokers
+   * cannot be made to refuse them, and their offsets replace ours.
    */
   void warnOfStrangers() {
     list().stream()
@@ -87,15 +87,16 @@ public final class GroupInspector {
   }
 
   /**
-   * Drivers with {@code ownership=shared} that work beside each other. One with {@code
-   * handover=true} begins a new release, later ones belong to it.
+   * Drivers with {@code ownership=shared} that work side by side. A driver with {@code
+   * handover=true} begins a new release, to which later drivers belong.
    *
-   * @param number grows from release to release
+   * @param number higher for each new release
    */
   public record Release(long number, boolean takesOver) {
     /**
-     * The release of a driver that finds these there. A new one's number is above theirs, whatever
-     * the clocks say; two that start at once and do not see each other have different times.
+     * The release of a driver that finds these releases in the group. The number of a new release
+     * is higher than theirs, whatever the clocks say. Two that start at once and do not see each
+     * other have different times.
      */
     static Release after(Collection<Release> there, boolean takesOver, long nowMs) {
       long newest = there.stream().mapToLong(Release::number).max().orElse(0);
@@ -112,7 +113,7 @@ public final class GroupInspector {
     }
   }
 
-  /** Without a release: a member of another kind, which gives way to nobody. */
+  /** Empty for a member of another kind, which gives way to no driver. */
   private static Optional<Release> release(MemberDescription member) {
     Matcher matcher = SHARED.matcher(member.clientId());
     return matcher.matches()
@@ -129,12 +130,12 @@ public final class GroupInspector {
   /**
    * The driver that takes over from a release.
    *
-   * @param partitions that it has
-   * @param next the member of the former releases that gives way first, by its id
+   * @param partitions the driver's partitions
+   * @param next the id of the member of a former release that gives way first
    */
   public record Successor(Set<TopicPartition> partitions, String next) {}
 
-  /** Who takes over from this release, or empty where nobody does. */
+  /** The driver that takes over from this release, or empty if none does. */
   public Optional<Successor> successor(Release own) {
     Collection<MemberDescription> all = list();
     long newest =
@@ -178,7 +179,7 @@ public final class GroupInspector {
     return list().stream().anyMatch(member -> member.consumerId().equals(fence.memberId()));
   }
 
-  /** Whether another member has the instance id of this fence; not if nobody has it. */
+  /** Whether another member has the instance id of this fence; false if no member has it. */
   public boolean isTakenOver(Fence fence) {
     return fence.instanceId() != null
         && list().stream()
@@ -196,8 +197,9 @@ public final class GroupInspector {
   }
 
   /**
-   * Whether a driver with an instance id finds its former run's place. The broker keeps the client
-   * id with the place, so one that tells another release is given up first.
+   * Whether the driver's former run is still a static member, so that this run takes its place. The
+   * broker keeps the client id of that place, so a place whose client id names another release is
+   * removed first.
    */
   boolean takeFormerPlace(Identity identity, String clientId) {
     Optional<String> former =
@@ -212,13 +214,13 @@ public final class GroupInspector {
     return former.isPresent();
   }
 
-  /** Whether nobody without this instance id is in the group. */
+  /** Whether every member of the group has this instance id. */
   boolean hasOnly(String instanceId) {
     return list().stream()
         .allMatch(member -> member.groupInstanceId().equals(Optional.of(instanceId)));
   }
 
-  /** Ends the membership of whoever has this instance id. */
+  /** Removes the member that has this instance id. */
   void remove(String instanceId) {
     MemberToRemove member = new MemberToRemove(instanceId);
     try {
@@ -232,7 +234,7 @@ public final class GroupInspector {
     }
   }
 
-  /** Whether no rebalance is under way, and one of these partitions has no owner. */
+  /** Whether no rebalance is in progress, and one of these partitions has no owner. */
   boolean isStableWithUnowned(Set<TopicPartition> partitions) {
     ConsumerGroupDescription described =
         KafkaCalls.get(admin.describeConsumerGroups(List.of(group)).describedGroups().get(group));
@@ -242,11 +244,11 @@ public final class GroupInspector {
   }
 
   /**
-   * The error of a driver whose commits the group refuses: another one has its instance id, or its
-   * membership has ended without a successor.
+   * The error for a driver whose commits the group refuses: another driver has its instance id, or
+   * its membership has expired without a successor.
    *
    * @param condition for the first case
-   * @param values of that condition, but for {@code group}, {@code instance} and {@code owner}
+   * @param values of that condition, except {@code group}, {@code instance} and {@code owner}
    */
   public EosKafkaException fenced(
       String condition, String instanceId, Map<String, ?> values, Throwable cause) {
@@ -264,12 +266,12 @@ public final class GroupInspector {
         owner.isPresent() ? condition : "EOSKAFKA_MEMBERSHIP_EXPIRED", all, cause);
   }
 
-  /** {@link #fenced} of a driver whose place another one has taken. */
+  /** {@link #fenced} for a driver whose place another driver has taken. */
   EosKafkaException fencedByDriver(Identity identity, Throwable cause) {
     return fenced("EOSKAFKA_FENCED_BY_DRIVER", identity.instanceId(), Map.of(), cause);
   }
 
-  /** Who is in the group, for an error. */
+  /** The members of the group, for an error message. */
   public String names() {
     List<String> names = list().stream().map(GroupInspector::describe).sorted().toList();
     return names.isEmpty() ? "nobody now: the group has no member" : String.join(" and ", names);

@@ -30,7 +30,7 @@ public final class GroupOffsets {
   }
 
   /**
-   * The last committed offsets; a transaction may be open over them.
+   * The last committed offsets; an open transaction may have newer ones pending.
    *
    * @throws EosKafkaException {@code EOSKAFKA_OFFSETS_UNREADABLE}
    */
@@ -38,7 +38,7 @@ public final class GroupOffsets {
     return committed(partitions, new ListConsumerGroupOffsetsOptions());
   }
 
-  /** As the other one, for a caller that does not wait as long as the client does. */
+  /** The same for a caller that does not wait as long as the client does. */
   public Map<TopicPartition, OffsetAndMetadata> committed(
       Collection<TopicPartition> partitions, ListConsumerGroupOffsetsOptions options) {
     Map<TopicPartition, OffsetAndMetadata> answer = fetch(partitions, options);
@@ -51,9 +51,10 @@ public final class GroupOffsets {
   }
 
   /**
-   * The stable offsets (KIP-447): waits while a transaction is open over any of them.
+   * The stable offsets (KIP-447): waits while an open transaction has pending offsets for any of
+   * them.
    *
-   * @throws TimeoutException if one still is after {@code timeout}
+   * @throws TimeoutException if one is still pending after {@code timeout}
    */
   public Map<TopicPartition, OffsetAndMetadata> stable(
       Collection<TopicPartition> partitions, Duration timeout) {
@@ -71,10 +72,11 @@ public final class GroupOffsets {
   }
 
   /**
-   * Those of these partitions over which a transaction is open, or of which the group has less.
+   * The partitions that have a pending offset, or for which the group's offset is lower.
    *
-   * @param least by topic-partition
-   * @param mayBeGone whether no offset is enough, since topics may be deleted
+   * @param least the expected offsets, by topic-partition
+   * @param mayBeGone whether a partition without an offset counts as done, because its topic may be
+   *     deleted
    */
   public Set<TopicPartition> behind(Map<TopicPartition, Long> least, boolean mayBeGone) {
     Map<TopicPartition, OffsetAndMetadata> answer = fetchStable(least.keySet());
@@ -95,9 +97,9 @@ public final class GroupOffsets {
   }
 
   /**
-   * The admin client leaves out a partition that the broker refused to answer for, an unstable one
-   * among them, and gives null for one that has no offset. To take the first for the second would
-   * start reading anywhere.
+   * The admin client leaves out a partition for which the broker returned an error, such as an
+   * unstable one, and returns null for a partition without an offset. Confusing the two would start
+   * reading at a wrong offset.
    */
   private Map<TopicPartition, OffsetAndMetadata> fetch(
       Collection<TopicPartition> partitions, ListConsumerGroupOffsetsOptions options) {
@@ -124,7 +126,7 @@ public final class GroupOffsets {
     return left;
   }
 
-  /** An error for offsets that no transaction of ours holds unstable. */
+  /** The error for offsets that a transaction of another application keeps unstable. */
   public static EosKafkaException stillUnstable(String group, Duration waited, Throwable cause) {
     return EosKafkaException.of(
         "EOSKAFKA_OFFSETS_UNSTABLE", Map.of("group", group, "seconds", waited.toSeconds()), cause);

@@ -17,7 +17,7 @@ import org.apache.kafka.common.errors.WakeupException;
 
 /** What every {@link Membership} does with its consumer, which never fetches. */
 final class MemberConsumer {
-  /** A coordinator that moves, or a transaction's markers, may take longer: then again. */
+  /** If a coordinator is moving, or markers are late, this may be too short: then it is retried. */
   private static final Duration COMMITTED_TRY = Duration.ofSeconds(5);
 
   private MemberConsumer() {}
@@ -26,7 +26,7 @@ final class MemberConsumer {
     return partitions.stream().map(TopicPartition::topic).collect(Collectors.toSet());
   }
 
-  /** Any position will do, since nothing is fetched; without one a poll would look it up. */
+  /** Any position will do, because nothing is fetched; without one, a poll would look it up. */
   static void hold(KafkaConsumer<byte[], byte[]> consumer, Collection<TopicPartition> partitions) {
     consumer.pause(partitions);
     partitions.forEach(partition -> consumer.seek(partition, 0));
@@ -42,7 +42,7 @@ final class MemberConsumer {
         found.values().removeIf(Objects::isNull);
         return found;
       } catch (WakeupException e) {
-        // It was meant for a poll.
+        // The wakeup was meant for a poll.
       }
     }
   }

@@ -10,8 +10,8 @@ import java.util.function.Consumer;
 import org.apache.kafka.common.errors.InterruptException;
 
 /**
- * What other threads want of the thread that polls. Only that thread may use the consumer, so it
- * carries out what was ordered between two polls, in the order in which it came.
+ * Calls of other threads for the thread that polls. Only that thread may use the consumer, so it
+ * carries out the orders between two polls, in the order in which they came.
  */
 final class MemberOrders {
   private final LinkedBlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
@@ -19,7 +19,7 @@ final class MemberOrders {
   private final Runnable requireOwnership;
 
   /**
-   * @param wakeup ends the poll that is under way, or else the next one
+   * @param wakeup ends the poll that is in progress, or else the next one
    * @param requireOwnership throws if the thread that polls has ended
    */
   MemberOrders(Runnable wakeup, Runnable requireOwnership) {
@@ -27,23 +27,23 @@ final class MemberOrders {
     this.requireOwnership = requireOwnership;
   }
 
-  /** Takes an order that is carried out after the poll that is under way. */
+  /** Adds an order, which is carried out after the current poll. */
   void add(Runnable order) {
     orders.add(order);
   }
 
-  /** Takes an order, and ends the poll that is under way. */
+  /** Adds an order, and ends the current poll. */
   void addAndWake(Runnable order) {
     orders.add(order);
     wakeup.run();
   }
 
   /**
-   * Gives an order and waits for its result.
+   * Adds an order and waits for its result.
    *
-   * @param order completes the future, in either way
-   * @throws RuntimeException with which the order has completed it, or that says why the thread
-   *     that polls has ended
+   * @param order completes the future, normally or exceptionally
+   * @throws RuntimeException the exception of the order, or the reason why the thread that polls
+   *     has ended
    */
   <T> T ask(Consumer<CompletableFuture<T>> order) {
     requireOwnership.run();
@@ -53,7 +53,7 @@ final class MemberOrders {
       try {
         return done.get(1, TimeUnit.SECONDS);
       } catch (TimeoutException e) {
-        // An order that came when the thread had ended is never carried out.
+        // An order that was added after the thread had ended is never carried out.
         requireOwnership.run();
       } catch (ExecutionException e) {
         throw (RuntimeException) e.getCause();

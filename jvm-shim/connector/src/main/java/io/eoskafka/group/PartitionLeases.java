@@ -15,16 +15,16 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 
 /**
- * Which partitions a driver of a shared group owns, and which attempts may commit over them.
+ * Which partitions a driver of a shared group owns, and which attempts may commit their offsets.
  *
- * <p>Each assignment of a partition is a <em>term</em> with a number of its own. A batch is planned
- * in the terms of that moment, and a task's attempt gets the driver's fence (a <em>lease</em>) only
- * while all partitions of its slots are still in the terms that they were planned in. A partition
- * is given up only when no slot that reads it is in use any more, or it is lost, and the attempts
- * that have a lease over it are known.
+ * <p>Each assignment of a partition is a <em>term</em> with its own number. A batch is planned in
+ * the current terms, and a task attempt gets the driver's fence (a <em>lease</em>) only while all
+ * partitions of its slots are still in the terms in which they were planned. A partition is given
+ * up only when no slot that reads it is in use any more. If it is lost earlier, the attempts that
+ * have a lease for it are known.
  *
- * <p>The thread that polls, the query's thread and the threads that answer tasks call this class;
- * its monitor guards everything. It sends nothing.
+ * <p>The thread that polls, the query's thread and the threads that answer tasks call this class.
+ * Its monitor guards all its state. It sends no requests.
  */
 public final class PartitionLeases {
 
@@ -32,7 +32,7 @@ public final class PartitionLeases {
   private static final class Use {
     final Map<TopicPartition, Long> terms;
 
-    /** The attempts that may commit with a fence they were given, each with its producer's id. */
+    /** The attempts that have got a fence and may commit with it, each with its producer's id. */
     final Map<Long, String> leases = new HashMap<>();
 
     boolean ended;
@@ -70,7 +70,7 @@ public final class PartitionLeases {
 
   /**
    * The group has assigned these partitions, in the generation of this fence: each one begins a new
-   * term. Whoever waits for the first fence sees both at once.
+   * term. A thread that waits for the first fence sees both at once.
    *
    * @return false if the driver is leaving the group
    */
@@ -82,12 +82,12 @@ public final class PartitionLeases {
   }
 
   /**
-   * The group wants these partitions back. They are planned no more, and given up when no slot that
-   * reads them is in use. Meanwhile they keep their terms, so that tasks still get a lease and
+   * The group revokes these partitions. They are no longer planned, and are given up when no slot
+   * that reads them is in use. Meanwhile they keep their terms, so that tasks still get a lease and
    * commit.
    *
-   * @return whether they were given up. If not, the time is over: they are still owned, and {@link
-   *     #lose} comes next.
+   * @return whether they were given up. If not, the deadline has passed: they are still owned, and
+   *     {@link #lose} is called next.
    */
   synchronized boolean giveUp(Collection<TopicPartition> partitions, long deadlineNanos) {
     leaving.addAll(partitions);
@@ -102,9 +102,9 @@ public final class PartitionLeases {
   }
 
   /**
-   * These partitions belong to another driver now, whatever is in use.
+   * These partitions belong to another driver now, whether or not they are in use.
    *
-   * @return the transactional ids of attempts that have a lease over one of them, and may still
+   * @return the transactional ids of attempts that have a lease for one of them, and may still
    *     commit
    */
   synchronized Set<String> lose(Collection<TopicPartition> partitions) {
@@ -128,7 +128,7 @@ public final class PartitionLeases {
     return !closing && uses.values().stream().anyMatch(use -> !use.ended && use.reads(partitions));
   }
 
-  /** Producers of this driver may hold offsets that are no longer its own. */
+  /** Producers of this driver may hold offsets that it no longer owns. */
   synchronized void addOwnershipLoss() {
     ownershipLosses++;
   }
@@ -136,7 +136,7 @@ public final class PartitionLeases {
   /** Whether each of these partitions is in the term that it had before. */
   synchronized boolean areInTerms(
       Collection<TopicPartition> partitions, Map<TopicPartition, Long> before) {
-    // Not just owned: another driver may have had it, and moved it, in between.
+    // Ownership alone is not enough: another driver may have owned it and moved its offset since.
     return partitions.stream()
         .allMatch(
             partition ->
@@ -157,7 +157,7 @@ public final class PartitionLeases {
   // ---- what is owned, and what the running batch uses of it
 
   /**
-   * What is owned, without what is to be given up; waits for the first fence.
+   * The owned partitions, without those that are to be given up; waits for the first fence.
    *
    * @param known all partitions of the source
    * @return empty if there is no fence at the deadline
@@ -176,7 +176,7 @@ public final class PartitionLeases {
     return Optional.of(new Ownership(fence, owned, ownershipLosses));
   }
 
-  /** Throws what the membership has failed with, if it has. */
+  /** Throws the exception with which the membership has failed, if it has. */
   synchronized void requireOwnership() {
     if (failure != null) {
       throw failure;
@@ -184,11 +184,11 @@ public final class PartitionLeases {
   }
 
   /**
-   * A batch is planned: until it has ended, its partitions are not given up. The same plan once
-   * more changes nothing.
+   * A batch is planned: until it has ended, its partitions are not given up. A repeated call with
+   * the same plan changes nothing.
    *
    * @param slots by slot, its partitions with the terms in which their starts were found
-   * @return the number of this plan, which its tasks name when they ask
+   * @return the number of this plan, which its tasks send with their questions
    */
   synchronized long begin(Map<Integer, Map<TopicPartition, Long>> slots) {
     Map<Integer, Map<TopicPartition, Long>> now = new HashMap<>();
@@ -206,7 +206,7 @@ public final class PartitionLeases {
    * The batch's tasks have ended: no attempt of this plan gets a lease any more. Its partitions
    * stay in use until {@link #release}.
    *
-   * @return the transactional ids of the leases that are left, by slot
+   * @return the transactional ids of the remaining leases, by slot
    */
   synchronized Map<Integer, Set<String>> end() {
     plan++;
@@ -226,7 +226,7 @@ public final class PartitionLeases {
     notifyAll();
   }
 
-  /** The driver leaves the group, and waits for nobody. */
+  /** The driver leaves the group without waiting for tasks. */
   synchronized void close() {
     closing = true;
     uses = Map.of();
@@ -236,14 +236,14 @@ public final class PartitionLeases {
   // ---- what tasks ask and report
 
   /**
-   * Whether the partitions of planned slots stayed owned since they were planned, and no attempt
-   * over them has ended yet: the driver has counted the report of such an attempt.
+   * Whether the driver has owned the partitions of these slots ever since they were planned, and no
+   * attempt on them has ended yet: the driver has counted such an attempt's report.
    */
   public synchronized boolean isOwned(long ofPlan, Collection<Integer> slots) {
     return !hasMoved(ofPlan, slots) && slots.stream().noneMatch(slot -> uses.get(slot).ended);
   }
 
-  /** Whether a partition of planned slots did not stay owned since then, or the batch is over. */
+  /** Whether the driver has since lost a partition of these slots, or the batch is over. */
   public synchronized boolean hasMoved(long ofPlan, Collection<Integer> slots) {
     return closing
         || failure != null
@@ -256,8 +256,8 @@ public final class PartitionLeases {
   }
 
   /**
-   * The fence for a task that is about to commit, or empty if a partition of its slots did not stay
-   * owned: then its transaction must be aborted.
+   * The fence for a task that is about to commit, or empty if the driver has lost a partition of
+   * its slots: then the task's transaction must be aborted.
    *
    * @param attempt of the task, by Spark's number
    * @param transactionalId of the producer that will commit with it
@@ -286,7 +286,7 @@ public final class PartitionLeases {
     notifyAll();
   }
 
-  /** Waits for another thread's change; the caller looks at the deadline. */
+  /** Waits for a change by another thread; the caller checks the deadline. */
   private void await(long deadlineNanos) {
     try {
       long ms = TimeUnit.NANOSECONDS.toMillis(deadlineNanos - System.nanoTime());

@@ -40,17 +40,16 @@ import org.slf4j.LoggerFactory;
  * <p>A thread of its own polls all the time, so partitions come and go while batches run (KIP-983):
  *
  * <ul>
- *   <li>a task asks for the fence just before it commits, and gets it only if its slots' partitions
- *       stayed owned since they were planned ({@link PartitionLeases#lease});
- *   <li>a partition that is to be given up is planned no more, and is given up when the
- *       transactions of the running batch that have read it have ended, or after {@link
- *       #REVOCATION_WAIT};
- *   <li>one that is lost is lost at once: whoever asks later gets no fence, and the producers of
+ *   <li>a task asks for the fence just before it commits, and gets it only if the driver has owned
+ *       the partitions of its slots ever since they were planned ({@link PartitionLeases#lease});
+ *   <li>a revoked partition is no longer planned, and is given up when the running batch's
+ *       transactions that have read it have ended, or after {@link #REVOCATION_WAIT};
+ *   <li>a lost partition is lost at once: tasks that ask later get no fence, and the producers of
  *       those that have one are fenced.
  * </ul>
  *
- * <p>Another thread looks after each rebalance what it has left behind, so that nobody waits for
- * this driver's next batch.
+ * <p>After each rebalance another thread aborts the transactions of departed drivers and looks for
+ * unowned partitions, so that nobody waits for this driver's next batch.
  */
 public final class SharedMembership implements Membership {
   private static final Logger LOG = LoggerFactory.getLogger(SharedMembership.class);
@@ -65,7 +64,7 @@ public final class SharedMembership implements Membership {
   private static final long RETRY_MS = 200;
   private static final Duration POLL = Duration.ofMillis(100);
 
-  /** A dead member's place is kept for its session, 45 s by default. */
+  /** A dead member stays in the group until its session expires, after 45 s by default. */
   private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(90);
 
   private final Identity identity;
@@ -80,7 +79,7 @@ public final class SharedMembership implements Membership {
   private final GroupInspector members;
   private final Map<String, Object> config;
 
-  /** Another one takes its place before the first join, beside drivers of a former version. */
+  /** Replaced before the first join if the group has drivers of a former version. */
   private volatile KafkaConsumer<byte[], byte[]> consumer;
 
   private final Thread thread;
@@ -88,7 +87,7 @@ public final class SharedMembership implements Membership {
       new MemberOrders(() -> consumer.wakeup(), this::requireOwnership);
   private final AfterRebalance afterRebalance;
 
-  /** Whether a former run's member was there when this one joined. */
+  /** Whether a former run's member was in the group when this driver joined. */
   private boolean isResumed;
 
   private final PartitionLeases leases = new PartitionLeases();
@@ -100,7 +99,7 @@ public final class SharedMembership implements Membership {
   /**
    * @param release this driver's
    * @param fenceProducers ends the transactions of these transactional ids, and fences them
-   * @param endGone ends what drivers that are gone have left open
+   * @param endGone ends the transactions that departed drivers have left open
    */
   public SharedMembership(
       ClientSettings client,
@@ -134,8 +133,8 @@ public final class SharedMembership implements Membership {
       isResumed = members.takeFormerPlace(identity, clientId);
       return;
     }
-    // Nobody takes a dynamic member's place: this driver's former run is there until its session
-    // has ended, and another one on the same checkpoint would have the same transactional ids.
+    // A dynamic member cannot be replaced: this driver's former run stays a member until its
+    // session expires, and another on the same checkpoint would have the same transactional ids.
     long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
     while (members.sharedDrivers().contains(identity.checkpointId())) {
       if (System.nanoTime() > deadline) {
@@ -152,7 +151,7 @@ public final class SharedMembership implements Membership {
     long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
     synchronized (this) {
       present = Set.copyOf(known);
-      // With no topic left it stays subscribed to what there was: others may come.
+      // If no topic is left it stays subscribed to the former ones, because new topics may appear.
       if (!wanted.isEmpty() && !wanted.equals(topics)) {
         topics = wanted;
         orders.add(() -> consumer.subscribe(wanted, new Changes()));
@@ -192,9 +191,9 @@ public final class SharedMembership implements Membership {
   }
 
   /**
-   * The batch's tasks have ended, each with one of its attempts. If another one has a lease and has
-   * not said that it ended, its producer is fenced: it may have offsets in an open transaction,
-   * which the partition's next owner would wait for.
+   * The batch's tasks have ended, each with one of its attempts. If another attempt has a lease and
+   * has not reported its end, its producer is fenced: it may have offsets in an open transaction,
+   * and the partition's next owner would wait for them.
    *
    * @return the slots of such producers
    */
@@ -205,7 +204,7 @@ public final class SharedMembership implements Membership {
     return left.keySet();
   }
 
-  /** A shared group follows no log of Spark's. */
+  /** A shared group never follows Spark's log. */
   @Override
   public void commitAsLogged(
       Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Long> since) {
@@ -218,7 +217,7 @@ public final class SharedMembership implements Membership {
     orders.ask(
         done -> {
           try {
-            // On the thread that polls: what is owned here stays so until it polls again.
+            // On the thread that polls: ownership does not change until it polls again.
             if (!leases.areInTerms(offsets.keySet(), since)) {
               throw new MovedException(null);
             }
@@ -244,7 +243,7 @@ public final class SharedMembership implements Membership {
           try {
             found.complete(MemberConsumer.committed(consumer, partitions));
           } catch (UnknownMemberIdException | StaleMemberEpochException e) {
-            // With KIP-848 the coordinator checks who asks.
+            // With KIP-848 the coordinator checks the member that asks.
             found.completeExceptionally(new MovedException(e));
           } catch (FencedInstanceIdException e) {
             found.completeExceptionally(members.fencedByDriver(identity, e));
@@ -264,9 +263,9 @@ public final class SharedMembership implements Membership {
   }
 
   /**
-   * The broker refuses a join beside a member that has not got our assignor: a driver of a former
-   * version. Where this is only this driver's own former place it is removed; beside others this
-   * driver offers Kafka's assignor too, until they have left and it is started again.
+   * The broker refuses a join if a member does not have our assignor: a driver of a former version.
+   * If the only one is this driver's own former run, it is removed. If there are others, this
+   * driver offers Kafka's assignor too, until they have left and this driver is restarted.
    */
   private void joinBesideFormerVersion(InconsistentGroupProtocolException refused) {
     members.refuse(member -> !GroupInspector.isShared(member));
@@ -334,7 +333,7 @@ public final class SharedMembership implements Membership {
     }
   }
 
-  /** What the consumer would commit with now; empty outside of a generation. */
+  /** The fence with which the consumer would commit now; empty outside of a generation. */
   private Optional<Fence> currentFence() {
     ConsumerGroupMetadata now = consumer.groupMetadata();
     if (now.generationId() < 0 || now.memberId().isEmpty()) {

@@ -8,26 +8,26 @@ import java.util.Arrays;
 import java.util.Base64;
 
 /**
- * Who owns a group's offsets: one source of one query. It outlives every run and is kept in the
- * checkpoint, so a moved checkpoint keeps it and a copy of the query under another checkpoint has
- * another.
+ * Who owns a group's offsets: one source of one query. It is kept in the checkpoint and stays the
+ * same in every run. So a moved checkpoint keeps it, and a copy of the query with another
+ * checkpoint has a different one.
  *
  * @param group {@code kafka.group.id}
  * @param instanceId the driver's {@code group.instance.id}: a second driver takes it over, and the
- *     broker refuses what the first still commits
+ *     broker then refuses commits of the first
  * @param checkpointId made from the first checkpoint path and the source's index
- * @param isShared whether the group's partitions go from driver to driver ({@code
- *     ownership=shared}): then its offsets are the group's, whoever of them has committed them
+ * @param isShared whether the group's partitions move from driver to driver ({@code
+ *     ownership=shared}): then its offsets belong to the group, whichever driver has committed them
  */
 public record Identity(String group, String instanceId, String checkpointId, boolean isShared)
     implements Serializable {
 
-  /** What {@link #digest} makes, as a regular expression of Java's, RE2's and Python's. */
+  /** Matches the results of {@link #digest}; a regular expression for Java, RE2 and Python. */
   public static final String DIGEST_PATTERN = "[A-Za-z0-9_-]{22}";
 
   /**
    * @param group the group the user named, or null for one derived from the checkpoint
-   * @param groupIdPrefix what a derived one begins with
+   * @param groupIdPrefix the prefix of a derived group id
    * @param sourcePath the source's folder in the checkpoint, {@code <checkpoint>/sources/<index>}
    */
   public static Identity of(
@@ -40,22 +40,22 @@ public record Identity(String group, String instanceId, String checkpointId, boo
         isShared);
   }
 
-  /** Whose its offsets are, in 22 characters, for stamps. */
+  /** The owner of its offsets, in 22 characters, for stamps. */
   public String id() {
     return isShared ? sharedId() : exclusiveId();
   }
 
-  /** What its transactional ids have between the group and the slot: each driver has its own. */
+  /** The part of its transactional ids between the group and the slot; each driver has its own. */
   public String producersId() {
     return isShared ? sharedId() + "-" + checkpointId : exclusiveId();
   }
 
-  /** The stamps of this group's drivers with {@code ownership=shared}. */
+  /** The id in the stamps of this group's drivers with {@code ownership=shared}. */
   public String sharedId() {
     return digest("shared:" + group);
   }
 
-  /** The stamps of this checkpoint's driver with {@code ownership=exclusive}. */
+  /** The id in the stamps of this checkpoint's driver with {@code ownership=exclusive}. */
   public String exclusiveId() {
     // Length prefixes: ("a", "bc") and ("ab", "c") must differ.
     return digest(

@@ -7,14 +7,16 @@ import java.util.regex.Pattern;
 /**
  * What the metadata of a committed offset says: who committed it, in which scope, for which batch.
  *
- * <p>Text form, at most 120 bytes, the same for ever (Python reads it too):
+ * <p>Its text form has at most 120 bytes and never changes (Python reads it too):
  *
  * <pre>{@code eoskafka:<version>:<scope>:<identity>:<topicId>:<sinkCluster>:<epoch>}</pre>
  *
  * @param scope which log is authoritative after a restart
  * @param identity 22 characters, of {@link Identity}
- * @param topicId the topic's id when the offset was committed; another one means it was recreated
- * @param sinkCluster the sink's, by {@link #clusterOf}, or {@code -} where it is the source's own
+ * @param topicId the topic's id when the offset was committed; if it differs, the topic was
+ *     recreated
+ * @param sinkCluster the sink's cluster, by {@link #clusterOf}, or {@code -} if it is the source's
+ *     own
  * @param epoch the micro-batch, or -1 before the first
  */
 public record Stamp(Scope scope, String identity, String topicId, String sinkCluster, long epoch) {
@@ -27,7 +29,7 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
   public enum Scope {
     /** The group: offsets and records were committed in one transaction. */
     TASK('t'),
-    /** The decision if Spark runs that epoch again, else the group; Spark's log must agree. */
+    /** The decision if Spark runs that epoch again, otherwise the group; Spark's log must agree. */
     EPOCH('e'),
     /** Spark's log: the sink was not ours. */
     SOURCE_ONLY('s');
@@ -39,7 +41,7 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
     }
   }
 
-  /** What the metadata of an offset turned out to be. */
+  /** What kind of text the metadata of an offset is. */
   public enum Kind {
     OURS,
     NONE,
@@ -57,12 +59,14 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
               + "):([A-Za-z0-9_-]{1,22}):"
               + "([A-Za-z0-9_-]{1,32}):(-?\\d{1,18})");
 
-  /** What a stamp has for a sink's cluster: its id, or a digest of one that is not so simple. */
+  /**
+   * How a stamp names a sink's cluster: by its id, or by a digest of an id that is not so simple.
+   */
   public static String clusterOf(String clusterId) {
     return SHORT_CLUSTER.matcher(clusterId).matches() ? clusterId : Identity.digest(clusterId);
   }
 
-  /** Whether a batch of our sink has committed it: one without our sink has not, nor a start. */
+  /** Whether a batch of our sink has committed it, not a batch of another sink, nor a start. */
   public boolean tookEffect() {
     return scope != Scope.SOURCE_ONLY && epoch >= 0;
   }
@@ -82,7 +86,7 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
         + epoch;
   }
 
-  /** Tells a stamp of this protocol from none and from those of other protocols. */
+  /** Tells a stamp of this protocol version from other versions and from text that is no stamp. */
   public static Kind kindOf(String metadata) {
     if (metadata == null || !metadata.startsWith(MARK)) {
       return Kind.NONE;
@@ -95,7 +99,7 @@ public record Stamp(Scope scope, String identity, String topicId, String sinkClu
     return isOlder ? Kind.OLDER_PROTOCOL : Kind.NEWER_PROTOCOL;
   }
 
-  /** The stamp, or empty where the metadata is none of this protocol version. */
+  /** The stamp, or empty if the metadata is not a stamp of this protocol version. */
   public static Optional<Stamp> parse(String metadata) {
     Matcher m = FORM.matcher(metadata == null ? "" : metadata);
     if (!m.matches() || Integer.parseInt(m.group(1)) != VERSION) {

@@ -35,7 +35,9 @@ import org.slf4j.LoggerFactory;
 public final class BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(BatchWrite.class);
 
-  /** The owners whose writes run in this JVM now: run of the query, if any, and id. */
+  /**
+   * The owners whose writes are running in this JVM: the query's run, if any, and the owner's id.
+   */
   private static final Set<String> WRITING = ConcurrentHashMap.newKeySet();
 
   private BatchWrite() {}
@@ -103,7 +105,7 @@ public final class BatchWrite {
       }
       throw e;
     } finally {
-      // Not in the catch: Spark throws checked exceptions that Java does not know of.
+      // Not in a catch block: Spark throws checked exceptions that it does not declare.
       if (!comesAgain && (done || batch == null || !batch.mayBeDecided())) {
         forget(session, owner.writeId());
       }

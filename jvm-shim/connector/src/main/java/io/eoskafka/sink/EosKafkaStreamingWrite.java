@@ -32,8 +32,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The driver's side of the sink, one per batch: fixes the batch's scope before any of its tasks
- * runs, and closes its account.
+ * The driver's side of the sink, one per batch: it fixes the batch's scope before any of its tasks
+ * runs, and ends the batch.
  */
 final class EosKafkaStreamingWrite implements StreamingWrite {
   private static final Logger LOG = LoggerFactory.getLogger(EosKafkaStreamingWrite.class);
@@ -89,7 +89,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
       return inEpochScope(query);
     }
     if (!query.isRealTime() && query.hasOwnFileManager()) {
-      // The group says what is done. But Spark does not start if the log lacks a batch.
+      // The group says what is done, but Spark does not start if its log lacks a batch.
       query.requireLogged();
     }
     String token = UUID.randomUUID() + "/" + plan.epoch();
@@ -107,7 +107,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
     return new TaskScopeWriterFactory(token, columns);
   }
 
-  /** Real-time mode commits while tasks run, so only what each of them does by itself. */
+  /** Real-time mode commits while tasks run, so each task must commit for itself, in task scope. */
   private void requireRealTime(Optional<String> notTaskScope, int tasks) {
     if (options.transactionScope() == TransactionScope.EPOCH) {
       throw RealTime.refused("transactionScope=epoch commits a batch at its end");
@@ -144,10 +144,10 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
   }
 
   /**
-   * Sources with new records that no task reads, because Spark knows that none of them passes: they
-   * count as done like those that a filter has dropped.
+   * Adds sources with new records that no task reads, because Spark knows that none passes a
+   * filter: these records count as done, like those that a filter has dropped.
    *
-   * @return why task scope does not hold then
+   * @return why the batch is then not in task scope
    */
   private Optional<String> addUnread(RunningQuery query) {
     Optional<String> reason = Optional.empty();
@@ -155,7 +155,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
         query.sourcesOfBatch(TransactionalSource.class)) {
       TransactionalSource source = batch.stream();
       if (batch.hasNews() && sources.stream().noneMatch(read -> read == source)) {
-        // At a start Spark has the texts of its log in the place of offsets.
+        // At a start Spark has the text from its log instead of offsets.
         source.planInputPartitions(
             batch.start() == null
                 ? source.initialOffset()
@@ -212,7 +212,7 @@ final class EosKafkaStreamingWrite implements StreamingWrite {
 
   /**
    * In task scope tasks end their own transactions, and those of lost executors end when the query
-   * stops. A query that stops in real-time mode ends its batch like this.
+   * stops. A query that stops in real-time mode ends its batch this way.
    */
   @Override
   public void abort(long epochId, WriterCommitMessage[] messages) {

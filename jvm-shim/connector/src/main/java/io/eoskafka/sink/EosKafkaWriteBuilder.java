@@ -14,8 +14,8 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The sink as Spark plans it. In update mode an update is a record like any other, and in complete
- * mode each batch adds all of its rows: a topic is not truncated.
+ * The sink as Spark plans it. In update mode an update is a record like any other. In complete mode
+ * each batch appends all of its rows; the topic is not truncated.
  */
 public final class EosKafkaWriteBuilder implements StreamWriteBuilder {
   private final SinkOptions options;

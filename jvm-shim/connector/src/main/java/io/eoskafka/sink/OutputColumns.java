@@ -12,10 +12,10 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Where the columns of a written row are; -1 where there is none. The built-in connector's columns
- * and precedence: the option {@code topic} wins over the column.
+ * The positions of the columns in a written row; -1 for a missing column. Columns and precedence
+ * are those of the built-in connector: the option {@code topic} takes precedence over the column.
  *
- * @param decisionTopic where no row may go
+ * @param decisionTopic to which no row may be written
  */
 record OutputColumns(
     String topicOption,
@@ -29,7 +29,9 @@ record OutputColumns(
     int partition)
     implements Serializable {
 
-  /** In the metadata of a column {@code topic}: it sends some rows to a topic of dead letters. */
+  /**
+   * In the metadata of a column {@code topic}: the column sends some rows to a dead-letter topic.
+   */
   private static final String DEAD_LETTERS = "eoskafka.dead-letters";
 
   /**

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Makes a record of a row. */
+/** Makes a record from a row. */
 final class RecordBuilder {
   private final OutputColumns columns;
   private final Map<UTF8String, String> topics = new HashMap<>();

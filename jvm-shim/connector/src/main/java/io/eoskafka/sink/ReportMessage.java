@@ -10,9 +10,9 @@ import java.io.UncheckedIOException;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /**
- * What a task tells the driver when it has committed or prepared, as bytes: Spark sends it with the
- * session's serializer, and one that cannot, as Kryo cannot with Java's records, would fail the
- * task after its transaction has ended.
+ * A task's report to the driver after it has committed or prepared, as bytes. Spark sends it with
+ * the session's serializer, and if that cannot serialize it, as Kryo cannot serialize Java records,
+ * the task would fail after its transaction has ended.
  */
 final class ReportMessage implements WriterCommitMessage {
   private static final long serialVersionUID = 1L;
@@ -33,7 +33,7 @@ final class ReportMessage implements WriterCommitMessage {
     return new ReportMessage(bytes.toByteArray());
   }
 
-  /** What it was made of. */
+  /** The report that this message was made from. */
   <T> T as(Class<T> type) {
     try (ObjectInputStream in = new ObjectInputStream(new ByteArrayInputStream(content))) {
       return type.cast(in.readObject());

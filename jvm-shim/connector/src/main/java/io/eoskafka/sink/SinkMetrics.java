@@ -9,8 +9,8 @@ import java.util.TreeMap;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 
 /**
- * What the last batch of a query has committed: {@code sink.metrics} of its progress, and metrics
- * of the batch's write in Spark's SQL view.
+ * What a query's last batch has committed, for {@code sink.metrics} in its progress and for the
+ * metrics of the batch's write in Spark's SQL view.
  *
  * <p>Shared by the writes of a query; used on its thread.
  */
@@ -68,7 +68,7 @@ public final class SinkMetrics {
         .toArray(CustomMetric[]::new);
   }
 
-  /** By the tasks in task scope, by the driver in epoch scope. */
+  /** Committed by the tasks in task scope, by the driver in epoch scope. */
   public static final class TransactionsCommitted extends SumMetric {
     static final String NAME = "transactionsCommitted";
 
@@ -77,7 +77,7 @@ public final class SinkMetrics {
     }
   }
 
-  /** Given up by attempts that failed, as far as their executors live. */
+  /** Given up by attempts that failed, as far as their executors are still running. */
   public static final class TransactionsAborted extends SumMetric {
     static final String NAME = "transactionsAborted";
 
@@ -86,7 +86,7 @@ public final class SinkMetrics {
     }
   }
 
-  /** Attempts whose producer another attempt, or a timeout, has fenced. */
+  /** Attempts whose producer was fenced by another attempt or a timeout. */
   public static final class FencedAttempts extends SumMetric {
     static final String NAME = "fencedAttempts";
 
@@ -96,8 +96,8 @@ public final class SinkMetrics {
   }
 
   /**
-   * In task scope from a task's last record until its transaction had ended, of the slowest task;
-   * in epoch scope from the last writer's report until all had.
+   * In task scope, the time of the slowest task from its last record until its transaction had
+   * ended; in epoch scope, from the last writer's report until all transactions had ended.
    */
   public static final class CommitLatency extends SumMetric {
     static final String NAME = "commitLatencyMs";

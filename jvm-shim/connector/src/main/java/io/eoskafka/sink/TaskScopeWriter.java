@@ -47,7 +47,7 @@ final class TaskScopeWriter implements DataWriter<InternalRow> {
     if (transaction == null) {
       transaction = entered();
     }
-    // Nothing from a task that had no input: Spark runs one for a batch with no partitions.
+    // An empty report for a task without input: Spark runs one task for a batch with no partitions.
     return ReportMessage.of(transaction == null ? TaskReport.EMPTY : transaction.commit());
   }
 

@@ -41,20 +41,20 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.math.BigInt;
 
 /**
- * The reasons that a batch's physical plan gives against task scope. Task scope holds where one
+ * Decides by a batch's physical plan whether it can be in task scope. Task scope requires that one
  * task reads and writes the same records: anything in the writing stage that this class does not
- * know to be safe makes it epoch scope.
+ * know to be safe puts the batch in epoch scope.
  *
  * @param <S> the class of the connector's sources
  * @param epoch the micro-batch
  * @param scans every scan of a source of ours; one source may have several
- * @param notTaskScope why task scope does not hold, or empty: then each scan is in the writing
- *     stage, and of another source
+ * @param notTaskScope why the batch is not in task scope, or empty: then each scan is in the
+ *     writing stage, and no source is read twice
  * @param notSynchronous in task scope an operator that may hold rows back while it reads on, or
- *     empty: then all that a reader has handed out is written when it is asked for more
+ *     empty: then all records that a reader has handed out are written when it is asked for more
  * @param putsSlotsTogether whether one task may read several slots, one after the other
- * @param isStateful whether it keeps state from batch to batch
- * @param write where the batch's metrics are shown
+ * @param isStateful whether the plan keeps state from batch to batch
+ * @param write the plan node that shows the batch's metrics
  */
 public record BatchPlan<S extends MicroBatchStream>(
     long epoch,
@@ -68,7 +68,7 @@ public record BatchPlan<S extends MicroBatchStream>(
   private static final Operators OPERATORS = Operators.of(SparkVersion.running());
   private static final BigInt NOTHING = BigInt.apply(0);
 
-  /** Why a plan is not one for task scope. */
+  /** Says why a plan is not suitable for task scope. */
   private static final class UnfitException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
@@ -78,7 +78,7 @@ public record BatchPlan<S extends MicroBatchStream>(
   }
 
   /**
-   * @param readers what will make the batch's readers, not serialized yet
+   * @param readers the factory of the batch's readers, not serialized yet
    */
   public record ScanOfBatch<S>(S source, PartitionReaderFactory readers) {}
 
@@ -138,7 +138,7 @@ public record BatchPlan<S extends MicroBatchStream>(
         ScalaCollections.sequence(changed));
   }
 
-  /** Its sources of ours, each once. */
+  /** Its eoskafka sources, each once. */
   public List<S> sources() {
     Set<S> sources = Collections.newSetFromMap(new IdentityHashMap<>());
     scans.forEach(scan -> sources.add(scan.source()));
@@ -159,7 +159,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     }
   }
 
-  /** Each source is read once, and each slot is in one task. */
+  /** Requires that each source is read once, and that each slot is read by one task. */
   private static void requireSlotsOfTheirOwn(
       SparkPlan stage, List<DataSourceV2ScanExecBase> scans, int tasks) {
     Set<Object> sources = Collections.newSetFromMap(new IdentityHashMap<>());
@@ -176,7 +176,7 @@ public record BatchPlan<S extends MicroBatchStream>(
       throw unfit(tasks + " tasks read " + slots + " slots");
     }
     for (SparkPlan union : collect(stage, UnionExec.class)) {
-      // Spark reads the like partitions of such a union's branches in one task.
+      // Spark reads the corresponding partitions of such a union's branches in one task.
       if (!(union.outputPartitioning() instanceof UnknownPartitioning) && scans.size() > 1) {
         throw unfit("union would put slots of several sources in one task");
       }
@@ -209,7 +209,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     }
     if (node instanceof LocalTableScanExec
         && NamedMethod.ROWS.listOf(node, InternalRow.class).isEmpty()) {
-      // What Spark puts in the place of a union's source that has no news.
+      // Spark puts this in the place of a union's source without new records.
       return;
     }
     if (node instanceof CartesianProductExec) {
@@ -233,9 +233,10 @@ public record BatchPlan<S extends MicroBatchStream>(
   }
 
   /**
-   * Whether a join drops all rows because of what was broadcast. Generated code reads them, but the
-   * operator itself does not even ask for them, and Spark may run it although the plan says that
-   * there is generated code: it finds out later that the code is too large or does not compile.
+   * Whether a join drops all rows because of what was broadcast. Generated code reads the rows, but
+   * the operator itself does not even ask for them. Spark may run the operator although the plan
+   * shows generated code, because it finds out later that the code is too large or does not
+   * compile.
    */
   private static boolean isJoinOfNothing(SparkPlan node) {
     if (node instanceof BroadcastHashJoinExec join) {
@@ -260,14 +261,16 @@ public record BatchPlan<S extends MicroBatchStream>(
     return broadcast(node).filter(BatchPlan::isEmpty).isPresent();
   }
 
-  /** Such a list had rows, of which Spark keeps none: NOT IN is never true then. */
+  /**
+   * Whether Spark has kept no row of a list that had rows: it had a null, so NOT IN is never true.
+   */
   private static boolean isListWithNull(SparkPlan node) {
     return broadcast(node)
         .filter(list -> !isEmpty(list) && list.sizeInBytes().equals(NOTHING))
         .isPresent();
   }
 
-  /** What was broadcast, by its metrics: here the table would have to be read from its blocks. */
+  /** The metrics of what was broadcast. The table itself would have to be read from its blocks. */
   private static Optional<Statistics> broadcast(SparkPlan node) {
     SparkPlan exchange = node instanceof ReusedExchangeExec reused ? reused.child() : node;
     if (exchange instanceof BroadcastExchangeLike broadcast) {
@@ -292,7 +295,7 @@ public record BatchPlan<S extends MicroBatchStream>(
 
   private static Optional<String> whyNotSynchronous(SparkPlan node) {
     if (node instanceof Exchange || node instanceof ReusedExchangeExec) {
-      // In task scope a broadcast of a static table, which has been read before.
+      // In task scope this is a broadcast of a static table, which has already been read.
       return Optional.empty();
     }
     boolean isWrapper = node instanceof AdaptiveSparkPlanExec || node instanceof QueryStageExec;
@@ -318,7 +321,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     return NamedMethod.INPUT_PARTITIONS.listOf(scan, InputPartition.class);
   }
 
-  /** What a scan reads, or null where it is no stream. */
+  /** The stream that a scan reads, or null if it reads no stream. */
   private static MicroBatchStream streamOf(DataSourceV2ScanExecBase scan) {
     if (scan instanceof MicroBatchScanExec ofMicroBatch) {
       return ofMicroBatch.stream();
@@ -335,7 +338,7 @@ public record BatchPlan<S extends MicroBatchStream>(
     return found;
   }
 
-  /** The children, through the wrappers of adaptive execution. */
+  /** The children, without the wrappers of adaptive execution. */
   private static List<SparkPlan> children(SparkPlan node) {
     if (node instanceof AdaptiveSparkPlanExec adaptive) {
       return List.of(adaptive.executedPlan());

@@ -14,7 +14,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.ExternalRDD;
 import org.apache.spark.sql.execution.LogicalRDD;
 
-/** Whether rows are made from those that a query has handed to its {@code foreachBatch}. */
+/**
+ * Whether rows are made from those that a query has passed to its {@code foreachBatch} function.
+ */
 final class BatchRows {
   private static final String FOREACH_BATCH =
       "org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink";
@@ -22,14 +24,14 @@ final class BatchRows {
   private BatchRows() {}
 
   /**
-   * Whether a query's function runs now. Outside of it the rows of its last batch must not be asked
-   * for: that would plan the next one on the caller's thread.
+   * Whether a query's function is running now. If not, the rows of its last batch must not be
+   * requested: this would plan the next batch on the caller's thread.
    */
   static boolean isInFunction(StreamRun query) {
     return stack(query.queryExecutionThread()).anyMatch(name -> name.equals(FOREACH_BATCH));
   }
 
-  /** Whether a query hands its batches to a function. */
+  /** Whether a query passes its batches to a function. */
   static boolean isForFunction(StreamRun query) {
     return query.sink().getClass().getName().equals(FOREACH_BATCH);
   }
@@ -38,7 +40,7 @@ final class BatchRows {
     return Stream.of(thread.getStackTrace()).map(StackTraceElement::getClassName);
   }
 
-  /** Whether rows are made from those of the batch whose function runs, in whatever session. */
+  /** Whether rows are made from those of the batch whose function is running, in any session. */
   static boolean areIn(Dataset<Row> rows, StreamRun query) {
     RDD<?> batch = query.lastExecution().toRdd();
     Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());

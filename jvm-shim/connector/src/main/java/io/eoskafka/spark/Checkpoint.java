@@ -9,14 +9,14 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 /**
- * What a query's checkpoint says of its batches, read from Spark's own files: also for programs
- * that run beside Spark.
+ * What a query's checkpoint says about its batches, read from Spark's own files; also for programs
+ * that run outside of Spark.
  *
  * @param location of the checkpoint
  */
 public record Checkpoint(String location, Configuration hadoop) {
 
-  /** The folder itself, where this connector's files are beside Spark's folders. */
+  /** The folder itself, which has this connector's files beside Spark's folders. */
   public CheckpointFolder folder() {
     return new CheckpointFolder(location, hadoop);
   }
@@ -27,12 +27,12 @@ public record Checkpoint(String location, Configuration hadoop) {
   }
 
   /**
-   * The last batch that Spark does not run again. It looks at the last numbers of its two logs
-   * only: the last batch that it has planned is done if it is the last one in the log of done
-   * batches too, and every batch before it is done, whatever files are missing.
+   * The last batch that Spark does not run again. Spark looks only at the last numbers of its two
+   * logs: the last planned batch is done if it is also the last one in the commit log, and every
+   * batch before it counts as done, whatever files are missing.
    */
   public OptionalLong lastDone() {
-    // First: a driver that still runs may plan and log batches between the two looks.
+    // Read first: a driver that is still running may plan and log batches between the two reads.
     OptionalLong logged = lastLogged();
     OptionalLong planned = lastPlanned();
     if (planned.isEmpty() || planned.equals(logged)) {
@@ -43,7 +43,7 @@ public record Checkpoint(String location, Configuration hadoop) {
         : OptionalLong.of(planned.getAsLong() - 1);
   }
 
-  /** The last batch that Spark has logged as done, whether or not its plan is there. */
+  /** The last batch that Spark has logged as done, whether or not its plan exists. */
   public OptionalLong lastLogged() {
     return log("commits").lastBatch();
   }
@@ -55,17 +55,17 @@ public record Checkpoint(String location, Configuration hadoop) {
 
   /**
    * What Spark has planned for a batch, with time and watermark: the text of its offset file, or
-   * empty if there is none or it was purged.
+   * empty if the file does not exist or was purged.
    */
   public Optional<String> plan(long batch) {
     return log("offsets").read(Long.toString(batch));
   }
 
   /**
-   * A batch runs, and Spark's log does not say so: a restart would run another one under its
-   * number.
+   * The error for a running batch that Spark's log does not have: a restart would run another batch
+   * under its number.
    *
-   * @param problem what the log's file is
+   * @param problem what is wrong with the log's file
    */
   public EosKafkaException notLogged(long batch, String problem) {
     return EosKafkaException.of(
@@ -77,7 +77,7 @@ public record Checkpoint(String location, Configuration hadoop) {
   }
 
   /**
-   * Makes sure that a user has not named another folder, or a copy that lacks files.
+   * Ensures that the user has not named another folder, or an incomplete copy.
    *
    * @throws EosKafkaException {@code EOSKAFKA_NOT_A_CHECKPOINT} if Spark has planned no batch here
    */

@@ -11,12 +11,12 @@ import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 
-/** What is needed of Spark's {@code CheckpointFileManager}. */
+/** The methods that are needed of Spark's {@code CheckpointFileManager}. */
 interface CheckpointFileSystem {
   /** The setting that names the class that writes Spark's logs. */
   String MANAGER = "spark.sql.streaming.checkpointFileManagerClass";
 
-  /** The beginning of the names of Spark's own. */
+  /** The prefix of the names of Spark's own classes. */
   String SPARKS = "org.apache.spark.sql.execution.streaming.";
 
   boolean exists(Path path) throws Exception;
@@ -29,7 +29,7 @@ interface CheckpointFileSystem {
 
   FileStatus[] list(Path path, PathFilter filter) throws Exception;
 
-  /** The file is there when the stream is closed, and not before. */
+  /** The file appears when the stream is closed, and not before. */
   FSDataOutputStream createAtomic(Path path, boolean overwritesIfPossible) throws Exception;
 
   /** A stream of Spark's {@code createAtomic}. */
@@ -37,7 +37,7 @@ interface CheckpointFileSystem {
     void cancel() throws IOException;
   }
 
-  /** Gives up what {@link #createAtomic} has begun: the former file stays. */
+  /** Cancels what {@link #createAtomic} has begun: the former file stays. */
   static void cancel(FSDataOutputStream out) throws IOException {
     if (out.hasCapability(CommonPathCapabilities.ABORTABLE_STREAM)) {
       out.abort();
@@ -46,7 +46,10 @@ interface CheckpointFileSystem {
     }
   }
 
-  /** The one for a folder: Spark's, unless the folder is on a local disk or in an object store. */
+  /**
+   * The file system of a folder: Spark's, unless the folder is on a local disk or in an object
+   * store.
+   */
   static CheckpointFileSystem of(Path folder, Configuration hadoop) {
     try {
       FileSystem store = folder.getFileSystem(hadoop);

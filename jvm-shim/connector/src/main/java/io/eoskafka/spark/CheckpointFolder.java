@@ -19,7 +19,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
 
-/** A folder of a checkpoint, with small text files that are replaced whole or not at all. */
+/** A folder of a checkpoint, with small text files that are replaced atomically. */
 public final class CheckpointFolder {
   /** A number that fits a long. */
   private static final String BATCH = "\\d{1,18}";
@@ -40,7 +40,7 @@ public final class CheckpointFolder {
     return new Path(folder, file).toString();
   }
 
-  /** A file's text, or empty where there is no such file. */
+  /** A file's text, or empty if there is no such file. */
   public Optional<String> read(String file) {
     Path path = new Path(folder, file);
     try {
@@ -56,12 +56,11 @@ public final class CheckpointFolder {
   }
 
   /**
-   * What a JSON file says.
+   * The content of a JSON file.
    *
-   * @param form takes the file's content apart; what it does not find there makes the file one that
-   *     is refused
+   * @param form parses the content; a file without an expected field is refused
    * @throws EosKafkaException {@code EOSKAFKA_CHECKPOINT_UNREADABLE}, also for an empty file, which
-   *     a host may leave that goes down as it is written
+   *     a host may leave if it crashes during the write
    */
   public <T> Optional<T> readJson(String file, Function<JsonNode, T> form) {
     return read(file)
@@ -93,8 +92,8 @@ public final class CheckpointFolder {
   }
 
   /**
-   * Puts a file in place, over one that was there. It is read again: where a file system does not
-   * rename to a name that exists, Spark's file manager keeps the former file without an error.
+   * Writes a file, and replaces an existing one. It is then read again: if a file system does not
+   * rename to an existing name, Spark's file manager keeps the former file without an error.
    */
   public void write(String file, String text) {
     Path path = new Path(folder, file);
@@ -133,7 +132,7 @@ public final class CheckpointFolder {
     return names(BATCH).stream().mapToLong(Long::parseLong).max();
   }
 
-  /** The lowest one. */
+  /** The lowest such number. */
   OptionalLong firstBatch() {
     return names(BATCH).stream().mapToLong(Long::parseLong).min();
   }
@@ -162,7 +161,7 @@ public final class CheckpointFolder {
     if (e instanceof RuntimeException runtime) {
       return runtime;
     }
-    // The cause as it is: by its type Spark tells a stopped query from a failed one.
+    // The cause is kept: by its type Spark distinguishes a stopped query from a failed one.
     IOException cause = e instanceof IOException io ? io : new IOException(e);
     return new UncheckedIOException(file + ": " + e.getMessage(), cause);
   }

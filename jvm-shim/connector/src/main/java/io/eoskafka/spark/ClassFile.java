@@ -14,14 +14,14 @@ import java.util.function.Supplier;
 
 /**
  * What a class file declares, and what it refers to (The Java Virtual Machine Specification,
- * chapter 4). It is read without loading the class, so a reference to a class that this Spark lacks
- * does no harm.
+ * chapter 4). It is read without loading the class, so a reference to a class that this Spark does
+ * not have does no harm.
  *
- * @param name with slashes, as all names here
+ * @param name with slashes, like all names here
  * @param superName null for Object and modules
- * @param methods what it declares, by name and descriptor, with the access flags
- * @param fields the same
- * @param uses what it refers to; not looked for in Spark's own classes, which takes its time
+ * @param methods the declared methods, by name and descriptor, with their access flags
+ * @param fields the declared fields, in the same form
+ * @param uses what it refers to; not determined for Spark's own classes, which would take too long
  */
 record ClassFile(
     String name,
@@ -43,7 +43,7 @@ record ClassFile(
   /**
    * What a class refers to.
    *
-   * @param classes all classes that it names, arrays by their elements
+   * @param classes all classes that it names; for an array, its element class
    * @param references the fields and methods of other classes that its code uses
    */
   record Uses(Set<String> classes, Set<Reference> references) {}
@@ -171,7 +171,7 @@ record ClassFile(
           case INTEGER, FLOAT -> in.readInt();
           case LONG, DOUBLE -> {
             in.readLong();
-            // It takes two places.
+            // It takes two entries.
             i++;
           }
           case CLASS, STRING, METHOD_TYPE, MODULE, PACKAGE ->

@@ -10,11 +10,11 @@ import org.apache.spark.sql.SparkSession;
 import scala.Option;
 
 /**
- * What a server of Spark Connect says of its clients' queries. A function of {@code foreachBatch}
- * runs in a process of its own there, which is one more client: the server runs its writes on
- * threads, and before Spark 4.3 in a session, that a batch job of the query's owner has too.
+ * What a Spark Connect server knows of its clients' queries. There a {@code foreachBatch} function
+ * runs in its own process, which is another client: the server runs its writes on threads, and
+ * before Spark 4.3 in a session, that a batch job of the query's owner may also have.
  *
- * <p>Its classes are called by their names, because a session without Connect need not have them.
+ * <p>Its classes are found by name, because a session without Connect may not have them.
  */
 final class ConnectServer {
   private static final String PACKAGE = "org.apache.spark.sql.connect.";
@@ -22,16 +22,17 @@ final class ConnectServer {
 
   private ConnectServer() {}
 
-  /** Whether the caller runs for a client of Spark Connect. */
+  /** Whether the caller runs on behalf of a Spark Connect client. */
   static boolean isCaller() {
     return BatchRows.stack(Thread.currentThread()).anyMatch(name -> name.startsWith(PACKAGE));
   }
 
   /**
-   * The queries that the server knows: those that run, and those that have ended within the last
-   * hour. A function may go on for a while in its process when its query has ended.
+   * The queries that the server knows: those that are running, and those that have ended within the
+   * last hour. A function may continue in its process for a while after its query has ended.
    *
-   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK} if a platform's own server has no list
+   * @throws EosKafkaException {@code EOSKAFKA_WRONG_SPARK} if a platform's own server does not
+   *     provide the list
    */
   static List<StreamRun> queries() {
     try {
@@ -54,8 +55,8 @@ final class ConnectServer {
   }
 
   /**
-   * Whether a client has added this jar to its session, and only there. Then the server loads the
-   * classes for the session's threads alone: Spark's own cannot read what tasks report, and fail a
+   * Whether a client has added this jar to its session only. Then the server loads the classes for
+   * the session's threads alone: Spark's own threads cannot read the tasks' reports, and fail a
    * batch that has taken effect.
    */
   static boolean hasAddedThisJar() {
@@ -87,7 +88,7 @@ final class ConnectServer {
     return found.invoke(target);
   }
 
-  /** Whether a session is that of a query, or the one that it was started in. */
+  /** Whether a session is that of a query, or the one in which the query was started. */
   static boolean isOf(SparkSession session, StreamRun query) {
     return query.sparkSession() == session || StreamRun.sessionOf(query) == session;
   }

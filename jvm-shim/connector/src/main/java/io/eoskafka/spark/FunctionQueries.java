@@ -11,11 +11,13 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 
 /**
- * The queries of this JVM that have a {@code foreachBatch} function, those that have ended too: a
- * thread that a function has started may write after the query's end. Spark forgets a query then.
+ * The queries of this JVM that have a {@code foreachBatch} function, including ended ones, which
+ * Spark forgets: a thread that a function has started may write after the query has ended.
  */
 public final class FunctionQueries {
-  /** Where the checkpoint is, by the query's own copy of its session; such a copy has one query. */
+  /**
+   * The location of the checkpoint, by the query's own copy of its session; a copy has one query.
+   */
   private static final Map<SparkSession, String> BY_SESSION =
       Collections.synchronizedMap(new WeakHashMap<>());
 
@@ -24,7 +26,10 @@ public final class FunctionQueries {
 
   private FunctionQueries() {}
 
-  /** Notices queries that read and write nothing of this connector before their function does. */
+  /**
+   * Registers a query before its function runs, even if the query itself does not use this
+   * connector.
+   */
   public static SparkListener listener() {
     return new SparkListener() {
       @Override
@@ -56,8 +61,8 @@ public final class FunctionQueries {
   }
 
   /**
-   * The checkpoint of the query whose session this is, or whose thread has created the caller's, or
-   * empty.
+   * The checkpoint of the query whose session this is, or whose thread has created the caller's
+   * thread, or empty.
    *
    * @param inheritedId the id of a query among the thread's local properties, or null
    */

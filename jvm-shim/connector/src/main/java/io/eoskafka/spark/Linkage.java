@@ -19,7 +19,7 @@ import java.util.function.Function;
 import java.util.function.Predicate;
 
 /**
- * What classes of the connector need of a Spark version and do not find there. Everything is read
+ * What classes of the connector need from a Spark version and do not find there. Everything is read
  * from class files; no class is loaded.
  */
 final class Linkage {
@@ -27,7 +27,7 @@ final class Linkage {
   private static final String KAFKA = OURS + "shaded/";
   private static final String OBJECT = "java/lang/Object";
 
-  /** Where Spark asks for the connector, and where a command does. */
+  /** The classes by which Spark, and a command, enter the connector. */
   private static final List<String> ENTRIES =
       List.of(OURS + "EosKafkaProvider", OURS + "EosKafkaPlugin", OURS + "decision/ResolveJob");
 
@@ -69,7 +69,9 @@ final class Linkage {
     return names;
   }
 
-  /** The connector's classes that a version may load: those that its entries lead to. */
+  /**
+   * The connector's classes that a version may load: those that can be reached from its entries.
+   */
   Collection<ClassFile> loadedIn(SparkVersion version) {
     Set<String> without = notLoadedIn(version);
     Map<String, ClassFile> loaded = new LinkedHashMap<>();
@@ -92,9 +94,9 @@ final class Linkage {
   }
 
   /**
-   * What some classes lack, in words.
+   * The names of what these classes need and cannot find.
    *
-   * @param isLooked whether a class that they refer to, by its name with slashes, is looked at
+   * @param isLooked whether a class that they refer to, by its name with slashes, is checked
    */
   Set<String> missing(Collection<ClassFile> classes, Predicate<String> isLooked) {
     Set<String> missing = new LinkedHashSet<>();
@@ -117,7 +119,7 @@ final class Linkage {
     return missing;
   }
 
-  /** What the classes that are found by their name lack. */
+  /** What is missing of the classes that are found by name. */
   Set<String> missingOfMoved(SparkVersion version) {
     Set<String> missing = new LinkedHashSet<>();
     for (MovedClass<?> moved : MovedClass.in(version)) {
@@ -135,7 +137,7 @@ final class Linkage {
     return missing;
   }
 
-  /** What is called by its name and is not there. */
+  /** The missing methods among those that are called by name. */
   Set<String> missingOfNamed(SparkVersion version) {
     Set<String> missing = new LinkedHashSet<>();
     for (NamedMethod named : NamedMethod.values()) {
@@ -192,7 +194,7 @@ final class Linkage {
                     : each.methods().containsKey(reference.member()));
   }
 
-  /** The abstract methods that a class inherits and nobody implements. */
+  /** The abstract methods that a class inherits and that are not implemented. */
   private Set<String> notImplemented(ClassFile type) {
     Set<String> missing = new LinkedHashSet<>();
     List<ClassFile> family = List.copyOf(family(type.name()));
@@ -209,7 +211,7 @@ final class Linkage {
     return missing;
   }
 
-  /** A method of a superclass, abstract or not, comes before those of interfaces. */
+  /** A method of a superclass, abstract or not, takes precedence over those of interfaces. */
   private boolean isImplemented(ClassFile type, List<ClassFile> family, String member) {
     Optional<ClassFile> next = Optional.of(type);
     while (next.isPresent()) {
@@ -225,7 +227,7 @@ final class Linkage {
         .anyMatch(access -> access != null && (access & ClassFile.ABSTRACT) == 0);
   }
 
-  /** A class with all its superclasses and interfaces, as far as they are there. */
+  /** A class with all its superclasses and interfaces, as far as they are found. */
   private Collection<ClassFile> family(String name) {
     Collection<ClassFile> known = families.get(name);
     if (known == null) {

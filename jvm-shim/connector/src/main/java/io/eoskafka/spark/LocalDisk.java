@@ -20,9 +20,9 @@ import org.apache.hadoop.fs.StreamCapabilities;
  * A checkpoint on a local disk: a file is replaced by one rename, once its content is on the disk.
  *
  * <p>Hadoop keeps the checksum of a file in another one. Spark's file managers replace the two one
- * after the other: a driver that dies in between leaves new content with the checksum of the
- * former, which Hadoop does not read. So the connector's files have no checksums, and those that
- * there are do not count.
+ * after the other: a driver that dies in between leaves new content with the checksum of the former
+ * one, and Hadoop refuses to read it. So the connector's files have no checksums, and existing ones
+ * are ignored.
  */
 record LocalDisk(LocalFileSystem disk) implements CheckpointFileSystem {
   @Override
@@ -57,7 +57,7 @@ record LocalDisk(LocalFileSystem disk) implements CheckpointFileSystem {
     return new FSDataOutputStream(new Replacement(disk.pathToFile(path).toPath()), null);
   }
 
-  /** Takes place when it is closed. */
+  /** Replaces the file when it is closed. */
   private static final class Replacement extends ByteArrayOutputStream
       implements Abortable, StreamCapabilities {
     private final java.nio.file.Path file;
@@ -86,7 +86,7 @@ record LocalDisk(LocalFileSystem disk) implements CheckpointFileSystem {
       return file.resolveSibling("." + file.getFileName() + "." + suffix);
     }
 
-    /** Nothing is written before it is closed, and nothing is left of what fails then. */
+    /** Nothing is written before it is closed, and a failed write leaves nothing behind. */
     @Override
     public AbortableResult abort() {
       return null;

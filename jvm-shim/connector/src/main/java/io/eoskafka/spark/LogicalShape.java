@@ -8,7 +8,8 @@ import org.apache.spark.sql.catalyst.plans.logical.RepartitionOperation;
 
 /**
  * What a streaming query's logical plan shows before its first batch is planned. It knows the usual
- * operators that shuffle or keep state, to refuse them early; each batch's physical plan decides.
+ * operators that shuffle or keep state, so that they are refused early. Each batch's physical plan
+ * is what decides.
  */
 final class LogicalShape {
   /** By name, since Spark adds and removes some from version to version. */

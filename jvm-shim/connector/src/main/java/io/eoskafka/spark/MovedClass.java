@@ -12,9 +12,9 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 /**
- * A class of Spark's streaming that Spark 4.1 has moved to another package. It is found by the name
- * that it has in the running version, and used through an interface of this package that lists the
- * methods that are needed ({@link #view}).
+ * A Spark streaming class that Spark 4.1 has moved to another package. It is found by its name in
+ * the running version, and used through an interface of this package that lists the needed methods
+ * ({@link #view}).
  *
  * @param <T> the interface
  */
@@ -58,13 +58,13 @@ final class MovedClass<T> {
 
   private static final String STREAMING = "org.apache.spark.sql.execution.streaming.";
 
-  /** Of a class of which only the type, or a static method, is needed. */
+  /** For a class of which only the type, or a static method, is needed. */
   interface None {}
 
   /**
-   * A method that must be there.
+   * A method that must exist.
    *
-   * @param result what it returns, or a supertype of it
+   * @param result its return type, or a supertype of it
    */
   record Needed(String name, Class<?> result, List<Class<?>> parameters, boolean isStatic) {}
 
@@ -74,7 +74,7 @@ final class MovedClass<T> {
   private final List<Needed> needed = new ArrayList<>();
   private Predicate<SparkVersion> isIn = version -> true;
 
-  /** The class in the running Spark, once it was asked for. */
+  /** The class in the running Spark; null until it is needed. */
   private volatile Class<?> type;
 
   private MovedClass(String since41, String name, Class<T> view) {
@@ -104,7 +104,7 @@ final class MovedClass<T> {
     return this;
   }
 
-  /** Those that the connector uses in a version. */
+  /** The classes that the connector uses in a version. */
   static List<MovedClass<?>> in(SparkVersion version) {
     return ALL.stream().<MovedClass<?>>filter(each -> each.isIn.test(version)).toList();
   }
@@ -129,7 +129,7 @@ final class MovedClass<T> {
     return type;
   }
 
-  /** An object of the class, by the interface; null for null. */
+  /** An object of the class, as the interface; null for null. */
   T view(Object target) {
     if (target == null) {
       return null;
@@ -139,7 +139,7 @@ final class MovedClass<T> {
             view.getClassLoader(), new Class<?>[] {view}, new View(type(), target)));
   }
 
-  /** The object that a view is of. */
+  /** The object behind a view. */
   static Object target(Object view) {
     return ((View) Proxy.getInvocationHandler(view)).target;
   }

@@ -41,7 +41,7 @@ enum NamedMethod {
     this.method = method;
   }
 
-  /** The class that has it in a version. */
+  /** The class that has this method in a version. */
   String ownerIn(SparkVersion version) {
     return owner;
   }
@@ -56,7 +56,7 @@ enum NamedMethod {
     return method;
   }
 
-  /** What an object's method without parameters returns. */
+  /** Calls this method, without parameters, on an object. */
   Object of(Object target) {
     try {
       return call(target.getClass().getMethod(method), target);
@@ -66,7 +66,7 @@ enum NamedMethod {
   }
 
   /**
-   * What an object's method without parameters returns as a sequence.
+   * Calls this method, without parameters, on an object; it returns a sequence.
    *
    * @param type of its elements
    */

@@ -9,13 +9,14 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 
 /**
- * A checkpoint in an object store: a file is replaced by the one request that has its whole
- * content, which is sent when the stream is closed.
+ * A checkpoint in an object store: a file is replaced by one request with its whole content, which
+ * is sent when the stream is closed.
  *
- * <p>Spark's own file manager writes another object and renames it. There a rename deletes the
- * object that it is to replace and then copies, so that a driver that dies in between leaves none.
- * Its manager for abortable streams logs an error of the last request and does not report it. And
- * each manager makes clients of its own, which nobody closes; these are Hadoop's shared ones.
+ * <p>Spark's own file manager writes another object and renames it. In an object store, a rename
+ * deletes the object that it replaces and then copies, so a driver that dies in between leaves no
+ * object. Spark's manager for abortable streams logs an error of the last request but does not
+ * report it. Besides, each manager creates its own clients, which are never closed; this class uses
+ * Hadoop's shared ones.
  */
 record ObjectStore(FileSystem store) implements CheckpointFileSystem {
   @Override

@@ -9,15 +9,16 @@ import org.apache.spark.sql.execution.SparkPlan;
 /**
  * The operators of one Spark version that may stand between the reader and the writer of a task in
  * task scope. Each of them makes a partition of rows from the partition of the same number and asks
- * for all of its rows. Any other operator, a plug-in's or a newer Spark's, may do otherwise, and
- * the batch is in epoch scope.
+ * for all of its rows. Any other operator, from a plug-in or a newer Spark, may behave differently,
+ * so the batch is in epoch scope.
  *
- * <p>They are known by the full name of their class: a subclass may do something else.
+ * <p>They are identified by the full name of their class, because a subclass may behave
+ * differently.
  *
- * @param fit all of them
- * @param synchronous those that hand each row on, with all rows made of it, before they ask for
- *     another one. A join's other side is a static table, read before. Each of them has a test
- *     (tests/integration/test_rotation.py); any other one may hold rows back.
+ * @param fit the operators that task scope allows
+ * @param synchronous those that pass on all rows made from a row before they ask for another one. A
+ *     join's other side is a static table, which has already been read. Each of them has a test
+ *     (tests/integration/test_rotation.py); any other operator may hold rows back.
  */
 record Operators(Set<String> fit, Set<String> synchronous) {
   private static final String PACKAGE = "org.apache.spark.sql.execution.";
@@ -36,7 +37,7 @@ record Operators(Set<String> fit, Set<String> synchronous) {
           "datasources.v2.MicroBatchScanExec",
           "joins.BroadcastHashJoinExec");
 
-  /** They may hold rows back: in column batches, for Python, to sort them. */
+  /** They may hold rows back, in column batches, for Python, or to sort them. */
   private static final Set<String> HOLDING =
       named(
           "ColumnarToRowExec",
@@ -51,8 +52,9 @@ record Operators(Set<String> fit, Set<String> synchronous) {
           "joins.BroadcastNestedLoopJoinExec");
 
   /**
-   * Spark 3.5 has another thread read the input of a Python function. It was not shown that what
-   * this thread enters is known to the task's own in time: such plans are in epoch scope there.
+   * In Spark 3.5 another thread reads the input of a Python function. It is not proven that the
+   * task's own thread sees in time what this thread has entered, so such plans are in epoch scope
+   * there.
    */
   private static final Set<String> HOLDING_SINCE_4_0 =
       named(
@@ -68,18 +70,18 @@ record Operators(Set<String> fit, Set<String> synchronous) {
       named("streaming.EventTimeWatermarkExec");
 
   /**
-   * Before Spark 4.2, without generated code, it asks for the next row before it has handed on the
-   * last one that it made of a row. What was read by then must not be committed.
+   * Before Spark 4.2, without generated code, it asks for the next row before it has passed on the
+   * last row that it made from the present one. So what was read by then must not be committed.
    */
   private static final Set<String> EXPAND = named("ExpandExec");
 
-  /** Spark 4.1 has real-time mode, and other packages for streaming. */
+  /** Spark 4.1 has real-time mode, and different packages for streaming. */
   private static final Set<String> SYNCHRONOUS_SINCE_4_1 =
       named(
           "datasources.v2.RealTimeStreamScanExec",
           "streaming.operators.stateful.EventTimeWatermarkExec");
 
-  /** A version that is newer than all that were tested has the newest one's. */
+  /** A version that is newer than all tested ones has the operators of the newest tested one. */
   static Operators of(SparkVersion version) {
     Set<String> synchronous = new HashSet<>(SYNCHRONOUS);
     synchronous.addAll(version.isAtLeast(4, 1) ? SYNCHRONOUS_SINCE_4_1 : SYNCHRONOUS_BEFORE_4_1);

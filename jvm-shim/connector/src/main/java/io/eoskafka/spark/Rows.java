@@ -10,12 +10,12 @@ import org.apache.spark.sql.catalyst.InternalRow;
 public final class Rows {
   private Rows() {}
 
-  /** As users see them. */
+  /** The rows as users see them. */
   public static RDD<Row> asUsersSee(Dataset<Row> rows) {
     return rows.rdd();
   }
 
-  /** As Spark's operators have them. */
+  /** The rows as Spark's operators represent them. */
   public static JavaRDD<InternalRow> asOperatorsHave(Dataset<Row> rows) {
     return rows.queryExecution().toRdd().toJavaRDD();
   }

@@ -35,7 +35,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 
-/** What source and sink learn of the streaming query whose thread they are called on. */
+/** What source and sink can learn about the streaming query on whose thread they are called. */
 public final class RunningQuery {
   private static final Logger LOG = LoggerFactory.getLogger(RunningQuery.class);
   private static final long LOOK_MS = 200;
@@ -44,15 +44,15 @@ public final class RunningQuery {
   private static final String QUERY_ID_KEY = MovedClass.STREAM_EXECUTION.constant("QUERY_ID_KEY");
 
   /**
-   * Sources of Spark's that keep their records in the driver's memory, wherever a version has them.
-   * The rows of {@code rate} and {@code rate-micro-batch} are made from their offsets alone.
+   * Spark sources that keep their records in the driver's memory, in whatever package of a version.
+   * The rows of {@code rate} and {@code rate-micro-batch} depend on their offsets alone.
    */
   private static final Pattern NON_REPLAYABLE =
       Pattern.compile(
           "org\\.apache\\.spark\\.sql\\.execution\\.streaming\\..*"
               + "(TextSocketMicroBatchStream|MemoryStream)");
 
-  /** Of the session that has last had a query of ours; with it all queries of the JVM. */
+  /** Of the last session that had a query of ours; it knows all queries of the JVM. */
   private static volatile SharedState shared;
 
   private static volatile boolean isEnding;
@@ -72,7 +72,7 @@ public final class RunningQuery {
     return running == null ? -1 : running.batchId();
   }
 
-  /** The query whose thread this is, or has created: source and sink are called on no other. */
+  /** The query that runs this thread or has created it: source and sink are called on no other. */
   public static RunningQuery ofThisThread() {
     SparkSession session = SparkSession.active();
     shared = (SharedState) NamedMethod.SHARED_STATE.of(session);
@@ -96,7 +96,7 @@ public final class RunningQuery {
    * The query whose running batch a batch write belongs to, or empty for a batch job. It does if it
    * is on the thread that runs the query, or if its rows are made from those of the running batch.
    *
-   * <p>A thread's local properties do not say it: a thread of a pool keeps those of the batch that
+   * <p>A thread's local properties do not show this: a pool thread keeps those of the batch that
    * has created it.
    *
    * @throws EosKafkaException {@code EOSKAFKA_WRITE_OFF_THREAD} if the rows are not those of the
@@ -116,7 +116,7 @@ public final class RunningQuery {
     }
     for (StreamRun query : queries) {
       RunningQuery running = new RunningQuery(query, session);
-      // The batch may end meanwhile: then the rows are none of the one that runs now.
+      // The batch may end meanwhile: then the rows do not belong to the one that runs now.
       if (BatchRows.isInFunction(query)
           && BatchRows.areIn(rows, query)
           && running.batch == currentBatch(query)) {
@@ -151,14 +151,14 @@ public final class RunningQuery {
     return EosKafkaException.of(condition, Map.of("checkpoint", checkpoint));
   }
 
-  /** How many tasks run at a time, as far as executors are there by now. */
+  /** How many tasks run at a time, with the executors that are registered by now. */
   public static int cores() {
     SparkContext spark = SparkContext.getOrCreate();
     int now = spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile());
     return now > 0 ? now : spark.defaultParallelism();
   }
 
-  /** Whether Spark may start a copy of a task that runs, which it never does in local mode. */
+  /** Whether Spark may start a copy of a running task, which it never does in local mode. */
   public static boolean isSpeculating() {
     SparkContext spark = SparkContext.getOrCreate();
     return !spark.isLocal() && spark.getConf().getBoolean("spark.speculation", false);
@@ -174,7 +174,7 @@ public final class RunningQuery {
     return query.runId();
   }
 
-  /** Whether time ends its batches, whatever its sources are. */
+  /** Whether its batches end after a time, whatever its sources are. */
   public boolean isRealTime() {
     return SparkVersion.hasRealTime() && RealTimePlans.isRealTime(query.trigger());
   }
@@ -194,21 +194,21 @@ public final class RunningQuery {
   }
 
   /**
-   * An operator of its plan that shuffles or keeps state, as far as that can be told before a batch
-   * is planned, or empty.
+   * An operator of its plan that shuffles or keeps state, as far as this is known before a batch is
+   * planned, or empty.
    */
   public Optional<String> gathers() {
     return LogicalShape.gathers(query.logicalPlan());
   }
 
-  /** Whether it has a source of another class, or reads one twice. */
+  /** Whether it has a source of another class, or reads a source twice. */
   public boolean readsOtherThan(Class<? extends SparkDataStream> type) {
     return query.sources().size() != sources(type).size();
   }
 
   /**
-   * A source that is known not to return the same records for the same offsets after a restart, as
-   * it shows itself, or empty. What the connector does not know counts as replayable.
+   * The description of a source that is known not to return the same records for the same offsets
+   * after a restart, or empty. A source that the connector does not know counts as replayable.
    */
   public Optional<String> nonReplayableSource() {
     return sources(SparkDataStream.class).stream()
@@ -217,7 +217,7 @@ public final class RunningQuery {
         .findFirst();
   }
 
-  /** The options of its sink, which is ours. */
+  /** The options of its sink, which is an eoskafka sink. */
   public SinkOptions sinkOptions() {
     LogicalPlan plan = query.logicalPlan();
     if (!(plan instanceof WriteToMicroBatchDataSource write)) {
@@ -229,12 +229,12 @@ public final class RunningQuery {
   }
 
   /**
-   * What the running batch has of one source.
+   * The range of one source in the running batch.
    *
    * @param start null in a query's first batch
    */
   public record SourceBatch<S>(S stream, Offset start, Offset end) {
-    /** Whether Spark has planned something of it: it compares offsets by their text. */
+    /** Whether Spark has planned something of this source. Spark compares offsets by their text. */
     public boolean hasNews() {
       return start == null || !start.json().equals(end.json());
     }
@@ -249,7 +249,7 @@ public final class RunningQuery {
         .toList();
   }
 
-  /** Those of them that are part of the running batch. */
+  /** Those of these sources that are part of the running batch. */
   public <S extends SparkDataStream> List<SourceBatch<S>> sourcesOfBatch(Class<S> type) {
     StreamRun.Batch batch = StreamRun.latestBatch(query);
     List<SourceBatch<S>> found = new ArrayList<>();
@@ -273,27 +273,27 @@ public final class RunningQuery {
     return new CheckpointFolder(checkpoint(), hadoop());
   }
 
-  /** As Spark makes them for its own files: with the settings of the query's session. */
+  /** As Spark creates it for its own files: with the settings of the query's session. */
   public Configuration hadoop() {
     return (Configuration)
         NamedMethod.HADOOP_SETTINGS.of(NamedMethod.SESSION_STATE.of(query.sparkSession()));
   }
 
-  /** What its checkpoint says of its batches. */
+  /** What its checkpoint says about its batches. */
   public Checkpoint logs() {
     return new Checkpoint(checkpoint(), hadoop());
   }
 
   /**
-   * Requires Spark's log to have the running batch as it runs. A file manager may have failed to
+   * Requires that Spark's log has the running batch as it is. A file manager may have failed to
    * write the file without an error. And in an object store another driver's file may replace it,
-   * because there Spark looks for a file first and then writes it.
+   * because there Spark first looks for a file and then writes it.
    *
    * @throws EosKafkaException {@code EOSKAFKA_BATCH_NOT_LOGGED}
    */
   public void requireLogged() {
     Checkpoint logs = logs();
-    // Version 2 of the file has a source's name before its offset.
+    // Version 2 of the file has the name of a source before its offset.
     List<String> logged =
         logs.plan(batch)
             .orElseThrow(() -> logs.notLogged(batch, "does not exist"))
@@ -313,7 +313,7 @@ public final class RunningQuery {
    */
   public boolean hasOwnFileManager() {
     String setting = CheckpointFileSystem.MANAGER;
-    // As hadoop() has it, without a copy of all settings for each batch.
+    // The same as in hadoop(), but without copying all settings for each batch.
     return query.sparkSession().conf().contains(setting)
         || query.sparkSession().sparkContext().hadoopConfiguration().get(setting) != null;
   }
@@ -328,7 +328,7 @@ public final class RunningQuery {
     return logs().lastDone();
   }
 
-  /** Ends this run in order, as a user's {@code stop()} does. */
+  /** Stops this run in order, as a user's {@code stop()} does. */
   public void stopSoon() {
     Thread stopping =
         new Thread(
@@ -345,11 +345,11 @@ public final class RunningQuery {
   }
 
   /**
-   * Has all queries of this JVM fail, and waits until their transactions are ended and their places
-   * in groups are free. They fail and do not stop: a program that waits for one must not take its
-   * input for used up. No query of this connector begins a batch from now on.
+   * Makes all queries of this JVM fail, and waits until they have ended their transactions and left
+   * their groups. They fail instead of stopping: a program that waits for one must not assume that
+   * all its input was processed. From now on no query of this connector begins a batch.
    *
-   * @return the runs that still go on when the limit is over
+   * @return the runs that have not ended within the limit
    */
   public static Set<UUID> interruptAll(Duration limit) {
     isEnding = true;
@@ -358,7 +358,7 @@ public final class RunningQuery {
     long deadline = System.nanoTime() + limit.toNanos();
     try {
       while (System.nanoTime() < deadline) {
-        // Each time: a program may start another run where one has failed.
+        // Each time again: a program may start another run after one has failed.
         active().forEach(query -> runs.putIfAbsent(query.runId(), query));
         List<StreamRun> alive = runs.values().stream().filter(RunningQuery::goesOn).toList();
         if (alive.isEmpty()) {
@@ -377,10 +377,10 @@ public final class RunningQuery {
   }
 
   /**
-   * Must come before each batch.
+   * Must be called before each batch.
    *
-   * @throws EosKafkaException {@code EOSKAFKA_DRIVER_ENDS} once the JVM ends: a function of {@code
-   *     foreachBatch} may have taken the interruption for an error of its own
+   * @throws EosKafkaException {@code EOSKAFKA_DRIVER_ENDS} once the JVM shuts down: a {@code
+   *     foreachBatch} function may have mistaken the interruption for its own error
    */
   public static void requireDriverRuns() {
     if (isEnding) {
@@ -388,7 +388,7 @@ public final class RunningQuery {
     }
   }
 
-  /** Those that run now in the JVM of a session. */
+  /** The queries that are running in the JVM of a session. */
   static List<StreamRun> active(SparkSession session) {
     shared = (SharedState) NamedMethod.SHARED_STATE.of(session);
     return active();
@@ -404,8 +404,8 @@ public final class RunningQuery {
   }
 
   /**
-   * Not a thread that has called {@code System.exit}: it waits for the hook that asks here, and to
-   * wait for it would be a deadlock.
+   * Excludes a thread that has called {@code System.exit}: it waits for the shutdown hook that
+   * calls this, so waiting for it would be a deadlock.
    */
   private static boolean goesOn(StreamRun query) {
     Thread thread = query.queryExecutionThread();
@@ -417,17 +417,17 @@ public final class RunningQuery {
   private static void interrupt(StreamRun query) {
     query.queryExecutionThread().interrupt();
     try {
-      // An interrupted thread leaves its job behind, whose tasks would be run again.
+      // An interrupted thread leaves its job behind, and Spark would run the job's tasks again.
       query.sparkSession().sparkContext().cancelJobGroup(query.runId().toString());
     } catch (RuntimeException e) {
       LOG.debug("Spark's context ends too", e);
     }
   }
 
-  /** Calls once when this run has ended, on another thread and some time later. */
+  /** Runs an action once after this run has ended, on another thread and with some delay. */
   public void whenItEnds(Runnable action) {
     UUID run = query.runId();
-    // The session of this thread is the query's own copy, whose listeners hear of nothing.
+    // The session of this thread is the query's own copy, whose listeners get no events.
     StreamingQueryManager queries = query.sparkSession().streams();
     queries.addListener(
         new StreamingQueryListener() {

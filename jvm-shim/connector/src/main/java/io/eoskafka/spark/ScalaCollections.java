@@ -10,7 +10,7 @@ import scala.collection.Iterator;
 import scala.collection.immutable.$colon$colon;
 import scala.collection.immutable.Nil$;
 
-/** Collections of Scala 2.12, which Spark 3.5 may have, and of 2.13: what both of them have. */
+/** Works with the collections of Scala 2.12, which Spark 3.5 may have, and of Scala 2.13. */
 public final class ScalaCollections {
   private ScalaCollections() {}
 

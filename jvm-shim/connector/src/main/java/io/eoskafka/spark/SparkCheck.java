@@ -17,11 +17,11 @@ import scala.Option;
 import scala.util.Properties$;
 
 /**
- * Whether the connector can run on this Spark. It stands on Spark's internal plan classes, which
- * change between minor versions.
+ * Whether the connector can run on this Spark. It uses Spark's internal plan classes, which change
+ * between minor versions.
  */
 public final class SparkCheck {
-  /** Whether a minor version that is newer than all that were tested is taken. */
+  /** Whether a minor version that is newer than all tested ones is accepted. */
   static final String ALLOW_UNTESTED = "spark.eoskafka.allowUntestedSpark";
 
   private static final String SPARK = "org/apache/spark/";
@@ -67,9 +67,9 @@ public final class SparkCheck {
   }
 
   /**
-   * Why a version is not taken, or empty.
+   * Why a version is not accepted, or empty.
    *
-   * @param allowsUntested what {@link #ALLOW_UNTESTED} says
+   * @param allowsUntested the value of {@link #ALLOW_UNTESTED}
    */
   static Optional<EosKafkaException> refusal(
       SparkVersion spark, String scala, boolean allowsUntested) {
@@ -92,13 +92,13 @@ public final class SparkCheck {
     return Optional.empty();
   }
 
-  /** Spark 3.5 comes with either; the connector uses no method that differs. */
+  /** Spark 3.5 comes with either version; the connector uses no method that differs. */
   private static boolean isScalaOf(SparkVersion spark, SparkVersion scala) {
     return scala.line().equals(BUILD.getProperty("scala"))
         || !spark.isAtLeast(4, 0) && scala.line().equals("2.12");
   }
 
-  /** Platforms build a Spark of their own: each class and method must be there. */
+  /** Platforms build their own Spark, so this checks that each class and method exists. */
   private static void requireAll(SparkVersion spark) {
     ClassLoader loader = SparkCheck.class.getClassLoader();
     if (loader.getResource(SPARK + "SparkContext.class") == null) {

@@ -5,10 +5,10 @@ import java.util.regex.Pattern;
 import org.apache.spark.package$;
 
 /**
- * A version of Spark. Platforms add a text of their own to it, such as {@code 4.1.1-amzn-0} or
- * {@code 4.0.1.dev}.
+ * A version of Spark. Platforms append their own text, such as {@code 4.1.1-amzn-0} or {@code
+ * 4.0.1.dev}.
  *
- * @param text as Spark says it
+ * @param text as Spark reports it
  */
 public record SparkVersion(int major, int minor, String text) implements Comparable<SparkVersion> {
   private static final Pattern FORM = Pattern.compile("(\\d{1,4})\\.(\\d{1,4})(?:[^\\d].*)?");
@@ -20,7 +20,7 @@ public record SparkVersion(int major, int minor, String text) implements Compara
 
   private static final SparkVersion RUNNING = of(package$.MODULE$.SPARK_VERSION());
 
-  /** A text without two numbers is version 0.0, which is older than every other one. */
+  /** A text without two numbers becomes version 0.0, which is older than every other version. */
   static SparkVersion of(String text) {
     Matcher matcher = FORM.matcher(text.strip());
     return matcher.matches()
@@ -33,7 +33,7 @@ public record SparkVersion(int major, int minor, String text) implements Compara
     return RUNNING;
   }
 
-  /** Whether it keeps what it knows of a running batch in a class of its own. */
+  /** Whether it keeps the state of a running batch in a separate class. */
   boolean hasBatchContext() {
     return isAtLeast(4, 0);
   }
@@ -48,7 +48,7 @@ public record SparkVersion(int major, int minor, String text) implements Compara
     return running().isAtLeast(4, 3);
   }
 
-  /** Whether rows have binary columns as views. */
+  /** Whether rows have their binary columns as views. */
   public static boolean hasBinaryView() {
     return running().isAtLeast(4, 2);
   }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.streaming.Trigger;
 import scala.collection.Seq;
 import scala.collection.immutable.Map;
 
-/** What is needed of Spark's {@code StreamExecution}: a run of a streaming query. */
+/** The methods that are needed of Spark's {@code StreamExecution}: a run of a streaming query. */
 interface StreamRun {
   UUID id();
 
@@ -20,7 +20,7 @@ interface StreamRun {
 
   void stop() throws TimeoutException;
 
-  /** The session that the query was started in. */
+  /** The session in which the query was started. */
   SparkSession sparkSession();
 
   Thread queryExecutionThread();
@@ -46,7 +46,7 @@ interface StreamRun {
     Map<SparkDataStream, Offset> endOffsets();
   }
 
-  /** What Spark 4 has of it: its {@code StreamExecutionContext}. */
+  /** In Spark 4 the batch is in a {@code StreamExecutionContext}. */
   interface WithContext {
     /** Null before the first batch. */
     Object getLatestExecutionContext();
@@ -54,7 +54,7 @@ interface StreamRun {
     SparkSession sparkSessionForStream();
   }
 
-  /** What Spark 3.5 has of it. */
+  /** In Spark 3.5 the batch is in the run itself. */
   interface WithoutContext {
     long currentBatchId();
 
@@ -63,7 +63,7 @@ interface StreamRun {
     Map<SparkDataStream, Offset> availableOffsets();
   }
 
-  /** The batch that a run is in, or null before its first one. */
+  /** The current batch of a run, or null before its first one. */
   static Batch latestBatch(StreamRun of) {
     Object execution = MovedClass.target(of);
     if (SparkVersion.running().hasBatchContext()) {

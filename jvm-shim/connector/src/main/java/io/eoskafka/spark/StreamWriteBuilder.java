@@ -3,5 +3,5 @@ package io.eoskafka.spark;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
-/** A sink that every output mode of a streaming query may have. */
+/** A sink that supports every output mode of a streaming query. */
 public interface StreamWriteBuilder extends SupportsTruncate, SupportsStreamingUpdateAsAppend {}

@@ -4,8 +4,8 @@ import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /**
- * A number that Spark's SQL view sums up. Spark makes each metric by its class's name, so each is a
- * public class with a constructor that takes nothing.
+ * A number that Spark's SQL view sums up. Spark instantiates each metric by its class name, so each
+ * is a public class with a constructor without parameters.
  */
 public abstract class SumMetric extends CustomSumMetric {
   private final String name;
@@ -26,6 +26,6 @@ public abstract class SumMetric extends CustomSumMetric {
     return description;
   }
 
-  /** What one task, or the driver, has counted of it. */
+  /** The value of the metric in one task, or on the driver. */
   public record Value(String name, long value) implements CustomTaskMetric {}
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** The sink that commits source offsets with its output, so that the group is authoritative. */
 public interface TransactionalSink {
   /**
-   * @param written the options of a query's write; a table of Spark's catalog has some of its own
+   * @param written the options of a query's write; a table in Spark's catalog adds its own
    */
   SinkOptions sinkOptions(CaseInsensitiveStringMap written);
 }

@@ -10,23 +10,23 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * The offsets of one attempt, by topic-partition: where it begins and what it has committed, and by
- * these what it has to commit next and what it reports.
+ * The offsets of one attempt, by topic-partition: where it starts and what it has committed. They
+ * determine what it commits next and what it reports.
  */
 final class AttemptOffsets {
   private final Map<TopicPartition, OffsetAndMetadata> starts = new HashMap<>();
   private final Map<TopicPartition, OffsetAndMetadata> committed = new HashMap<>();
 
-  /** Reading of these partitions starts here, and everything before is committed. */
+  /** Reading of these partitions starts at these offsets; everything before them is committed. */
   void begin(Map<TopicPartition, OffsetAndMetadata> found) {
     starts.putAll(found);
   }
 
   /**
-   * A slot's ranges start where its producer has committed last, with the leader epochs there: the
-   * slot's consumer may be another one than the one that has read up to there.
+   * A slot's ranges start at the offsets of its producer's last commit, with their leader epochs:
+   * the slot's current consumer may not be the one that has read up to there.
    *
-   * @param before what the producer has committed, of every range
+   * @param before what the producer has committed, for every range
    */
   void beginAfter(Map<TopicPartition, OffsetAndMetadata> before, SlotWork work) {
     work.ranges().forEach(r -> starts.put(r.topicPartition(), before.get(r.topicPartition())));
@@ -44,7 +44,7 @@ final class AttemptOffsets {
     return work.ranges().stream().allMatch(r -> starts.get(r.topicPartition()).offset() >= r.end());
   }
 
-  /** The starts of a slot's ranges that have nothing to read, as the group says. */
+  /** The starts, as fetched from the group, of those ranges of a slot that have nothing to read. */
   Map<TopicPartition, Long> atTheirEnds(SlotInput input) {
     Map<TopicPartition, Long> ends = new HashMap<>();
     for (SlotRange range : input.work().ranges()) {
@@ -57,14 +57,14 @@ final class AttemptOffsets {
   }
 
   /**
-   * How far the records of these slots are out, if that is further than what is committed; in an
-   * open range it may also be less, after a log was truncated. Nothing is committed of a partition
-   * that was deleted.
+   * How far the records of these slots have been handed out, if that is beyond the committed
+   * offset. In an open range it may also be before it, after a log was truncated. No offset is
+   * committed for a deleted partition.
    *
-   * @param mayGoBack whether a truncated log may take the group back
-   * @param stamp of a range's offset
-   * @throws IllegalStateException an offset would go back although it may not: the next start would
-   *     write records again
+   * @param mayGoBack whether a truncated log may move the group back
+   * @param stamp the stamp of a range's offset
+   * @throws IllegalStateException if an offset would move back although it must not: the next start
+   *     would write records again
    */
   Map<TopicPartition, OffsetAndMetadata> toCommit(
       List<SlotInput> slots, boolean mayGoBack, Function<SlotRange, String> stamp) {
@@ -93,12 +93,12 @@ final class AttemptOffsets {
     return offsets;
   }
 
-  /** What the group has of a partition, as far as the attempt knows. */
+  /** The group's offset of a partition, as far as the attempt knows. */
   OffsetAndMetadata last(TopicPartition partition) {
     return committed.getOrDefault(partition, starts.get(partition));
   }
 
-  /** The same of several partitions, without leader epochs and stamps. */
+  /** The same for several partitions, without leader epochs and stamps. */
   Map<TopicPartition, Long> last(Set<TopicPartition> partitions) {
     return partitions.stream()
         .collect(Collectors.toMap(Function.identity(), partition -> last(partition).offset()));
@@ -109,7 +109,7 @@ final class AttemptOffsets {
     committed.putAll(offsets);
   }
 
-  /** The first offset of a range that has not taken effect, when the attempt has committed. */
+  /** The first offset of a range that has not taken effect after the attempt's commit. */
   long reached(SlotInput input, SlotRange range) {
     long began = starts.get(range.topicPartition()).offset();
     OffsetAndMetadata end = input.end(range.topicPartition());
@@ -120,8 +120,8 @@ final class AttemptOffsets {
   }
 
   /**
-   * What the group has of each partition as far as the attempt knows. It has nothing of those that
-   * were deleted.
+   * The group's offset of each partition, as far as the attempt knows. Deleted partitions have
+   * none.
    *
    * @param before what its producer had committed before
    * @param slots that have been read

@@ -1,11 +1,11 @@
 package io.eoskafka.task;
 
 /**
- * When a task commits before its end, and when it stops to read. All times are of {@code
+ * When a task commits before its end, and when it stops reading. All times are those of {@code
  * System.nanoTime()}.
  */
 public final class CommitSchedule {
-  /** No time at all. */
+  /** Not at any time. */
   public static final long NEVER = Long.MAX_VALUE;
 
   private final int intervalMs;
@@ -14,8 +14,8 @@ public final class CommitSchedule {
 
   /**
    * @param beganNanos when the attempt began
-   * @param intervalMs how often it commits; 0 for at its end alone
-   * @param endAfterMs when it stops to read; 0 for at its planned end alone
+   * @param intervalMs how often it commits; 0 if only at its end
+   * @param endAfterMs when it stops reading; 0 if only at its planned end
    */
   CommitSchedule(long beganNanos, int intervalMs, int endAfterMs) {
     this.intervalMs = intervalMs;
@@ -38,8 +38,9 @@ public final class CommitSchedule {
   }
 
   /**
-   * A commit on the way has ended now. The interval counts from its beginning. If it has taken
-   * longer than what is left of that, the next one is due after as long as this one took.
+   * An intermediate commit has finished now. The interval counts from its beginning. If the commit
+   * took longer than the rest of the interval, the next one is due after the time that this one
+   * took.
    */
   void committed(long beganNanos, long nowNanos) {
     long due = after(beganNanos, intervalMs);

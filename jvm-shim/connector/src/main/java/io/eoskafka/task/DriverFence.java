@@ -13,8 +13,8 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * The fence of a driver that has its group for itself. Its member polls between batches only, so
- * the fence of a batch stays the same until the batch ends.
+ * The fence of a driver that is the only member of its group. It polls between batches only, so the
+ * fence of a batch stays the same until the batch ends.
  */
 record DriverFence(TaskScope scope) implements FenceSource {
   @Override
@@ -24,7 +24,7 @@ record DriverFence(TaskScope scope) implements FenceSource {
 
   @Override
   public void requireMember() {
-    // A former driver's task must not take the id from the new driver's.
+    // A former driver's task must not fence the task of the new driver that has the same id.
     if (!members().holds(scope.fence())) {
       throw TransactionalProducer.fencedByGroup(scope.fence(), members(), null);
     }

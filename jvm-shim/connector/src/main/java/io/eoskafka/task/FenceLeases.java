@@ -17,12 +17,12 @@ import org.apache.spark.api.plugin.PluginContext;
 
 /**
  * How a task of a shared group asks its driver for the fence, over Spark's plugin RPC. Messages are
- * text: the RPC's class loader need not know this jar.
+ * text, because the RPC's class loader may not know this jar.
  */
 public final class FenceLeases {
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** On the driver, by the source's run. */
+  /** On the driver, by the run of the source. */
   private static final Map<String, PartitionLeases> OF_RUNS = new ConcurrentHashMap<>();
 
   private static volatile boolean installed;
@@ -93,12 +93,12 @@ public final class FenceLeases {
     driver = context;
   }
 
-  /** Whether the partitions of these slots stayed the driver's since they were planned. */
+  /** Whether the driver has owned the partitions of these slots ever since they were planned. */
   static boolean isOwned(TaskScope scope, List<Integer> slots) {
     return ask(question("owned", scope, slots)).path("owned").asBoolean();
   }
 
-  /** Whether a partition of theirs has left the driver, or the batch is over. */
+  /** Whether the driver has lost a partition of these slots, or the batch is over. */
   static boolean hasMoved(TaskScope scope, List<Integer> slots) {
     return ask(question("moved", scope, slots)).path("moved").asBoolean();
   }

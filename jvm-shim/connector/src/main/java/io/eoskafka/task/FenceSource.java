@@ -13,12 +13,12 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Where an attempt has the fence from that its offsets carry, and what it knows by that of its
+ * Where an attempt gets the fence for its offsets, and what this tells about the ownership of its
  * driver's partitions.
  */
 interface FenceSource {
   /**
-   * @param slots the numbers of those that readers of the attempt have entered so far
+   * @param slots the numbers of the slots that the attempt's readers have entered so far
    */
   static FenceSource of(TaskScope scope, String transactionalId, Supplier<List<Integer>> slots) {
     return scope.identity().isShared()
@@ -27,15 +27,16 @@ interface FenceSource {
   }
 
   /**
-   * Whether an error may mean that somebody else has ended the attempt's transaction: its producer
-   * was fenced, or its offsets are not pending any more. Nothing of the attempt is visible then.
+   * Whether an error may mean that another process has ended the attempt's transaction: its
+   * producer was fenced, or its offsets are no longer pending. Then nothing of the attempt is
+   * visible.
    */
   static boolean mayHaveEnded(EosKafkaException e) {
     return e.condition().equals("EOSKAFKA_ATTEMPT_FENCED")
         || e.condition().equals("EOSKAFKA_START_NOT_CONFIRMED");
   }
 
-  /** Whether the partitions are the driver's still. If not, the attempt does nothing. */
+  /** Whether the driver still owns the partitions. If not, the attempt does nothing. */
   boolean isOwned();
 
   /**
@@ -45,17 +46,17 @@ interface FenceSource {
    */
   void requireMember();
 
-  /** The fence for one commit; empty if the partitions are the driver's no longer. */
+  /** The fence for one commit; empty if the driver no longer owns the partitions. */
   Optional<Fence> fence();
 
   /**
-   * The group has refused a producer's offsets. The producer can only abort now, but its open
-   * transaction may be committed past it.
+   * The group has refused a producer's offsets. The producer itself can only abort now, but its
+   * open transaction can still be committed by requests that bypass it.
    *
-   * @param refused the fence that they had
+   * @param refused the fence that the offsets carried
    * @param confirm called with the coordinator that has accepted the offsets, before the
    *     transaction ends
-   * @return whether it was; if not, the partitions have moved
+   * @return whether the transaction was committed; if not, the partitions have moved
    * @throws EosKafkaException the refusal, if the attempt has failed
    */
   boolean commitRefused(
@@ -68,6 +69,6 @@ interface FenceSource {
   /** Whether the attempt's producer was fenced because its partitions have moved. */
   boolean isLost(EosKafkaException e);
 
-  /** The attempt has no open transaction any more. */
+  /** The attempt no longer has an open transaction. */
   void ended();
 }

@@ -21,20 +21,20 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.requests.MetadataResponse;
 
 /**
- * Which ranges of a batch nobody can read any more, since their topics were deleted.
+ * Which ranges of a batch can no longer be read because their topics were deleted.
  *
- * <p>Two witnesses: a broker that has fallen behind may not know a new topic yet, but a group loses
- * its offset of a partition only with the topic, and each start is committed before it is planned.
- * The same broker may be both, if it was the group's coordinator. So in the end no connected broker
- * may know the topic.
+ * <p>Two sources must agree: a broker with stale metadata may not know a new topic yet, but a group
+ * loses its offset of a partition only with the topic, and each start is committed before it is
+ * planned. If that broker was also the group's coordinator, both answers come from the same broker.
+ * So in the end no connected broker may know the topic.
  */
 public final class GoneRanges {
-  /** An answer takes milliseconds; a look that has less time than this would miss it. */
+  /** An answer takes milliseconds, but a call with a shorter timeout than this would miss it. */
   private static final int LEAST_MS = 500;
 
   private static final int SOON_MS = 5_000;
 
-  /** A broker that has died is in the others' lists for nine seconds, by default. */
+  /** By default, a broker that has died stays in the other brokers' lists for nine seconds. */
   private static final Duration PATIENCE = Duration.ofSeconds(15);
 
   private static final long LOOK_AGAIN_MS = 500;
@@ -45,8 +45,8 @@ public final class GoneRanges {
    * Asks again for a while if not all connected brokers confirm that a topic was deleted.
    *
    * @param source client settings of the source
-   * @param group the source's, or null for a batch query, which has none
-   * @return the partitions of those whose topic is not the one that was planned, or not there
+   * @param group the source's group, or null for a batch query, which has none
+   * @return the partitions whose topic no longer exists or is not the one that was planned
    */
   public static Set<TopicPartition> of(
       ClientSettings source, String group, Collection<SlotRange> ranges) {
@@ -61,7 +61,7 @@ public final class GoneRanges {
   }
 
   /**
-   * As the other one, for a reader, which must not miss what it waits for.
+   * The same for a reader, which asks once: it must not miss the record that it is waiting for.
    *
    * @param mostMs how long brokers may take to answer
    */
@@ -77,9 +77,10 @@ public final class GoneRanges {
   }
 
   /**
-   * What brokers say once.
+   * The brokers' answers at one moment.
    *
-   * @param unconfirmed what the two witnesses call gone, and not all connected brokers
+   * @param unconfirmed the partitions that both sources report as deleted, but not all connected
+   *     brokers
    */
   private record Look(Set<TopicPartition> gone, Set<TopicPartition> unconfirmed) {}
 
@@ -117,7 +118,9 @@ public final class GoneRanges {
     return new Look(gone, unconfirmed);
   }
 
-  /** Those that a connected broker still knows as planned; all if they cannot all be asked. */
+  /**
+   * The partitions that a connected broker still knows as planned; all if a broker does not answer.
+   */
   private static Set<TopicPartition> known(
       Admin admin,
       ClientSettings source,

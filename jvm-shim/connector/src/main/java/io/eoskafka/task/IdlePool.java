@@ -15,7 +15,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Clients that rest between two batches. A client is either here or with exactly one attempt:
+ * Clients that are idle between two batches. A client is either here or in use by one attempt:
  * {@link #take} removes it.
  *
  * @param <V> the client
@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
 public final class IdlePool<V> {
   private static final Logger LOG = LoggerFactory.getLogger(IdlePool.class);
 
-  /** As long as the built-in connector keeps idle clients. */
+  /** The built-in connector keeps idle clients for the same time. */
   private static final long MAX_IDLE_NANOS = TimeUnit.MINUTES.toNanos(10);
 
   private static final ScheduledExecutorService CLEANER =
@@ -39,13 +39,15 @@ public final class IdlePool<V> {
     CLEANER.scheduleWithFixedDelay(this::closeOld, 1, 1, TimeUnit.MINUTES);
   }
 
-  /** The client of that name, now the caller's alone, or null. */
+  /**
+   * Removes and returns the client of that name, or null. From now on only the caller may use it.
+   */
   public synchronized V take(String name) {
     Resting<V> found = resting.remove(name);
     return found == null ? null : found.client;
   }
 
-  /** Gives a client back. One that already rests under that name is older and closed. */
+  /** Returns a client to the pool. An older one under the same name is closed. */
   public void put(String name, V client) {
     Resting<V> displaced;
     synchronized (this) {
@@ -61,7 +63,7 @@ public final class IdlePool<V> {
     closeWhere((name, r) -> now - r.sinceNanos >= MAX_IDLE_NANOS);
   }
 
-  /** Closes those that nobody will take again. */
+  /** Closes the clients that will not be taken again. */
   public void closeIf(Predicate<String> nameMatches) {
     closeWhere((name, r) -> nameMatches.test(name));
   }

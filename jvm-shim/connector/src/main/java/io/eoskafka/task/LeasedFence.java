@@ -20,19 +20,19 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 
 /**
- * The fence of a driver that shares its group, asked for with each commit: the generation may
- * change at any time, and partitions may move to another driver.
+ * The fence of a driver that shares its group, requested for each commit: the generation may change
+ * at any time, and partitions may move to another driver.
  */
 final class LeasedFence implements FenceSource {
-  /** The driver hears of a new generation as soon as all members have joined it. */
+  /** The driver learns of a new generation as soon as all members have joined it. */
   private static final Duration NEXT_FENCE = Duration.ofSeconds(5);
 
-  /** A member hears of its own loss with a heartbeat; KIP-848's come every five seconds. */
+  /** A member learns of its loss with a heartbeat; with KIP-848 it sends one every five seconds. */
   private static final Duration LOSS_HEARD = Duration.ofSeconds(15);
 
   private static final long RETRY_MS = 10;
 
-  /** What the driver says of the attempt's slots, as {@link FenceLeases} has it. */
+  /** The driver's answers about the attempt's slots, through {@link FenceLeases}. */
   interface Driver {
     boolean isOwned();
 
@@ -86,7 +86,7 @@ final class LeasedFence implements FenceSource {
     return driver.isOwned();
   }
 
-  /** Nothing to ask: the lease is refused when it is needed. */
+  /** Nothing to check here: a driver that has lost the partitions refuses the lease. */
   @Override
   public void requireMember() {}
 
@@ -115,11 +115,12 @@ final class LeasedFence implements FenceSource {
   }
 
   /**
-   * The group has a new generation that the driver had not heard of when it gave the fence. If the
-   * partitions stay, so does the transaction: its offsets go with the fence of that generation, and
-   * its end too goes past the producer, which would only abort now.
+   * The group has a new generation that the driver did not know of when it gave the fence. If the
+   * driver keeps the partitions, the transaction can still be committed: its offsets are sent with
+   * the fence of that generation. They and the commit bypass the producer, which could only abort
+   * now.
    *
-   * @return false if the partitions have moved, or no other fence comes
+   * @return false if the partitions have moved, or there is no other fence in time
    */
   private boolean commitWithNextFence(
       TransactionalProducer producer,
@@ -155,10 +156,11 @@ final class LeasedFence implements FenceSource {
   }
 
   /**
-   * Whether a producer was fenced as the life of a shared group brings it about: its new owner ends
-   * what this driver has left, maybe before that has heard of its loss. Nothing of the attempt is
-   * visible, so it counts as one that was given no fence. Where the partitions stay, another
-   * attempt has fenced it, or its transaction has timed out: then it has failed.
+   * Whether the producer was fenced because partitions have moved, which is normal in a shared
+   * group: their new owner ends this driver's open transactions, possibly before this driver learns
+   * of the loss. Nothing of the attempt is visible, so it counts as one that got no fence. If the
+   * driver keeps the partitions, another attempt has fenced it or its transaction has timed out:
+   * then it has failed.
    */
   @Override
   public boolean isLost(EosKafkaException e) {

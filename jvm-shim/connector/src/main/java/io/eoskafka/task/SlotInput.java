@@ -8,16 +8,16 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * The input that one slot gives to an attempt: how far its records are out, and whether more will
- * be read. The thread that reads, which may be a Python runner's, says so; the one that writes sees
+ * One slot's input of an attempt: how far its records have been handed out, and whether more will
+ * be read. The reading thread, which may be a Python runner's, sets it; the writing thread reads
  * it.
  */
 final class SlotInput {
   private final SlotWork work;
 
   /**
-   * How far its records are out, by topic-partition, with the leader epochs there: at the last
-   * commit, and then at the end of reading.
+   * How far its records have been handed out, by topic-partition, with the leader epochs there: at
+   * the last commit, and then at the end of reading.
    */
   private volatile Map<TopicPartition, OffsetAndMetadata> ends = Map.of();
 
@@ -42,7 +42,7 @@ final class SlotInput {
   }
 
   /**
-   * All records before these offsets are out.
+   * All records before these offsets have been handed out.
    *
    * @param found partitions that were deleted before they were read to their ends
    */
@@ -68,7 +68,7 @@ final class SlotInput {
     end(Map.of(), Set.of(), false);
   }
 
-  /** How far a partition's records are out, or null if nothing of it was read yet. */
+  /** How far a partition's records have been handed out, or null if none was read yet. */
   OffsetAndMetadata end(TopicPartition partition) {
     return ends.get(partition);
   }
@@ -81,7 +81,7 @@ final class SlotInput {
     return endedEarly;
   }
 
-  /** These partitions were deleted since they were planned. */
+  /** These partitions have been deleted since they were planned. */
   void addGone(Set<TopicPartition> found) {
     gone.addAll(found);
   }

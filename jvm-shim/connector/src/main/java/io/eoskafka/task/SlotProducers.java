@@ -10,21 +10,22 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
 
 /**
- * The producers of this JVM's slots that rest between two batches, with what each has committed. An
- * attempt that follows its own slot's last commit, by the driver's word, continues with its
- * producer, and needs neither {@code initTransactions} nor a stable fetch.
+ * The producers of this JVM's slots that are idle between two batches, with what each has
+ * committed. If the driver has planned an attempt to start at its own slot's last commit, the
+ * attempt continues with that producer, and needs neither {@code initTransactions} nor a stable
+ * fetch.
  */
 public final class SlotProducers {
-  /** Names this JVM for the driver; executor ids repeat across runs of a query. */
+  /** Identifies this JVM to the driver; executor ids repeat across runs of a query. */
   static final String JVM = java.util.UUID.randomUUID().toString();
 
   private static final IdlePool<Idle> POOL = new IdlePool<>(idle -> idle.producer.close());
 
   /**
-   * A producer that no attempt has.
+   * A producer that no attempt is using.
    *
    * @param committed by topic-partition, what the group has as far as the producer's attempts know
-   * @param unconfirmed of these, the starts that {@link StartConfirmation} has still to ask about
+   * @param unconfirmed of these, the starts that {@link StartConfirmation} has yet to confirm
    */
   record Idle(
       TransactionalProducer producer,
@@ -34,8 +35,8 @@ public final class SlotProducers {
   private SlotProducers() {}
 
   /**
-   * The producer with which this attempt may continue. Any other one of this id is closed: it is
-   * compared after it was taken, since another attempt may have used it in between.
+   * The producer with which this attempt may continue. A producer of this id that does not fit is
+   * closed. It is checked after it has been taken, because another attempt may have used it before.
    */
   static Optional<Idle> take(String transactionalId, TaskScope scope, SlotWork work) {
     Idle idle = POOL.take(transactionalId);
@@ -53,7 +54,7 @@ public final class SlotProducers {
     return Optional.empty();
   }
 
-  /** Whether a slot is planned to start just where these commits have ended. */
+  /** Whether a slot is planned to start exactly at these committed offsets. */
   static boolean follows(Map<TopicPartition, OffsetAndMetadata> committed, SlotWork work) {
     return work.ranges().stream()
         .allMatch(
@@ -63,7 +64,7 @@ public final class SlotProducers {
             });
   }
 
-  /** For the next batch, after a commit. */
+  /** Keeps a producer for the next batch, after a commit. */
   static void rest(
       String transactionalId,
       TransactionalProducer producer,
@@ -72,17 +73,18 @@ public final class SlotProducers {
     POOL.put(transactionalId, new Idle(producer, committed, unconfirmed));
   }
 
-  /** Closes resting clients, at the executor's end. */
+  /** Closes idle clients when the executor shuts down. */
   public static void closeResting() {
     POOL.closeIf(id -> true);
     ExecutorClients.closeAll();
   }
 
   /**
-   * Closes the producers that rest in this JVM for a query that has stopped: each keeps the buffers
-   * that it has used. Those of executors in other JVMs rest until nobody has taken them for long.
+   * Closes this JVM's idle producers of a query that has stopped: each of them holds the buffers
+   * that it has used. Producers of executors in other JVMs are closed when they have been idle for
+   * too long.
    *
-   * @param producers the query's identity, as transactional ids have it
+   * @param producers the query's identity, as in its transactional ids
    */
   public static void closeResting(String producers) {
     POOL.closeIf(id -> TransactionalId.isOf(id, producers));

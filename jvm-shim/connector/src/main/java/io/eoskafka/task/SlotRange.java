@@ -4,12 +4,12 @@ import java.io.Serializable;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * What a batch plans for one topic-partition. Planning never clips: it comes before the scope is
- * known, so both starts are here and the reader takes the one its scope needs.
+ * What a batch plans for one topic-partition. The plan is made before the scope is known, so the
+ * range has both starts, and the reader uses the one of its scope.
  *
- * @param epochStart where reading starts in epoch scope, and without a sink of ours
- * @param groupStart the group's stable offset, where it starts in task scope
- * @param end the first offset that is not read; {@link #OPEN} where time ends the reading
+ * @param epochStart where reading starts in epoch scope, and with another sink
+ * @param groupStart the group's stable offset, where reading starts in task scope
+ * @param end the first offset that is not read; {@link #OPEN} if reading ends at a time
  * @param topicId the topic's id, for the stamp
  */
 public record SlotRange(
@@ -26,7 +26,7 @@ public record SlotRange(
     return new TopicPartition(topic, partition);
   }
 
-  /** A piece of it, for epoch scope. */
+  /** A part of this range, for epoch scope. */
   public SlotRange between(long start, long until) {
     return new SlotRange(topic, partition, start, groupStart, until, topicId);
   }

@@ -6,6 +6,6 @@ import java.util.List;
 /**
  * One slot's share of a batch: whole topic-partitions.
  *
- * @param owner the JVM whose resting producer may go on without a new stable fetch, or null
+ * @param owner the JVM whose idle producer may continue without a new stable fetch, or null
  */
 public record SlotWork(int slot, List<SlotRange> ranges, String owner) implements Serializable {}

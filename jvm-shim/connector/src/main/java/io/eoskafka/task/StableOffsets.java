@@ -15,13 +15,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An attempt's waits until no transaction is open over offsets of its group. Each try asks for the
- * executor's client anew: another task may have had it replaced meanwhile.
+ * Waits, for an attempt, until no open transaction has pending offsets in its group. Each try gets
+ * the executor's client again, because another task may have replaced it.
  */
 final class StableOffsets {
   private static final Logger LOG = LoggerFactory.getLogger(StableOffsets.class);
 
-  /** Markers of a transaction arrive within a second; a broker that restarts may need more. */
+  /** Transaction markers arrive within a second, or later if a broker restarts. */
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   private static final Duration TRY = Duration.ofSeconds(5);
@@ -57,15 +57,14 @@ final class StableOffsets {
   }
 
   /**
-   * Waits until the group has taken over the offsets of a transaction that was committed.
+   * Waits until the group has the offsets of a committed transaction.
    *
-   * <p>Brokers up to Kafka 3.9.0 answer the end of a transaction before that, and know pending
-   * offsets by the producer id alone (KAFKA-17507). They would treat offsets that the same
-   * transactional id sends meanwhile as those of the former transaction: as committed, although
-   * theirs is aborted later, or as aborted. So an attempt reports, and goes on with another
-   * transaction, only after this. One that dies before is followed by an attempt of the same
-   * partitions, or by a start, and each of these waits until no offsets of its partitions are
-   * pending.
+   * <p>Brokers up to Kafka 3.9.0 answer the end of a transaction before that, and track pending
+   * offsets by producer id alone (KAFKA-17507). They would mistake offsets that the same
+   * transactional id sends in the meantime for those of the former transaction: as committed,
+   * although their own transaction is aborted later, or as aborted. So an attempt reports, or
+   * begins another transaction, only after this wait. If it dies before that, the next attempt on
+   * the same partitions, or the next start, waits until no offsets of its partitions are pending.
    *
    * @param producer of the transaction
    * @param committed by topic-partition
@@ -78,8 +77,9 @@ final class StableOffsets {
   }
 
   /**
-   * The same after an abort, for an attempt that is not repeated since its partitions have moved to
-   * another driver. That one's own transactions may make it wait; then it gives up.
+   * The same after an abort, for an attempt that is not retried because its partitions have moved
+   * to another driver. Transactions of that driver may keep the offsets pending; then this gives up
+   * with a warning.
    *
    * @param producer of the transaction; null if there was none
    * @param sentFrom where the group was before, by topic-partition; empty if no offsets were sent
@@ -91,7 +91,10 @@ final class StableOffsets {
     }
   }
 
-  /** Whether each of these partitions was stable at some time, with this offset or a later one. */
+  /**
+   * Whether each of these partitions had, at some time, this offset or a later one as its stable
+   * offset.
+   */
   private boolean arrive(Map<TopicPartition, Long> least) {
     long began = System.nanoTime();
     boolean isForgotten = false;
@@ -106,7 +109,7 @@ final class StableOffsets {
         return false;
       }
       if (waited > TRY.toNanos() && !isForgotten) {
-        // A former coordinator may have answered: it has less.
+        // A former coordinator may have answered, with older offsets.
         ExecutorClients.forget(scope.source());
         isForgotten = true;
       }

@@ -18,24 +18,24 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.protocol.Errors;
 
 /**
- * Compares the starts that an attempt has fetched with what the coordinator says that has accepted
- * the attempt's offsets.
+ * Compares the starts that an attempt has fetched with the offsets of the coordinator that has
+ * accepted the attempt's own offsets.
  *
- * <p>A broker needs no other broker to answer a fetch of offsets. One that is cut off from its
- * peers and from the controller, but not from its clients, does not learn that the group has
- * another coordinator, and answers from its memory: with an offset that another attempt has moved
- * since. To accept offsets it needs its peers, so only the elected coordinator does. It is asked
+ * <p>A broker answers an offset fetch without asking other brokers. If it is cut off from its peers
+ * and from the controller, but not from its clients, it does not learn that the group has another
+ * coordinator, and answers from memory with an offset that another attempt may have moved. To
+ * accept offsets a broker needs its peers, so only the elected coordinator can. This class asks it
  * after it has accepted the offsets of a transaction, and before the transaction ends:
  *
  * <ul>
  *   <li>A fetch that requires stability must be refused, because the offsets are pending. A broker
  *       that answers it does not have them.
- *   <li>A plain fetch must still show the start. If the offset has moved, another attempt has
+ *   <li>A plain fetch must still return the start. If the offset has moved, another attempt has
  *       written these records.
  * </ul>
  *
- * <p>What the attempt's own producer has committed last is known without a fetch: another attempt
- * could have moved it only after fencing the producer.
+ * <p>The last commit of the attempt's own producer needs no fetch: another attempt could have moved
+ * the offset only after fencing the producer.
  */
 final class StartConfirmation {
   /** The coordinator that has accepted the offsets; an entry for each partition. */
@@ -44,7 +44,7 @@ final class StartConfirmation {
     Map<TopicPartition, FetchedOffset> fetch(Set<TopicPartition> partitions, boolean requireStable);
   }
 
-  /** By default a broker that is cut off is in nobody's list of brokers after 9 seconds. */
+  /** By default, no broker lists a broker that has been cut off for 9 seconds. */
   private static final Duration PATIENCE = Duration.ofSeconds(15);
 
   private static final Duration RETRY = Duration.ofMillis(200);
@@ -58,28 +58,28 @@ final class StartConfirmation {
   }
 
   /**
-   * @param patience for how long brokers are asked again that contradict each other
+   * @param patience how long to ask again if brokers contradict each other
    */
   StartConfirmation(String group, Duration patience) {
     this.group = group;
     this.patience = patience;
   }
 
-  /** Takes a start that a fetch has shown. */
+  /** Records a start that was fetched. */
   void fetched(TopicPartition partition, long start) {
     unconfirmed.put(partition, start);
   }
 
-  /** Takes the starts of an earlier attempt of the same producer, which nobody has asked about. */
+  /** Records the unconfirmed starts of an earlier attempt of the same producer. */
   void carriedOver(Map<TopicPartition, Long> starts) {
     unconfirmed.putAll(starts);
   }
 
   /**
-   * Asks the coordinator that has accepted a task's offsets, as the other one.
+   * Confirms the starts with the coordinator that has accepted a task's offsets.
    *
    * @param pending the partitions whose offsets are in the open transaction
-   * @param accepted null if it is not known any more
+   * @param accepted null if it is no longer known
    */
   void require(TaskScope scope, Collection<TopicPartition> pending, Node accepted) {
     try {
@@ -97,10 +97,10 @@ final class StartConfirmation {
   }
 
   /**
-   * Asks about each start that was fetched and not asked about before.
+   * Confirms each start that was fetched and has not been confirmed yet.
    *
    * @param pending the partitions whose offsets are in the open transaction
-   * @param broker its name, for the error
+   * @param broker the coordinator's name, for the error
    * @throws EosKafkaException {@code EOSKAFKA_START_NOT_CONFIRMED}
    */
   void require(Collection<TopicPartition> pending, String broker, Coordinator accepted) {
@@ -131,8 +131,7 @@ final class StartConfirmation {
   }
 
   /**
-   * Asks all brokers about offsets that a fetch has shown and that lie at the ends of their ranges,
-   * as the other one.
+   * Asks all brokers to confirm fetched offsets that lie at the ends of their ranges.
    *
    * @param ends by topic-partition
    */
@@ -150,12 +149,12 @@ final class StartConfirmation {
   }
 
   /**
-   * Asks about ranges that an attempt leaves out, since their ends are committed: no coordinator
-   * accepts offsets of them, so nobody else would notice a wrong answer. It may be of a former
-   * coordinator from before the offset was moved back, to where a log was cut. Every broker that
-   * has the group's offsets must have got as far.
+   * Confirms ranges that an attempt skips because their ends are committed. No coordinator accepts
+   * offsets for them, so nothing else would reveal a wrong answer, for example from a former
+   * coordinator that has an offset from before a truncated log moved the group back. Every broker
+   * that has the group's offsets must have reached these ends.
    *
-   * @param ends by topic-partition, what the fetch has shown
+   * @param ends by topic-partition, the fetched offsets
    * @param everyBroker see {@link io.eoskafka.transaction.CoordinatorCalls#fetchEverywhere}
    * @throws EosKafkaException {@code EOSKAFKA_COMMIT_NOT_CONFIRMED}
    */
@@ -205,7 +204,7 @@ final class StartConfirmation {
     return isKnown;
   }
 
-  /** The starts that were fetched and not asked about, for the next attempt of the producer. */
+  /** The starts that were fetched but not confirmed, for the next attempt of the producer. */
   Map<TopicPartition, Long> unconfirmed() {
     return Map.copyOf(unconfirmed);
   }

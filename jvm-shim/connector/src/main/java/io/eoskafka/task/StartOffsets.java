@@ -8,16 +8,18 @@ import java.util.Optional;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
-/** Where an attempt starts to read, by the offsets that the group has. */
+/** Where an attempt starts reading, according to the group's offsets. */
 final class StartOffsets {
   private StartOffsets() {}
 
   /**
    * Checks the stamp of each offset, and that no offset is before the planned one.
    *
-   * @param input of the slot; what it knows to be deleted counts as read, without an offset
+   * @param input of the slot; partitions that it knows to be deleted count as read, without an
+   *     offset
    * @param fetched the group's offsets
-   * @param isStable otherwise the markers of the last batch's transaction may still be on their way
+   * @param isStable whether these are stable offsets; otherwise the last batch's transaction
+   *     markers may be in flight
    * @return by topic-partition, for each range of the slot
    * @throws EosKafkaException {@code EOSKAFKA_OFFSETS_CHANGED}
    */

@@ -7,8 +7,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.TaskContext;
 
 /**
- * Where readers and writer of one task attempt find its transaction. Spark hands nothing from one
- * to the other, and the reader may run on a thread of its own.
+ * Where the readers and the writer of one task attempt find its transaction. Spark passes nothing
+ * from one to the other, and the reader may run on a thread of its own.
  */
 public final class TaskAttempts {
   private static final Map<Long, TaskTransaction> TRANSACTIONS = new ConcurrentHashMap<>();
@@ -16,8 +16,8 @@ public final class TaskAttempts {
   private TaskAttempts() {}
 
   /**
-   * Called by a reader, before it reads. The transaction ends with the task: one that was not
-   * committed is aborted when the task completes, whatever happened to the writer.
+   * Called by a reader before it reads. The transaction ends with the task: if it was not
+   * committed, it is aborted when the task completes, whatever happened to the writer.
    */
   public static TaskTransaction enter(TaskScope scope, SlotWork work, TaskContext task) {
     TaskTransaction transaction = TRANSACTIONS.get(task.taskAttemptId());

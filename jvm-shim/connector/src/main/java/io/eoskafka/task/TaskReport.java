@@ -12,7 +12,7 @@ import org.apache.spark.SparkEnv;
 /**
  * What a task in task scope tells the driver.
  *
- * @param slots that it has had; none where it had no input
+ * @param slots the task's slots; none if it had no input
  * @param counts of its transaction, and of failed ones before it
  */
 public record TaskReport(List<SlotCommit> slots, TransactionCounts counts) implements Serializable {
@@ -22,7 +22,7 @@ public record TaskReport(List<SlotCommit> slots, TransactionCounts counts) imple
    * The report of an attempt that has ended.
    *
    * @param producers of the source's {@link io.eoskafka.identity.Identity}
-   * @param isCommitted false if the driver has given no fence
+   * @param isCommitted false if the driver gave no fence
    */
   static TaskReport of(
       String producers,

@@ -21,12 +21,12 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
 
 /**
- * Where readers and writer of one task attempt meet: the input ranges of the task's slots and the
- * output made from them, in one transaction, or in several one after the other.
+ * Connects the readers and the writer of one task attempt: the input ranges of the task's slots and
+ * the output made from them, in one transaction, or in several one after the other.
  *
- * <p>A reader enters before it reads, because only the group's stable offset says where reading
- * starts. The hazard is an earlier attempt, on this or another executor, that has committed the
- * range, is still committing it, or is paused and will try later:
+ * <p>A reader enters before it reads, because only the group's stable offset says where to start.
+ * The hazard is an earlier attempt, on this or another executor, that has committed the range, is
+ * still committing it, or is paused and will try later:
  *
  * <ul>
  *   <li>committed: a plain fetch shows it, and this attempt does nothing;
@@ -35,12 +35,12 @@ import org.apache.kafka.common.errors.TimeoutException;
  *       read an offset that the earlier attempt may yet move.
  * </ul>
  *
- * Only the attempt that follows its own slot's last commit in the same JVM, by the driver's word,
- * skips this.
+ * An attempt skips this only if the driver has planned it to follow its own slot's last commit in
+ * the same JVM.
  *
  * <p>A task has one slot, or after {@code coalesce} several of one source. Then the first one names
  * the transactional id. Every attempt of the task reads the same slots in the same order, so a
- * retry has the same id and fences its forerunner.
+ * retry has the same id and fences the earlier attempt.
  */
 public final class TaskTransaction {
   private final TaskScope scope;
@@ -56,20 +56,22 @@ public final class TaskTransaction {
   private TransactionalProducer producer;
 
   /**
-   * False as long as every range that was entered turned out to be committed. The reader's thread
+   * False as long as all ranges that were entered had already been committed. The reader's thread
    * writes it last, so that the writer's thread sees what it has prepared.
    */
   private volatile boolean hasWork;
 
-  /** What the producer committed before this attempt, where it goes on without a stable fetch. */
+  /** What the producer committed before this attempt, if it continues without a stable fetch. */
   private Map<TopicPartition, OffsetAndMetadata> goingOnFrom = Map.of();
 
   private boolean ended;
 
-  /** Where the group was before the offsets that the open transaction has, if any were sent. */
+  /** The group's offsets before those of the open transaction, if any were sent. */
   private Map<TopicPartition, Long> sentFrom = Map.of();
 
-  /** Whether the driver of a shared group has lost partitions of it: nothing is read or written. */
+  /**
+   * Whether a shared group's driver has lost partitions of this task: then the task does nothing.
+   */
   private volatile boolean abandoned;
 
   /**
@@ -101,8 +103,8 @@ public final class TaskTransaction {
   }
 
   /**
-   * Where reading of a slot starts, by topic-partition; empty where an earlier attempt has
-   * committed the slot's ranges: then nothing is read.
+   * Where reading of a slot starts, by topic-partition; empty if an earlier attempt has committed
+   * the slot's ranges: then nothing is read.
    */
   public Map<TopicPartition, OffsetAndMetadata> start(SlotWork work) {
     return abandoned || offsets.isCommitted(work) ? Map.of() : offsets.starts(work);
@@ -142,7 +144,7 @@ public final class TaskTransaction {
       try {
         findStart(input);
       } catch (TimeoutException | EosKafkaException e) {
-        // Another broker may know better: the next attempt looks for the coordinator anew.
+        // The coordinator may be a former one: the next attempt looks it up again.
         ExecutorClients.forget(scope.source());
         ExecutorClients.forget(scope.sink());
         throw e;
@@ -200,9 +202,9 @@ public final class TaskTransaction {
   }
 
   /**
-   * Takes the group's offsets as the start, if they are this query's own.
+   * Uses the group's offsets as the start, if this query has committed them.
    *
-   * @param isStable as {@link StartOffsets#of} has it
+   * @param isStable as in {@link StartOffsets#of}
    */
   private void takeStart(
       SlotInput input, Map<TopicPartition, OffsetAndMetadata> fetched, boolean isStable) {
@@ -226,7 +228,7 @@ public final class TaskTransaction {
   /**
    * Called by a reader once it has handed out its slot's last record.
    *
-   * @param ends how far each partition's records are out, with the leader epoch there, where known
+   * @param ends how far each partition's records were handed out, with the leader epoch, if known
    * @param gone partitions that were deleted before they were read to their ends
    * @param early whether it has stopped because of {@link #endNanos}
    */
@@ -238,24 +240,24 @@ public final class TaskTransaction {
     SlotInput.of(work, slots).end(ends, gone, early);
   }
 
-  /** When the reader is to commit what is out, as {@link CommitSchedule} has it. */
+  /** When the reader is to commit what it has handed out, see {@link CommitSchedule}. */
   public long commitDueNanos() {
     return schedule.dueNanos();
   }
 
-  /** When the reader is to stop, so that its records' transaction ends in time. */
+  /** When the reader is to stop, so that the transaction of its records ends in time. */
   public long endNanos() {
     return schedule.endNanos();
   }
 
   /**
-   * Commits all records that are out, with how far that is, and goes on with another transaction.
-   * Called by a reader before it hands out its next record: the driver has found every operator
-   * between reader and writer to be synchronous, so what is out has been written.
+   * Commits all records that have been handed out, with their offsets, and continues in another
+   * transaction. Called by a reader before it hands out its next record: the driver has found every
+   * operator between reader and writer to be synchronous, so these records have been written.
    *
    * @param ends as in {@link #inputEnded}
    * @param gone as there
-   * @return false if nothing is out since the last commit
+   * @return false if nothing was handed out since the last commit
    */
   public boolean commitSoFar(
       SlotWork work, Map<TopicPartition, OffsetAndMetadata> ends, Set<TopicPartition> gone) {
@@ -275,7 +277,7 @@ public final class TaskTransaction {
     return true;
   }
 
-  /** Fails while there is time to, if the transaction nears its timeout. */
+  /** Fails in time if the transaction nears its timeout. */
   public void checkTime() {
     if (producer != null) {
       producer.checkTime();
@@ -284,7 +286,7 @@ public final class TaskTransaction {
 
   public void send(ProducerRecord<byte[], byte[]> record) {
     if (!hasWork || abandoned) {
-      // An operator that makes rows from no input made this one again; its first form is committed.
+      // An operator that makes rows without input has made this row again; it is already committed.
       return;
     }
     try {
@@ -309,7 +311,7 @@ public final class TaskTransaction {
     }
   }
 
-  /** An attempt's end, where another driver is behind it: the error that names that driver. */
+  /** The error of a failed attempt. If another driver has caused it, it names that driver. */
   private EosKafkaException named(EosKafkaException e) {
     return FenceSource.mayHaveEnded(e) && members().isTakenOver(scope.fence())
         ? TransactionalProducer.fencedByGroup(scope.fence(), members(), e)
@@ -354,8 +356,8 @@ public final class TaskTransaction {
   }
 
   /**
-   * Whether what is out was committed. If not, the driver has given no fence, or the partitions are
-   * another driver's by now.
+   * Whether the records handed out so far were committed. If not, the driver gave no fence, or
+   * another driver owns the partitions by now.
    */
   private boolean tryCommit() {
     long began = System.nanoTime();
@@ -364,7 +366,7 @@ public final class TaskTransaction {
       return true;
     }
     if (toCommit.isEmpty()) {
-      // All were deleted meanwhile, and nothing would check its fence and its starts.
+      // All partitions were deleted meanwhile: nothing would check the fence and the starts.
       throw StartOffsets.changed(scope, slots.get(0).work().ranges().get(0), null);
     }
     try {
@@ -386,7 +388,7 @@ public final class TaskTransaction {
     return true;
   }
 
-  /** Whether it was committed; otherwise the driver has given no fence. */
+  /** Whether it was committed; otherwise the driver gave no fence. */
   private boolean end(Map<TopicPartition, OffsetAndMetadata> toCommit) {
     begin();
     FaultPoint.BEFORE_FLUSH.reach();
@@ -418,7 +420,7 @@ public final class TaskTransaction {
     Map<TopicPartition, OffsetAndMetadata> toCommit =
         offsets.toCommit(slots, scope.skipsDeleted(), range -> scope.stamp(range).encode());
     if (scope.skipsDeleted() && !toCommit.isEmpty()) {
-      // The producer would send the offset of a partition that does not exist until its timeout.
+      // The producer would retry the offset of a deleted partition until its timeout.
       List<SlotRange> all =
           slots.stream()
               .flatMap(

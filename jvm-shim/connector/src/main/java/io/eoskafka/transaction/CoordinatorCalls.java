@@ -42,9 +42,9 @@ import org.apache.kafka.common.requests.TxnOffsetCommitRequest;
 import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
 import org.apache.kafka.common.utils.ExponentialBackoff;
 
-/** What an executor asks coordinators about an open transaction beside its producer. */
+/** Requests that an executor sends to coordinators about a transaction without its producer. */
 public final class CoordinatorCalls implements AutoCloseable {
-  /** Markers take a few milliseconds, or as long as a broker is away. */
+  /** Transaction markers take a few milliseconds, or longer while a broker is down. */
   private static final ExponentialBackoff RETRY_MS = new ExponentialBackoff(2, 2, 100, 0.2);
 
   /** For a broker that has just accepted offsets. */
@@ -54,7 +54,7 @@ public final class CoordinatorCalls implements AutoCloseable {
       Set.of(
           Errors.CONCURRENT_TRANSACTIONS,
           Errors.COORDINATOR_LOAD_IN_PROGRESS,
-          // A topic that has just been created, or has more partitions since then.
+          // The topic was just created, or has just got more partitions.
           Errors.UNKNOWN_TOPIC_OR_PARTITION);
 
   private static final Set<Errors> ASK_ANOTHER =
@@ -89,8 +89,8 @@ public final class CoordinatorCalls implements AutoCloseable {
   private final Duration maxBlock;
 
   /**
-   * Of transactional ids and of groups; a wrong one is found out when it is asked. All tasks of
-   * this JVM share it, so it does not say which broker has answered one of them.
+   * The coordinators of transactional ids and groups; a wrong one is detected when it is asked. All
+   * tasks of this JVM share the map, so it does not tell which broker has answered a task.
    */
   private final Map<String, Node> coordinators = new ConcurrentHashMap<>();
 
@@ -102,7 +102,7 @@ public final class CoordinatorCalls implements AutoCloseable {
   }
 
   /**
-   * @param maxBlock how long a coordinator is looked for and asked again
+   * @param maxBlock how long to look for a coordinator and to retry a request
    */
   CoordinatorCalls(Brokers brokers, Duration maxBlock) {
     this.brokers = brokers;
@@ -110,16 +110,16 @@ public final class CoordinatorCalls implements AutoCloseable {
   }
 
   /**
-   * Registers what a transaction will touch as it begins, and waits for the end of the former one
-   * of the same producer (KIP-609). For transaction version 1: by version 2 the broker registers
-   * what comes, and waits by itself.
+   * Registers the partitions and the group of a transaction when it begins, and waits until the
+   * producer's former transaction has ended (KIP-609). For transaction version 1: with version 2
+   * the broker registers partitions when records arrive, and waits by itself.
    *
-   * <p>The producer knows nothing of this. It registers each partition once more with its first
-   * record there, which the coordinator answers without writing anything.
+   * <p>The producer does not know of this. It registers each partition again with its first record
+   * there; the coordinator then answers without writing anything.
    *
    * @param transaction the producer's own
-   * @throws EosKafkaException {@code EOSKAFKA_FORMER_TRANSACTION_OPEN} if it has not ended within
-   *     {@code kafka.max.block.ms}
+   * @throws EosKafkaException {@code EOSKAFKA_FORMER_TRANSACTION_OPEN} if the former one has not
+   *     ended within {@code kafka.max.block.ms}
    * @throws org.apache.kafka.common.errors.ApiException the coordinator's refusal
    */
   public void register(TransactionRef transaction, Registration registration) {
@@ -158,8 +158,8 @@ public final class CoordinatorCalls implements AutoCloseable {
   }
 
   /**
-   * Adds offsets to an open transaction whose producer cannot any more: it has been refused with a
-   * fence that a new generation of the group has replaced.
+   * Adds offsets to an open transaction whose producer can no longer do so: the group has refused
+   * the producer's fence, which a new generation has replaced.
    *
    * @param offsets at most as many as fit one request
    * @return the coordinator that has accepted them; empty if the group refuses this fence too
@@ -205,7 +205,7 @@ public final class CoordinatorCalls implements AutoCloseable {
   }
 
   /**
-   * What a broker says of a partition's offset.
+   * A broker's answer for the offset of a partition.
    *
    * @param error {@code UNSTABLE_OFFSET_COMMIT} if offsets are pending and the fetch requires
    *     stability
@@ -221,7 +221,7 @@ public final class CoordinatorCalls implements AutoCloseable {
   /**
    * Asks one broker, and no other, for the offsets of a group.
    *
-   * @param node null if it is not known any more
+   * @param node null if it is no longer known
    * @return an entry for each partition; with {@code NETWORK_EXCEPTION} if the broker does not
    *     answer within five seconds, {@code COORDINATOR_NOT_AVAILABLE} if it is not known
    */
@@ -245,10 +245,10 @@ public final class CoordinatorCalls implements AutoCloseable {
   }
 
   /**
-   * Asks all connected brokers for the offsets of a group. One that is not the group's coordinator
-   * says so.
+   * Asks all connected brokers for the offsets of a group. Brokers that are not the group's
+   * coordinator answer with an error.
    *
-   * @return what each has answered; none if they cannot all be asked
+   * @return the answer of each broker; empty if one of them cannot be asked
    */
   public Map<Node, Map<TopicPartition, FetchedOffset>> fetchEverywhere(
       String group, Collection<TopicPartition> partitions) {
@@ -312,7 +312,7 @@ public final class CoordinatorCalls implements AutoCloseable {
   }
 
   /**
-   * What a coordinator has said.
+   * The answer of a coordinator.
    *
    * @param from null if none could be asked
    */

@@ -6,7 +6,7 @@ import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.TransactionState;
 
-/** Ends what drivers of a shared group have left that are no longer in it. */
+/** Ends the transactions that drivers have left behind when they left a shared group. */
 public final class DepartedDrivers {
   private static final Set<TransactionState> OPEN = Set.of(TransactionState.ONGOING);
 
@@ -27,7 +27,7 @@ public final class DepartedDrivers {
 
   /**
    * @param sharedId see {@link io.eoskafka.identity.Identity#sharedId}
-   * @param present tells the checkpoint ids of the drivers that are in the group
+   * @param present returns the checkpoint ids of the drivers that are in the group
    */
   public DepartedDrivers(
       OpenTransactions transactions, String sharedId, Supplier<Set<String>> present) {
@@ -47,11 +47,12 @@ public final class DepartedDrivers {
   }
 
   /**
-   * The same, and fences the idle producers of those that have gone in this run: an executor that
-   * was paused may begin another transaction, which nobody would end. Not of all that ever were: a
-   * name that is initialised again and again never expires.
+   * The same, and fences the idle producers of drivers that have left during this run: a paused
+   * executor may begin another transaction, which nobody would end. It does not do so for all
+   * drivers that have ever left, because a transactional id that is initialised repeatedly never
+   * expires.
    *
-   * <p>From one thread only.
+   * <p>To be called from one thread only.
    */
   public void endSeen() {
     endOpen();

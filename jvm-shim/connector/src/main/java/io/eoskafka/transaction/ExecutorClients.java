@@ -13,11 +13,11 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.spark.TaskContext;
 import org.apache.spark.util.TaskFailureListener;
 
-/** What an executor asks brokers with beside producers; one per JVM and set of settings. */
+/** The clients that an executor uses besides producers; one per JVM and set of settings. */
 public final class ExecutorClients {
   private static final Duration GRACE = Duration.ofMinutes(2);
 
-  /** For tasks that have a client and have not called it yet. */
+  /** Leaves time to tasks that have got a client and have not called it yet. */
   private static final long REST_MS = 10_000;
 
   private static final Map<ClientSettings, Admin> ADMINS = new ConcurrentHashMap<>();
@@ -34,11 +34,11 @@ public final class ExecutorClients {
   }
 
   /**
-   * New ones are made at the next call: without an answer, the brokers that these know may be gone
-   * for good, all of them at once. Other tasks may go on with these for a short time.
+   * Makes the next call create new clients: if no broker answers, all brokers that the present
+   * clients know may have been replaced. Other tasks may use the present clients for a short time.
    */
   public static void forget(ClientSettings settings) {
-    // In this order: what is made in between is made with a new admin client.
+    // In this order, so that anything created in between uses a new admin client.
     Admin admin = ADMINS.remove(settings);
     CoordinatorCalls calls = CALLS.remove(settings);
     if (admin == null && calls == null) {
@@ -58,8 +58,8 @@ public final class ExecutorClients {
   }
 
   /**
-   * Lets the attempt after a refused log-in log in anew: clients keep what they have read of files
-   * with passwords and certificates, which may have been replaced.
+   * Lets the next attempt after a refused log-in use new clients: clients keep the passwords and
+   * certificates that they have read from files, which may have been replaced.
    */
   public static void forgetAfterRefusal(TaskContext task, ClientSettings... settings) {
     task.addTaskFailureListener(
@@ -71,7 +71,7 @@ public final class ExecutorClients {
             });
   }
 
-  /** Closes them, at the executor's end. */
+  /** Closes them when the executor shuts down. */
   public static void closeAll() {
     CALLS.values().forEach(CoordinatorCalls::close);
     CALLS.clear();

@@ -12,7 +12,7 @@ import org.apache.kafka.common.KafkaFuture;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Ends what earlier runs and lost executors left behind. */
+/** Ends the transactions that earlier runs and lost executors have left behind. */
 public final class OpenTransactions {
   private static final Logger LOG = LoggerFactory.getLogger(OpenTransactions.class);
 
@@ -33,7 +33,7 @@ public final class OpenTransactions {
 
   /**
    * Aborts every open transaction of a driver's task-scope producers and fences the producers
-   * themselves, idle ones too: without it offsets stay unstable, and readers of the output wait,
+   * themselves, idle ones too: otherwise offsets stay unstable, and readers of the output wait,
    * until the transactions time out.
    *
    * @param producers see {@link io.eoskafka.identity.Identity#producers}
@@ -46,9 +46,10 @@ public final class OpenTransactions {
   }
 
   /**
-   * Aborts what a query's writers have left in epoch scope.
+   * Aborts the transactions that a query's writers have left open in epoch scope.
    *
-   * @param runs of which runs: never of one that came later, whose driver is another
+   * @param runs selects the runs of these writers: never a later run, which belongs to another
+   *     driver
    * @param onlyOpen whether producers without an open transaction are left alone
    * @param except ids that are left alone
    */

@@ -19,15 +19,14 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.protocol.Errors;
 
 /**
- * What has gone wrong with one producer: the first record that has failed, whether somebody else
- * has taken over its transactional id, and the condition that each exception of Kafka's client
- * comes to.
+ * The errors of one producer: the first record that failed, whether another producer has taken over
+ * its transactional id, and the error condition for each exception of Kafka's client.
  */
 final class ProducerErrors implements Callback {
   private final String transactionalId;
   private final int transactionTimeoutMs;
 
-  /** The first record that has failed. A flush does not tell, and neither does the coordinator. */
+  /** Why the first record failed. Neither a flush nor the coordinator reports this. */
   private volatile Exception failed;
 
   /** Its topic. */
@@ -49,19 +48,19 @@ final class ProducerErrors implements Callback {
     }
   }
 
-  /** Called when everything has arrived or failed. */
+  /** To be called when every record has been acknowledged or has failed. */
   void requireNoFailedRecord() {
     if (failed != null) {
       throw explain(new KafkaException(failed));
     }
   }
 
-  /** Whether somebody else has initialised the id, or the transaction has timed out. */
+  /** Whether another producer has initialised the id, or the transaction has timed out. */
   boolean wasFenced() {
     return fenced;
   }
 
-  /** A commit without a clear answer. */
+  /** The error for a commit without a clear answer. */
   EosKafkaException commitUnknown(TimeoutException e) {
     return EosKafkaException.of(
         "EOSKAFKA_COMMIT_UNKNOWN",
@@ -69,7 +68,7 @@ final class ProducerErrors implements Callback {
         e);
   }
 
-  /** The producer was fenced; {@link #wasFenced} says so from here on. */
+  /** The error for a fenced producer; {@link #wasFenced} is true from now on. */
   EosKafkaException fenced(RuntimeException cause) {
     fenced = true;
     return EosKafkaException.of(
@@ -78,7 +77,7 @@ final class ProducerErrors implements Callback {
         cause);
   }
 
-  /** What to throw for an exception of the client's. */
+  /** The exception to throw for one of the client. */
   RuntimeException explain(RuntimeException e) {
     if (e instanceof InterruptException interrupt) {
       return KafkaCalls.asJava(interrupt);
@@ -90,7 +89,7 @@ final class ProducerErrors implements Callback {
       if (cause instanceof ProducerFencedException
           || cause instanceof InvalidProducerEpochException
           || cause instanceof InvalidPidMappingException
-          // What a broker with transaction version 2 says of a transaction that it timed out.
+          // With transaction version 2 brokers answer this for a transaction that has timed out.
           || cause instanceof InvalidTxnStateException) {
         return fenced(e);
       }

@@ -14,8 +14,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
- * What a transaction may touch ({@code registerTopics}, KIP-609). The guard is here, before
- * anything is sent.
+ * The partitions and the group that a transaction may use ({@code registerTopics}, KIP-609). They
+ * are checked here, before anything is sent.
  *
  * @param partitions of each topic
  * @param group whose offsets it may carry, or null for none
@@ -28,7 +28,7 @@ public record Registration(Map<String, Set<Integer>> partitions, String group) {
   }
 
   /**
-   * The producer itself would wait for a topic that does not exist.
+   * Fails if a topic does not exist, because the producer itself would wait for it.
    *
    * @throws EosKafkaException {@code EOSKAFKA_NO_SUCH_TOPIC}
    */
@@ -76,7 +76,7 @@ public record Registration(Map<String, Set<Integer>> partitions, String group) {
     }
   }
 
-  /** What is to be registered. */
+  /** The partitions to register. */
   public Collection<TopicPartition> topicPartitions() {
     return partitions.entrySet().stream()
         .flatMap(topic -> topic.getValue().stream().map(p -> new TopicPartition(topic.getKey(), p)))

@@ -5,14 +5,14 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * How transactions of a query's tasks have ended. An attempt that fails reports nothing, so the
- * next one of the same query in this JVM reports it too; what a lost executor knew is not counted.
+ * How the transactions of a query's tasks have ended. A failed attempt reports nothing, so the
+ * query's next attempt in this JVM reports for it; those of a lost executor are not counted.
  *
  * @param committed by the task itself
  * @param aborted transactions that had begun and were given up
  * @param fenced attempts whose producer was fenced
- * @param commitMs from a task's last record until its transaction had ended; of several tasks the
- *     longest
+ * @param commitMs the time from a task's last record until its transaction had ended; the longest
+ *     of several tasks
  */
 public record TransactionCounts(long committed, long aborted, long fenced, long commitMs)
     implements Serializable {
@@ -21,7 +21,7 @@ public record TransactionCounts(long committed, long aborted, long fenced, long 
   private static final Map<String, TransactionCounts> FAILED = new ConcurrentHashMap<>();
 
   /**
-   * @param query names it, unique among those that run
+   * @param query its name, unique among the running queries
    */
   public static void failed(String query, boolean aborted, boolean fenced) {
     FAILED.merge(
@@ -30,7 +30,7 @@ public record TransactionCounts(long committed, long aborted, long fenced, long 
         TransactionCounts::plus);
   }
 
-  /** What has failed here and was not reported yet; the caller reports it. */
+  /** The failed attempts in this JVM that have not been reported yet; the caller reports them. */
   public static TransactionCounts takeFailed(String query) {
     TransactionCounts failed = FAILED.remove(query);
     return failed == null ? NONE : failed;

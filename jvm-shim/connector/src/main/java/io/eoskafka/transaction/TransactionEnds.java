@@ -36,12 +36,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Commits transactions that other processes have prepared, by the producer id and epoch that they
- * had. No public client can: a producer ends only its own, and the admin client only aborts.
+ * Commits transactions that other processes have prepared, by producer id and epoch. No public
+ * client can do this: a producer ends only its own transactions, and the admin client only aborts.
  *
- * <p>A request to commit is sent only after the coordinator has reported the prepared producer id
- * and epoch and an open transaction: what anybody else has begun under the same transactional id is
- * never committed. The coordinator compares both once more.
+ * <p>A commit request is sent only after the coordinator has reported an open transaction with the
+ * prepared producer id and epoch: a transaction that another producer has begun under the same
+ * transactional id is never committed. The coordinator checks both again.
  *
  * <p>The connections stay open for the next call. One call at a time uses them.
  */
@@ -51,21 +51,21 @@ public final class TransactionEnds implements AutoCloseable {
   private static final long POLL_MS = 50;
 
   /**
-   * Connections to one coordinator. A broker takes the next request of a connection when it has
-   * answered the last one, and an answer waits until the replicas have it.
+   * Connections to one coordinator. A broker handles the next request of a connection only when it
+   * has answered the last one, and it answers only when the replicas have the change.
    */
   private static final int CONNECTIONS = 8;
 
-  /** While a coordinator moves or loads; it is found anew after each round. */
+  /** The wait while a coordinator moves or loads; each round looks it up again. */
   private static final long BACKOFF_MS = 50;
 
   /**
-   * How long the connections rest before they are closed. Something between client and broker may
-   * drop one without a word after some minutes, and a request on it would wait for its timeout.
+   * How long connections may be idle before they are closed. A firewall or proxy may silently drop
+   * an idle connection after some minutes, and a request on it would wait for its timeout.
    */
   private static final Duration MAX_REST = Duration.ofSeconds(40);
 
-  /** What a coordinator says that another try may change. */
+  /** Errors of a coordinator for which a retry may succeed. */
   private static final Set<Errors> TRY_AGAIN =
       Set.of(
           Errors.COORDINATOR_NOT_AVAILABLE,
@@ -76,7 +76,7 @@ public final class TransactionEnds implements AutoCloseable {
           Errors.NETWORK_EXCEPTION,
           Errors.UNKNOWN_SERVER_ERROR);
 
-  /** What it says if the transaction is no longer the one that was prepared. */
+  /** Errors that mean that the transaction is no longer the prepared one. */
   private static final Set<Errors> NOT_THE_PREPARED_ONE =
       Set.of(
           Errors.INVALID_TXN_STATE,
@@ -92,7 +92,9 @@ public final class TransactionEnds implements AutoCloseable {
 
   private long usedNanos;
 
-  /** The client knows a connection by the id of its node: these numbers make ids of their own. */
+  /**
+   * The client identifies a connection by its node id; these numbers give each connection its own.
+   */
   private final Map<Node, Integer> numbers = new HashMap<>();
 
   /** The brokers as they were listed last, by their ids. */
@@ -124,15 +126,15 @@ public final class TransactionEnds implements AutoCloseable {
   }
 
   /**
-   * Commits them all; the requests to one coordinator go over several connections.
+   * Commits all these transactions; requests to one coordinator use several connections.
    *
-   * @param openAt the ids of the brokers that have just reported some of them as open: they are
-   *     told to commit without another question. Whatever they answer but a success, the
-   *     transaction is asked for as the others are.
-   * @return those of which the coordinators do not know the outcome: they were probably aborted,
-   *     but a commit whose producer has moved on since looks the same, so the caller has to read
-   *     whether their records are there
-   * @throws TimeoutException if some have no clear answer after {@code timeout}
+   * @param openAt the ids of the brokers that have just reported some of them as open: they get the
+   *     commit request at once. If they do not answer with a success, the transaction is looked up
+   *     like the others.
+   * @return the transactions whose outcome the coordinators do not know: they were probably
+   *     aborted, but a commit whose producer has since moved on looks the same, so the caller has
+   *     to read whether their records are visible
+   * @throws TimeoutException if some got no clear answer within {@code timeout}
    */
   public synchronized Set<TransactionRef> commit(
       Collection<TransactionRef> prepared, Map<TransactionRef, Integer> openAt, Duration timeout) {
@@ -167,9 +169,9 @@ public final class TransactionEnds implements AutoCloseable {
   }
 
   /**
-   * Commits over the connections of the call before. If some do not come to be committed by this,
-   * they stay left, and new connections are used from here on: files with passwords and
-   * certificates may have been replaced since these were opened.
+   * Commits over the connections of the previous call. Transactions that this does not commit stay
+   * in the set, and new connections are used from then on: files with passwords and certificates
+   * may have been replaced since the old ones were opened.
    */
   private void commitReported(Set<TransactionRef> left, Map<TransactionRef, Integer> openAt) {
     Map<Node, List<TransactionRef>> byCoordinator = new HashMap<>();
@@ -310,8 +312,8 @@ public final class TransactionEnds implements AutoCloseable {
   }
 
   /**
-   * @param refusal takes an error that no other try will change: the client swallows what is thrown
-   *     from here
+   * @param refusal receives an error for which a retry is useless: the client swallows exceptions
+   *     thrown here
    */
   private static void answered(
       TransactionRef prepared,
@@ -337,9 +339,7 @@ public final class TransactionEnds implements AutoCloseable {
     }
   }
 
-  /**
-   * The open ones by their coordinator; one whose coordinator is not known now has no place in it.
-   */
+  /** The open transactions by coordinator, without those whose coordinator is not known now. */
   private Map<Node, List<TransactionRef>> coordinators(
       Set<TransactionRef> left, Set<TransactionRef> unknown) {
     brokers = byId(KafkaCalls.get(admin.describeCluster().nodes()));
@@ -373,10 +373,10 @@ public final class TransactionEnds implements AutoCloseable {
   }
 
   /**
-   * With {@code transaction.version=2} the end of a transaction moves the epoch by one (KIP-890),
-   * and the initialisation that a later transaction needs moves it once more: a commit under the
-   * next epoch is the prepared one's. One under the same epoch is that of the transaction before,
-   * as a former coordinator tells it.
+   * With {@code transaction.version=2} the end of a transaction increments the epoch (KIP-890), and
+   * the initialisation before a later transaction increments it again: a commit under the next
+   * epoch is that of the prepared transaction. A commit under the same epoch is that of the
+   * previous transaction, reported by a former coordinator.
    */
   static Stand stand(TransactionRef prepared, TransactionDescription now) {
     boolean isProducer = now.producerId() == prepared.producerId();

@@ -35,31 +35,32 @@ import org.apache.kafka.common.utils.ExponentialBackoff;
 import org.apache.kafka.common.utils.Time;
 
 /**
- * The transactional ids that a cluster's coordinators know, all of them. The admin client asks the
- * brokers that are there for what they coordinate, and does not see what none of them does: while a
- * partition of the transaction log is between two leaders, its transactions are in no answer, and a
- * broker that has become its leader answers without them until it begins to load them.
+ * Lists all transactional ids that a cluster's coordinators know. The admin client asks the
+ * available brokers for the ids that they coordinate, and does not notice ids that no broker
+ * coordinates at the moment: while a partition of the transaction log is between two leaders, its
+ * transactions are in no answer, and its new leader answers without them until it begins to load
+ * them.
  *
  * <p>So each broker is asked three times over one connection, which keeps the order: for probes,
- * for its list, for the probes again. Probes are ids that nobody uses, one at least in each
- * partition. Only a coordinator that has a partition loaded says of an unused id that there is no
- * such id. The list is complete once each probe was some broker's before its list and after it.
+ * for its list, and for the probes again. Probes are unused ids, at least one in each partition.
+ * Only a coordinator that has loaded the partition answers that an unused id does not exist. The
+ * list is complete when for each probe some broker has answered so both before and after its list.
  */
 public final class TransactionLists {
   private static final String TRANSACTION_LOG = "__transaction_state";
 
-  /** What {@code String.hashCode} multiplies with from character to character. */
+  /** The factor by which {@code String.hashCode} multiplies for each character. */
   private static final int HASH_BASE = 31;
 
   private static final int PROBES = HASH_BASE * HASH_BASE;
 
-  /** Who may not describe an id is not told of it by a list either. */
+  /** If the user may not describe an id, lists do not contain it either. */
   private static final Set<Errors> COORDINATED =
       Set.of(Errors.TRANSACTIONAL_ID_NOT_FOUND, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
 
   private static final long POLL_MS = 50;
 
-  /** An election takes some tens of milliseconds, or as long as a session of a broker. */
+  /** An election takes some tens of milliseconds, or as long as a broker's session. */
   private static final ExponentialBackoff RETRY_MS = new ExponentialBackoff(20, 2, 500, 0.2);
 
   private final Admin admin;
@@ -68,7 +69,7 @@ public final class TransactionLists {
 
   /**
    * @param admin of the same cluster, with the same settings
-   * @param prefix what the user may describe transactional ids with
+   * @param prefix of transactional ids that the user may describe
    */
   public TransactionLists(Admin admin, ClientSettings settings, String prefix) {
     this.admin = admin;
@@ -77,10 +78,10 @@ public final class TransactionLists {
   }
 
   /**
-   * Ids whose hash codes are consecutive numbers. A code's amount, modulo the number of partitions,
-   * is an id's partition; so each partition has a probe, whatever their number is, which not every
-   * user may ask for. There may be up to {@link #PROBES} partitions, or half as many if the codes
-   * pass 0.
+   * Ids whose hash codes are consecutive numbers. The absolute value of an id's hash code, modulo
+   * the number of partitions, is its partition. So each partition has a probe, whatever the number
+   * of partitions is: not every user may ask for it. There may be up to {@link #PROBES} partitions,
+   * or half as many if the codes pass 0.
    */
   static List<String> probes(String prefix) {
     List<String> probes = new ArrayList<>();
@@ -93,7 +94,8 @@ public final class TransactionLists {
   }
 
   /**
-   * @param pattern of ids, whole, in RE2's syntax; brokers before 4.1 list others too (KIP-1152)
+   * @param pattern matches whole ids, in RE2 syntax; brokers before 4.1 list other ids too
+   *     (KIP-1152)
    * @param states empty for all
    * @throws EosKafkaException {@code EOSKAFKA_TRANSACTIONS_NOT_LISTED} if some coordinator does not
    *     answer within {@code kafka.default.api.timeout.ms}
@@ -128,8 +130,9 @@ public final class TransactionLists {
   }
 
   /**
-   * Whether the cluster has a transaction log, where no broker has a part of it. It comes with the
-   * first transaction. If the user may not describe it, the question makes the broker create it.
+   * Whether the cluster has a transaction log although no broker has a partition of it. Brokers
+   * create it for the first transaction. If the user may not describe it, this request makes a
+   * broker create it.
    */
   private boolean hasTransactionLog(long deadline) {
     try {
@@ -162,7 +165,7 @@ public final class TransactionLists {
     long end = Math.min(deadline, Time.SYSTEM.milliseconds() + BrokerRequests.TIMEOUT_MS);
     while (!left.isEmpty()) {
       if (Thread.currentThread().isInterrupted()) {
-        // A stopped query's: the network client would poll without any pause.
+        // The query was stopped: the network client would poll without a pause.
         throw KafkaCalls.asJava(new InterruptException("stopped while transactions were listed"));
       }
       long now = Time.SYSTEM.milliseconds();
@@ -203,7 +206,7 @@ public final class TransactionLists {
             .setTransactionalIdPattern(pattern));
   }
 
-  /** Of one broker, in the order of the requests. */
+  /** The answers of one broker, in the order of the requests. */
   private static final class Answers {
     static final int REQUESTS = 3;
 
@@ -222,7 +225,7 @@ public final class TransactionLists {
       return answered == REQUESTS;
     }
 
-    /** The probes in partitions that its list has. */
+    /** The probes of the partitions that its list covers. */
     Set<String> covered() {
       if (!isListed || coordinated.size() < 2) {
         return Set.of();

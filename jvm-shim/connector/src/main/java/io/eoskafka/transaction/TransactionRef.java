@@ -3,8 +3,8 @@ package io.eoskafka.transaction;
 import java.io.Serializable;
 
 /**
- * Names one transaction of a transactional id: the coordinator ends it only for a request with the
- * producer id and the epoch that it runs under.
+ * Identifies one transaction of a transactional id: the coordinator ends it only if a request has
+ * its producer id and epoch.
  *
  * @param producerId and
  * @param producerEpoch what the coordinator knows of the producer while the transaction is open

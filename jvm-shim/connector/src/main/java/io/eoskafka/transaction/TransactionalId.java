@@ -7,8 +7,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Names of producers. A name is read whole from its end, where an identity's 22 characters and what
- * follows them are: another identity's names never match, whatever is before.
+ * The transactional ids of producers. An id is matched as a whole, and it ends with an identity's
+ * 22 characters and what follows them: ids of another identity never match, whatever the prefix is.
  *
  * <ul>
  *   <li>task scope: {@code <prefix>-<group>-<identity>-<slot>}, and in a shared group {@code
@@ -18,10 +18,13 @@ import java.util.regex.Pattern;
  * </ul>
  */
 public final class TransactionalId {
-  /** A number that fits a long: a name with a longer one is somebody else's. */
+  /** A number that fits a long: an id with a longer one belongs to someone else. */
   private static final String RUN = "(\\d{1,18})";
 
-  /** Not given back: a group that may be takes a stack frame for each number, of thousands. */
+  /**
+   * Possessive: if it could backtrack, it would need a stack frame for each of thousands of
+   * numbers.
+   */
   private static final String NUMBERS = "(?:\\.\\d+)++";
 
   private TransactionalId() {}
@@ -34,8 +37,8 @@ public final class TransactionalId {
   }
 
   /**
-   * Whether a name belongs to an identity, with any prefix and any slot: an earlier run may have
-   * had another prefix and more slots.
+   * Whether an id belongs to an identity, with any prefix and any slot: an earlier run may have had
+   * another prefix and more slots.
    */
   public static boolean isOf(String transactionalId, String producers) {
     return Pattern.matches("(?s).*-" + Pattern.quote(producers) + "-\\d+", transactionalId);
@@ -46,7 +49,9 @@ public final class TransactionalId {
     return ".*-" + producers + "-[0-9]+";
   }
 
-  /** The driver part of a name in a shared group, or empty where the name is none of its. */
+  /**
+   * The driver part of an id in a shared group, or empty if the id does not belong to that group.
+   */
   static Optional<String> driverOf(String transactionalId, String sharedId) {
     Matcher matcher =
         Pattern.compile(
@@ -55,7 +60,7 @@ public final class TransactionalId {
     return matcher.matches() ? Optional.of(matcher.group(1)) : Optional.empty();
   }
 
-  /** All names in a shared group, for the broker's filter. */
+  /** All ids of a shared group, for the broker's filter. */
   static String brokerPatternOfShared(String sharedId) {
     return ".*-" + sharedId + "-" + Identity.DIGEST_PATTERN + "-[0-9]+";
   }
@@ -66,10 +71,10 @@ public final class TransactionalId {
   }
 
   /**
-   * Of one writer in epoch scope. An attempt of another number than the first has a name of its own
-   * for good, and the first one shares its name with the first attempts of other epochs only as
-   * long as each of them has reported: whoever initialises a name that may be prepared aborts what
-   * the driver may have decided.
+   * The id of one writer in epoch scope. Each attempt after the first has an id that is never
+   * reused. The first attempt shares its id with the first attempts of other epochs only as long as
+   * each of them has reported: to initialise an id whose transaction may be prepared would abort a
+   * transaction that the driver may have decided.
    *
    * @param series a number that the driver changes when a first attempt has not reported
    */
@@ -89,8 +94,8 @@ public final class TransactionalId {
   }
 
   /**
-   * The run that a query's writer belongs to, or empty if the name is not one of its writers: with
-   * any prefix, since an earlier run may have had another one.
+   * The run that a query's writer belongs to, or empty if the id is not that of one of its writers.
+   * Any prefix matches, because an earlier run may have had another one.
    */
   static OptionalLong runOfWriter(String transactionalId, String ownerId) {
     return runOf("(?s).*-" + Pattern.quote(ownerId) + "-w" + RUN + NUMBERS, transactionalId);

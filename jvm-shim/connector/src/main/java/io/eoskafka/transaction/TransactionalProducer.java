@@ -34,14 +34,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A producer with a transactional id, of one attempt at a time. After any exception from here the
- * caller may only {@link #abortAndClose}: a producer whose transaction did not end clearly is never
- * used again.
+ * A producer with a transactional id, used by one attempt at a time. After any exception from here
+ * the caller may only {@link #abortAndClose}: a producer whose transaction did not end clearly is
+ * never used again.
  */
 public final class TransactionalProducer implements Transactions {
   private static final Logger LOG = LoggerFactory.getLogger(TransactionalProducer.class);
 
-  /** How many records may pass between two looks at the clock. */
+  /** The number of records between two checks of the clock. */
   private static final int RECORDS_PER_TIME_CHECK = 256;
 
   private final String transactionalId;
@@ -50,7 +50,7 @@ public final class TransactionalProducer implements Transactions {
   private final KafkaProducer<byte[], byte[]> producer;
   private final ProducerErrors errors;
 
-  /** What the open transaction may touch, or null for anything. */
+  /** What the open transaction may use, or null if it has no limit. */
   private Registration registration;
 
   private boolean open;
@@ -67,14 +67,16 @@ public final class TransactionalProducer implements Transactions {
     this.producer = new KafkaProducer<>(settings.producer(transactionalId, transactionTimeoutMs));
   }
 
-  /** Opens a producer and ends what an earlier one of this id left: it is fenced from here on. */
+  /**
+   * Opens a producer and ends the last transaction of an earlier one of this id, which it fences.
+   */
   public static TransactionalProducer init(
       String transactionalId, ClientSettings settings, int transactionTimeoutMs) {
     return init(transactionalId, settings, transactionTimeoutMs, List.of());
   }
 
   /**
-   * As the other one, and looks up the leaders of topics at the same time.
+   * The same, and looks up the leaders of topics at the same time.
    *
    * @param topics that will be written to; the first record of each would wait for them
    */
@@ -105,7 +107,7 @@ public final class TransactionalProducer implements Transactions {
           try {
             topics.forEach(producer::partitionsFor);
           } catch (KafkaException | IllegalStateException e) {
-            // It comes again with the first record, if it matters.
+            // The first record reports the problem again, if it matters.
             LOG.debug("Leaders of {} could not be looked up", topics, e);
           }
         });
@@ -128,7 +130,7 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /**
-   * Begins a transaction that may touch nothing else than what it registers here.
+   * Begins a transaction that may use only what it registers here.
    *
    * @param topics may be written to, in all their partitions; empty for no limit and no
    *     registration
@@ -190,8 +192,8 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /**
-   * A record that fails later is reported by the next {@link #flush}. One that fails at once, for
-   * want of its topic, has waited {@code max.block.ms}: the next would too.
+   * The next {@link #flush} reports a record that fails later. A record that fails at once because
+   * its topic is missing has waited {@code max.block.ms}: the next one would wait, too.
    */
   public void send(ProducerRecord<byte[], byte[]> record) {
     submit(record);
@@ -228,8 +230,8 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /**
-   * Fails before the broker would abort the transaction by itself, while there is time to do it in
-   * order and to say why.
+   * Fails before the broker would abort the transaction by itself, while there is time to abort it
+   * in order and to say why.
    */
   @Override
   public void checkTime() {
@@ -244,7 +246,7 @@ public final class TransactionalProducer implements Transactions {
     }
   }
 
-  /** Waits until every record has arrived; fails if one has not. */
+  /** Waits until every record has been acknowledged; fails if one has failed. */
   public void flush() {
     try {
       producer.flush();
@@ -256,7 +258,7 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /**
-   * Sends a last record, and waits until everything has arrived.
+   * Sends a last record, and waits until all records have been acknowledged.
    *
    * @return the record's offset
    */
@@ -278,7 +280,7 @@ public final class TransactionalProducer implements Transactions {
   /**
    * Adds offsets to the open transaction; the group coordinator checks the fence.
    *
-   * @param members to tell who owns the group when it refuses them
+   * @param members to name the owner of the group if it refuses the offsets
    */
   public void sendOffsets(
       Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members) {
@@ -314,13 +316,13 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /**
-   * Commits, after all records have arrived. The client itself does not make sure of that: its
-   * sender thread looks whether records are unsent before it takes its next request, so a send and
-   * a commit that both come in between let it end the transaction without the record. As the first
-   * one that is an error (INVALID_TXN_STATE), and later the record is lost without any (seen on
+   * Commits after all records have been acknowledged. The client itself does not ensure this: its
+   * sender thread checks for unsent records before it takes its next request, so if a send and a
+   * commit both come in between, it ends the transaction without the record. For the first record
+   * this is an error (INVALID_TXN_STATE); a later record is lost without an error (seen on
    * kafka-clients 4.3.1 with transaction version 2, which registers no partition beforehand).
    *
-   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN} where the broker gave no clear answer
+   * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN} if the broker gave no clear answer
    */
   public void commit() {
     try {
@@ -342,8 +344,8 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /**
-   * As {@link #sendOffsets}, past this producer, which was refused with a former fence and would
-   * only abort now.
+   * As {@link #sendOffsets}, but bypasses this producer, which was refused with a former fence and
+   * could only abort now.
    *
    * @return the coordinator that has accepted the last of them; empty if the group refuses this
    *     fence too
@@ -367,7 +369,7 @@ public final class TransactionalProducer implements Transactions {
   }
 
   /**
-   * Commits the transaction past this producer, which has refused to and is not used again.
+   * Commits the transaction without this producer, which has refused to and is not used again.
    *
    * @throws EosKafkaException {@code EOSKAFKA_COMMIT_UNKNOWN}, {@code EOSKAFKA_ATTEMPT_FENCED}
    */
@@ -384,16 +386,16 @@ public final class TransactionalProducer implements Transactions {
     open = false;
   }
 
-  /** Whether it has committed, or may have, in a way after which it cannot begin anew. */
+  /** Whether it has committed, or may have, in a way that keeps it from beginning a transaction. */
   public boolean isSpent() {
     return ending;
   }
 
   /**
-   * Ends the transaction so that nobody waits for it, and closes. Where its end has no clear
-   * answer, the next {@link #init} of this id settles it.
+   * Ends the transaction so that nobody waits for it, and closes. If this gets no clear answer, the
+   * next {@link #init} of this id settles it.
    *
-   * @return whether one was given up
+   * @return whether a transaction was given up
    */
   public boolean abortAndClose() {
     // The thread of a killed task is interrupted, which would cut the abort short.
@@ -417,7 +419,7 @@ public final class TransactionalProducer implements Transactions {
     return isGivenUp;
   }
 
-  /** Whether somebody else has initialised its id, or its transaction has timed out. */
+  /** Whether another producer has initialised its id, or its transaction has timed out. */
   public boolean wasFenced() {
     return errors.wasFenced();
   }

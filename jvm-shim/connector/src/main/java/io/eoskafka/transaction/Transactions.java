@@ -9,7 +9,7 @@ import org.apache.kafka.common.TopicPartition;
 
 /**
  * The transactions of one transactional id, one at a time. After any exception the caller may only
- * {@link #abortAndClose}; {@link TransactionalProducer} says more of each method.
+ * {@link #abortAndClose}. {@link TransactionalProducer} describes each method in detail.
  */
 public interface Transactions {
   /** Begins a transaction. */
@@ -18,14 +18,14 @@ public interface Transactions {
   /** Sends a record; the next {@link #flush} reports one that fails later. */
   void send(ProducerRecord<byte[], byte[]> record);
 
-  /** Waits until every record has arrived. */
+  /** Waits until every record has been acknowledged. */
   void flush();
 
   /** Fails if the transaction nears its timeout. */
   void checkTime();
 
   /**
-   * Sends a last record, and waits until everything has arrived.
+   * Sends a last record, and waits until all records have been acknowledged.
    *
    * @return the record's offset
    */
@@ -34,25 +34,25 @@ public interface Transactions {
   /**
    * Adds offsets to the open transaction; the group coordinator checks the fence.
    *
-   * @param members to tell who owns the group when it refuses them
+   * @param members to name the owner of the group if it refuses the offsets
    */
   void sendOffsets(
       Map<TopicPartition, OffsetAndMetadata> offsets, Fence fence, GroupInspector members);
 
-  /** Commits, after all records have arrived. */
+  /** Commits after all records have been acknowledged. */
   void commit();
 
   /**
-   * Whether brokers may answer the end of a transaction before its group has taken over its offsets
-   * (KAFKA-17507): those before 4.0. They have at most version 1 of transactions. To be asked after
-   * a transaction has begun.
+   * Whether brokers may answer the end of a transaction before the group has its offsets
+   * (KAFKA-17507), as brokers before 4.0 do. These have at most transaction version 1. To be called
+   * after a transaction has begun.
    */
   boolean mayLeaveOffsetsPending();
 
   /**
    * Ends the transaction so that nobody waits for it, and closes.
    *
-   * @return whether one was given up
+   * @return whether a transaction was given up
    */
   boolean abortAndClose();
 

@@ -10,7 +10,7 @@ public final class Admins {
   private Admins() {}
 
   /**
-   * A client, which reads keys and fetches tokens now and connects later.
+   * Creates a client. It reads keys and fetches tokens now, and connects later.
    *
    * @throws io.eoskafka.config.EosKafkaException {@code EOSKAFKA_LOG_IN_FAILED} if it cannot read
    *     or fetch what it would log in with

@@ -9,8 +9,8 @@ import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.MetadataResponse;
 
 /**
- * The ids of topics on which all connected brokers agree. A broker that is behind names the id that
- * a topic had before it was created again, as often as it is asked.
+ * The ids of topics on which all connected brokers agree. A broker with stale metadata keeps
+ * reporting the id that a topic had before it was created again.
  */
 public final class AgreedTopicIds {
   private AgreedTopicIds() {}
@@ -18,8 +18,8 @@ public final class AgreedTopicIds {
   /**
    * Asks each broker.
    *
-   * @return the ids of those of these topics of which all {@link ConnectedBrokers} name the same
-   *     one; none if one of them does not answer
+   * @return the ids of those topics for which all {@link ConnectedBrokers} report the same id;
+   *     empty if one of these brokers does not answer
    */
   public static Map<String, String> of(
       Admin admin, ClientSettings settings, Collection<String> topics) {

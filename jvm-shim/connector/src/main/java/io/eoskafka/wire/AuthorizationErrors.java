@@ -9,12 +9,14 @@ import org.apache.kafka.common.errors.GroupAuthorizationException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 
-/** What brokers do not allow, as an error that names the missing right, and refused log-ins. */
+/**
+ * Turns refusals by brokers into errors that name the missing right, and detects refused log-ins.
+ */
 public final class AuthorizationErrors {
   private AuthorizationErrors() {}
 
   /**
-   * @param onTopics the operation, where it is one on topics
+   * @param onTopics the operation, if it is one on topics
    * @return the error for a refusal among an exception and its causes, or empty
    */
   public static Optional<EosKafkaException> in(Throwable exception, String onTopics) {
@@ -22,7 +24,7 @@ public final class AuthorizationErrors {
   }
 
   /**
-   * The same for a caller that knows what it has asked for, which many refusals do not say.
+   * The same for a caller that knows what it has asked about: many refusals do not name it.
    *
    * @param name of the topic, or the transactional id; empty if the caller does not know it
    */
@@ -30,7 +32,7 @@ public final class AuthorizationErrors {
     return in(exception, onTopics, name, name);
   }
 
-  /** The same for a producer, whose client may not say of which topic it speaks. */
+  /** The same for a producer, whose client may not name the topic. */
   public static Optional<EosKafkaException> inProducer(
       Throwable exception, String transactionalId) {
     return in(exception, "Write", "", transactionalId);
@@ -57,7 +59,7 @@ public final class AuthorizationErrors {
     return Optional.empty();
   }
 
-  /** The same for whoever has nothing else to say of it: the refusal, or the exception as it is. */
+  /** The error for a refusal, or otherwise the exception itself. */
   public static RuntimeException or(RuntimeException exception, String onTopics) {
     return or(exception, onTopics, "");
   }
@@ -68,7 +70,7 @@ public final class AuthorizationErrors {
     return denied.isPresent() ? denied.get() : exception;
   }
 
-  /** Whether a log-in was refused, by any of an exception and its causes. */
+  /** Whether an exception or one of its causes means that a log-in was refused. */
   public static boolean isRefusedLogIn(Throwable exception) {
     for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
       if (cause instanceof AuthenticationException) {
@@ -87,9 +89,9 @@ public final class AuthorizationErrors {
   }
 
   /**
-   * Why a log-in failed. Kafka's own exceptions say no more than that a handshake or the making of
-   * a client has failed, so this is their last cause. Where that has a part of {@code
-   * sasl.jaas.config} in it, which may be one of a password, it is left out.
+   * Why a log-in failed. Kafka's own exceptions say only that a handshake or the creation of a
+   * client has failed, so this is their last cause. It is left out if it contains a part of {@code
+   * sasl.jaas.config}, which may be part of a password.
    */
   public static String reason(Throwable exception) {
     Throwable root = EosKafkaException.root(exception);

@@ -33,10 +33,10 @@ public final class BrokerRequests implements AutoCloseable {
 
   private static final int IN_FLIGHT = 100;
 
-  /** How soon a wait for an answer ends after the thread was interrupted. */
+  /** How soon a wait for an answer ends after if the thread was interrupted. */
   private static final long POLL_MS = 100;
 
-  /** A request was sent, or a part of it, and has no answer: the broker may carry it out later. */
+  /** A request was sent, at least partly, and got no answer: the broker may still carry it out. */
   public static final class UnansweredException extends IOException {
     private static final long serialVersionUID = 1L;
 
@@ -59,17 +59,17 @@ public final class BrokerRequests implements AutoCloseable {
   }
 
   /**
-   * @param timeoutMs how long a connection may take to come about, and then an answer
+   * @param timeoutMs how long to wait for a connection, and then for an answer
    */
   public BrokerRequests(ClientSettings settings, String name, int timeoutMs) {
     this(settings.admin(name), name, timeoutMs);
   }
 
   /**
-   * The same with a new connection for a request that comes long after the last one. Something
-   * between client and broker may have dropped the former connection without a word.
+   * The same, but opens a new connection for a request that comes long after the last one: a
+   * firewall or proxy may have silently dropped the old connection.
    *
-   * @param idleMs how long a connection may rest
+   * @param idleMs how long a connection may be idle
    */
   public BrokerRequests(ClientSettings settings, String name, int timeoutMs, long idleMs) {
     this(
@@ -116,16 +116,16 @@ public final class BrokerRequests implements AutoCloseable {
    * Sends one request and waits for its answer.
    *
    * @param node one of {@link #setNodes}
-   * @throws IOException no connection comes about, or it breaks
+   * @throws IOException if there is no connection, or it breaks
    */
   public AbstractResponse ask(Node node, AbstractRequest.Builder<?> request) throws IOException {
     return ask(node, request, timeoutMs);
   }
 
   /**
-   * As the other one, with another time for the connection.
+   * The same with a different timeout for the connection.
    *
-   * @param connectMs how long a connection may take to come about
+   * @param connectMs how long to wait for a connection
    */
   AbstractResponse ask(Node node, AbstractRequest.Builder<?> request, long connectMs)
       throws IOException {
@@ -143,9 +143,10 @@ public final class BrokerRequests implements AutoCloseable {
    * As {@link #ask}, for a request that must not be repeated unless it was answered.
    *
    * @param answerMs how long the answer may take
-   * @throws UnansweredException there is no answer in time, or the connection breaks before it
-   * @throws IOException no connection comes about
-   * @throws InterruptException the thread was interrupted
+   * @throws UnansweredException if there is no answer in time, or the connection breaks before the
+   *     answer
+   * @throws IOException if there is no connection
+   * @throws InterruptException if the thread was interrupted
    */
   public AbstractResponse askOnce(Node node, AbstractRequest.Builder<?> request, int answerMs)
       throws IOException {
@@ -157,7 +158,7 @@ public final class BrokerRequests implements AutoCloseable {
     client.send(
         client.newClientRequest(node.idString(), request, now, true, answerMs, answers::add), now);
     while (answers.isEmpty()) {
-      // The client itself would go round and round without a pause.
+      // The client itself would loop without a pause.
       if (Thread.currentThread().isInterrupted()) {
         throw new InterruptException(new InterruptedException());
       }
@@ -176,15 +177,15 @@ public final class BrokerRequests implements AutoCloseable {
     return answer.responseBody();
   }
 
-  /** What a broker that is connected has said it can do; empty before. */
+  /** The API versions that a connected broker supports; empty before it is connected. */
   public Optional<NodeApiVersions> versions(Node node) {
     return Optional.ofNullable(versions.get(node.idString()));
   }
 
   /**
-   * Whether no connection to a broker comes about.
+   * Whether the connection to a broker has failed.
    *
-   * @throws org.apache.kafka.common.errors.AuthenticationException if it refuses this user
+   * @throws org.apache.kafka.common.errors.AuthenticationException if the broker refuses this user
    */
   public boolean hasFailed(Node node) {
     if (client.authenticationException(node) != null) {

@@ -18,8 +18,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Whether a cluster's brokers can do what exactly-once needs (KIP-447's guard). {@code eoskafka
- * upgrade check} has the same table in Python.
+ * Whether a cluster's brokers support what exactly-once delivery needs (KIP-447's guard). {@code
+ * eoskafka upgrade check} has the same table in Python.
  */
 public final class BrokerVersions {
   private static final Logger LOG = LoggerFactory.getLogger(BrokerVersions.class);
@@ -43,7 +43,7 @@ public final class BrokerVersions {
               0,
               "3.0",
               "cannot say which query a transaction belongs to"),
-          // Last, so that a broker that is only too old is called so.
+          // Last, so that for a broker that is merely too old the error says so.
           new Need(ApiKeys.INIT_PRODUCER_ID, 0, "0.11", "has no transactions"),
           new Need(ApiKeys.ADD_PARTITIONS_TO_TXN, 0, "0.11", "has no transactions"),
           new Need(ApiKeys.ADD_OFFSETS_TO_TXN, 0, "0.11", "has no transactions"),
@@ -52,7 +52,7 @@ public final class BrokerVersions {
   private BrokerVersions() {}
 
   /**
-   * Asks each broker; one that cannot be reached now is passed over.
+   * Asks each broker; skips those that cannot be reached now.
    *
    * @param admin of the same cluster
    * @throws EosKafkaException {@code EOSKAFKA_BROKER_TOO_OLD}, {@code
@@ -117,7 +117,7 @@ public final class BrokerVersions {
     }
   }
 
-  /** For a request of the admin client that not every query needs. */
+  /** The error for a missing request of the admin client that not every query needs. */
   public static EosKafkaException lacks(ApiKeys api, String why, String release) {
     return lacks("the brokers", api, why, release);
   }

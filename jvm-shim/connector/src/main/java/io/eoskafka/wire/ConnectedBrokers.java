@@ -22,17 +22,17 @@ import org.slf4j.LoggerFactory;
 /**
  * The brokers that are connected to the controllers, and what they know.
  *
- * <p>A broker that is cut off from the controllers still answers clients, with what it knew before.
- * By default it is in no other broker's list of brokers after nine seconds, and before that the
- * controllers give nothing of its to another broker. Its own list is an old one, and has the others
- * in it. So those brokers are surely connected that are in the list of each broker that answers.
- * What these have in their own lists is connected, too: a broker that has come back is not in the
- * list of one that was cut off before.
+ * <p>A broker that is cut off from the controllers still answers clients with its old metadata. By
+ * default the other brokers no longer list it after nine seconds, and before that the controllers
+ * give none of its partitions to another broker. Its own list is outdated and still contains the
+ * others. So a broker is surely connected if every broker that answers lists it. The brokers in its
+ * own list are connected, too: a broker that has come back is not listed by one that was cut off
+ * earlier.
  */
 public final class ConnectedBrokers {
   private static final Logger LOG = LoggerFactory.getLogger(ConnectedBrokers.class);
 
-  /** For one broker's connection, and for its answer. */
+  /** For the connection to one broker, and for its answer. */
   private static final int TIMEOUT_MS = 2_000;
 
   /** Asks one broker. */
@@ -46,8 +46,8 @@ public final class ConnectedBrokers {
    * Asks every broker that any of them knows.
    *
    * @param admin of the same cluster
-   * @param topics that they are asked about; null for all
-   * @return what each connected broker answers; empty if one of them does not answer
+   * @param topics to ask about; null for all
+   * @return the answer of each connected broker; empty if one of them does not answer
    */
   public static Optional<Map<Node, MetadataResponse>> of(
       Admin admin, ClientSettings settings, Collection<String> topics) {

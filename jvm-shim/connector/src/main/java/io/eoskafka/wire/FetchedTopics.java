@@ -6,9 +6,9 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.Uuid;
 
 /**
- * The topic ids that a consumer fetches by. It has no call for them, and goes on under the same
- * name with whatever has that name, so this looks into it: to ask a broker would cost a request for
- * each task.
+ * The topic ids that a consumer fetches by. The consumer has no method for them, and continues with
+ * any topic of the same name. So this class reads its private fields: asking a broker would cost a
+ * request for each task.
  */
 public final class FetchedTopics {
   private final Metadata metadata;
@@ -17,7 +17,7 @@ public final class FetchedTopics {
     metadata = (Metadata) PrivateField.read(PrivateField.read(consumer, "delegate"), "metadata");
   }
 
-  /** By topic; without an entry where its metadata has none now. */
+  /** By topic; a topic without an id in the consumer's present metadata has no entry. */
   public Map<String, Uuid> ids() {
     return metadata.topicIds();
   }

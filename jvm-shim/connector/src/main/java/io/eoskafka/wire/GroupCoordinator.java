@@ -17,16 +17,16 @@ import org.apache.kafka.common.requests.FindCoordinatorResponse;
 /**
  * The coordinator of a group, as a broker names it.
  *
- * <p>Not by a description of the group: there is none if the group is empty and was deleted, or if
- * a member subscribes to a topic that this user may not describe.
+ * <p>It does not come from a description of the group: there is none if the group is empty and was
+ * deleted, or if a member subscribes to a topic that this user may not describe.
  *
- * @param error {@code NONE} if there is one; a broker that is behind may name a former one, which
- *     says so when it is asked for something
+ * @param error {@code NONE} if there is one; a broker with stale metadata may name a former one,
+ *     which says so when it is asked for something
  * @param node only without an error
  */
 public record GroupCoordinator(Errors error, Node node) {
 
-  /** What is asked of one broker. */
+  /** Requests to one broker. */
   @FunctionalInterface
   public interface Requests {
     AbstractResponse ask(Node broker, AbstractRequest.Builder<?> request) throws IOException;
@@ -47,7 +47,7 @@ public record GroupCoordinator(Errors error, Node node) {
     if (shuffled.isEmpty()) {
       throw new IOException("no broker is known");
     }
-    // One that gives no answer is not asked in every try.
+    // So that not every try asks a broker that does not answer.
     Collections.shuffle(shuffled);
     FindCoordinatorResponse response =
         (FindCoordinatorResponse)

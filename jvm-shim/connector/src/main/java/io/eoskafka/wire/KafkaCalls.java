@@ -13,12 +13,12 @@ import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 
-/** Waits for the admin client, with its failures in a form that Spark and a user know. */
+/** Waits for the admin client, and turns its failures into exceptions that Spark and users know. */
 public final class KafkaCalls {
   private KafkaCalls() {}
 
   /**
-   * Spark takes a query's end as a stop, not as a failure, only where the cause is one of Java's
+   * Spark treats an interrupted query as stopped, not as failed, only if the cause is one of Java's
    * own interruption types.
    */
   public static UncheckedIOException asJava(InterruptException e) {
@@ -27,7 +27,7 @@ public final class KafkaCalls {
     return new UncheckedIOException(cause);
   }
 
-  /** Waits between two tries; an interruption ends it in a form that Spark knows. */
+  /** Waits between two tries; an interruption throws an exception that Spark knows. */
   public static void sleep(long ms) {
     try {
       Thread.sleep(ms);
@@ -53,7 +53,7 @@ public final class KafkaCalls {
   /**
    * The same for a call about one topic or one transactional id.
    *
-   * @param name of it, which brokers do not say when they refuse
+   * @param name the name of the topic or id, which brokers do not report when they refuse
    */
   public static <T> T get(KafkaFuture<T> future, String onTopics, String name) {
     try {
@@ -69,9 +69,9 @@ public final class KafkaCalls {
   }
 
   /**
-   * Waits for the end of an admin call, whatever it is.
+   * Waits until an admin call has ended, with or without success.
    *
-   * @return false where it has not ended in time
+   * @return false if it has not ended in time
    */
   public static boolean isDoneWithin(Duration time, KafkaFuture<?> future) {
     try {

@@ -28,18 +28,18 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Where logs begin and end, as the leaders say that the controller has elected last.
+ * Where logs begin and end, according to the leaders that the controller has elected last.
  *
  * <p>A leader that is cut off from its peers and from the controller does not learn that another
- * one was elected. It answers with a high watermark that no longer moves, and clients that take
- * their metadata from it believe it. The admin client sends no leader epoch that would find it out.
- * So all {@link ConnectedBrokers} are asked for the leaders that they know, and of each partition
- * the one with the highest leader epoch is asked for the end, with that epoch.
+ * one was elected. It answers with a high watermark that no longer moves, and clients that get
+ * their metadata from it rely on it. The admin client sends no leader epoch that would reveal this.
+ * So all {@link ConnectedBrokers} are asked for the leaders that they know. Then the leader with
+ * the highest leader epoch of each partition is asked for the end, with that epoch.
  */
 public final class NewestLeaders {
   private static final Logger LOG = LoggerFactory.getLogger(NewestLeaders.class);
 
-  /** For one broker's connection; one that is down is passed over. */
+  /** For the connection to one broker; a broker that is down is skipped. */
   private static final long CONNECT_MS = 2_000;
 
   private static final long RETRY_MS = 100;
@@ -60,7 +60,7 @@ public final class NewestLeaders {
     return bounds(admin, settings, partitions, ListOffsetsRequest.LATEST_TIMESTAMP);
   }
 
-  /** As {@link #highWatermarks}, but the first offset that each log still has. */
+  /** As {@link #highWatermarks}, but returns the first offset that each log still has. */
   public static Map<TopicPartition, Long> logStarts(
       Admin admin, ClientSettings settings, Collection<TopicPartition> partitions) {
     return bounds(admin, settings, partitions, ListOffsetsRequest.EARLIEST_TIMESTAMP);
@@ -118,8 +118,8 @@ public final class NewestLeaders {
   }
 
   /**
-   * Leader epochs begin again with a topic that is created again: they say nothing while one broker
-   * knows the former topic and another one its successor.
+   * Leader epochs start again when a topic is created again: they cannot be compared while one
+   * broker knows the former topic and another one its successor.
    */
   static boolean agreeOnIds(Collection<MetadataResponse> answers) {
     Map<String, Uuid> ids = new HashMap<>();

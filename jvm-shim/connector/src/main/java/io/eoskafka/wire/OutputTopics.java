@@ -11,12 +11,15 @@ import org.apache.kafka.clients.producer.ProducerConfig;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The topics that a query writes to, as far as a sink's options say; asked for now and then. */
+/**
+ * The topics that a query writes to, as far as the sink's options name them; looked up at
+ * intervals.
+ */
 public final class OutputTopics {
   private static final Logger LOG = LoggerFactory.getLogger(OutputTopics.class);
   private static final long ASK_AGAIN_NANOS = Duration.ofMinutes(1).toNanos();
 
-  /** Nobody is to wait for a hint as long as for an answer. */
+  /** Short, because the answer is only a hint. */
   private static final int PATIENCE_MS = 2_000;
 
   private final Admin admin;
@@ -29,9 +32,9 @@ public final class OutputTopics {
   }
 
   /**
-   * The settings of a sink's producers, which depend on how many partitions they write to. Where
-   * that cannot be found out, those for an unknown number: whatever is wrong with a topic, its
-   * producer says it better.
+   * The settings of a sink's producers, which depend on how many partitions they write to. If that
+   * number cannot be determined, these are the settings for an unknown number: if something is
+   * wrong with a topic, its producer reports a better error.
    */
   public ClientSettings settings(SinkOptions sink) {
     List<String> wanted = sink.topic() == null ? sink.registerTopics() : List.of(sink.topic());

@@ -2,14 +2,14 @@ package io.eoskafka.wire;
 
 import java.lang.reflect.Field;
 
-/** Looks into objects of Kafka's client for what they have no call for. */
+/** Reads values from objects of Kafka's client that have no method for them. */
 final class PrivateField {
   private PrivateField() {}
 
   /**
    * The value of a field that the object's own class declares.
    *
-   * @throws IllegalStateException if there is no such field
+   * @throws IllegalStateException if the class has no such field
    */
   static Object read(Object owner, String name) {
     try {

@@ -3,12 +3,12 @@ package io.eoskafka.wire;
 import org.apache.kafka.clients.producer.KafkaProducer;
 
 /**
- * The producer id and epoch that a transactional producer has. It has no call for them, and the
- * broker that is asked for them may be a former coordinator of its transactional id, which answers
- * from memory. So this looks into the producer.
+ * The producer id and epoch of a transactional producer. The producer has no method for them, and a
+ * broker that is asked for them may be a former coordinator of the transactional id, which answers
+ * from memory. So this class reads the producer's private fields.
  */
 public record ProducerIdentity(long producerId, short epoch) {
-  /** To be asked after the producer has been initialised; both are -1 before. */
+  /** To be called after the producer has been initialised; both are -1 before. */
   public static ProducerIdentity of(KafkaProducer<?, ?> producer) {
     Object found =
         PrivateField.read(PrivateField.read(producer, "transactionManager"), "producerIdAndEpoch");
@@ -16,7 +16,7 @@ public record ProducerIdentity(long producerId, short epoch) {
         (long) PrivateField.read(found, "producerId"), (short) PrivateField.read(found, "epoch"));
   }
 
-  /** Whether its transactions are of version 2 (KIP-890). To be asked while one is open. */
+  /** Whether it uses transaction version 2 (KIP-890). To be called while a transaction is open. */
   public static boolean usesVersion2(KafkaProducer<?, ?> producer) {
     return (boolean)
         PrivateField.read(

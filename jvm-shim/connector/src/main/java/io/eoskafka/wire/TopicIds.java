@@ -16,7 +16,7 @@ public final class TopicIds {
   private TopicIds() {}
 
   /**
-   * All partitions of those of these topics that are there.
+   * All partitions of these topics, as far as the topics exist.
    *
    * @throws EosKafkaException {@code EOSKAFKA_NOT_AUTHORIZED}, {@code EOSKAFKA_UNREACHABLE}
    */
@@ -25,7 +25,7 @@ public final class TopicIds {
     return present(admin, topics, client, new DescribeTopicsOptions());
   }
 
-  /** As the other one, for a caller that does not wait as long as the client does. */
+  /** The same for a caller that does not wait as long as the client does. */
   public static Map<TopicPartition, String> present(
       Admin admin,
       Collection<String> topics,
