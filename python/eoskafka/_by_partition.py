@@ -1,4 +1,4 @@
-"""Texts that have something for each topic and partition: `{"topic": {"0": 12, "1": 7}}`."""
+"""JSON texts with a value for each topic and partition: `{"topic": {"0": 12, "1": 7}}`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def is_offset(found: object) -> bool:
 
 
 def parse(text: str, is_value: Callable[[object], bool] = is_offset) -> dict[TopicPartition, Any]:
-    """What the text has; offsets, if it is not said otherwise.
+    """The values in the text: offsets, unless the caller says otherwise.
 
-    As the connector reads them (`io.eoskafka.source.PartitionOffsets`).
+    The connector reads such texts in the same way (`io.eoskafka.source.PartitionOffsets`).
 
     Raises:
         ValueError: it is not such a text.

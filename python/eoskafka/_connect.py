@@ -1,8 +1,8 @@
-"""Sessions of Spark Connect: the connector is in the server, and this package beside the client.
+"""Spark Connect sessions: the connector runs in the server, and this package in the client.
 
-Jar and plugin are settings of the server's JVM. A client cannot set them, so it asks for them: the
-plugin leaves the connector's version in the configuration of the server, where every session reads
-it. Without pyspark's own JVM nothing here needs Java.
+The jar and the plugin are settings of the server's JVM. A client cannot set them, so it checks
+them: the plugin stores the connector's version in the server's configuration, where every session
+can read it. Nothing here needs Java unless pyspark runs its own JVM.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _CLIENT = "pyspark.sql.connect.session"
 
 
 def server_url(options: Mapping[str, str]) -> str | None:
-    """The server of a builder with these options, or None for a classic session.
+    """The URL of the server that a builder with these options names; None for a classic session.
 
     Raises:
-        ConfigurationError: pyspark would start the server itself, or none is named.
+        ConfigurationError: pyspark would start the server itself, or the options name no server.
     """
     given = {**_launcher.argument_settings(), **options}
     mode = given.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or ""
@@ -75,9 +75,9 @@ def is_session(spark: object) -> bool:
 
 
 def check(spark: Any) -> None:
-    """ConfigurationError unless the session's server has the jar of this version, and its plugin.
+    """Raise ConfigurationError unless the server has this version's jar and its plugin.
 
-    A server that does not answer raises what pyspark raises.
+    If the server does not answer, pyspark's own exception is raised.
     """
     found = spark.conf.get(VERSION, None)
     if found == __version__:

@@ -98,9 +98,9 @@ def properties_of(text: str) -> dict[str, str]:
 
 
 def check(jar: Path) -> None:
-    """JarError unless `jar` exists, is as it was built, and belongs to this package.
+    """Raise JarError unless `jar` exists, is unchanged since its build, and fits this package.
 
-    It belongs to it if it is of its version and, in a checkout, was built from the present sources.
+    It fits if it has the package's version and, in a checkout, was built from the current sources.
     """
     if not jar.is_file():
         raise JarError(f"{jar} does not exist: {_remedy()}")
@@ -127,11 +127,11 @@ def check(jar: Path) -> None:
 
 
 def to_run() -> Path:
-    """The jar that commands run: what EOSKAFKA_JAR names, else this package's own.
+    """The jar that commands run: the one that EOSKAFKA_JAR names, else this package's own.
 
     Raises:
-        JarError: the package has no jar, or the jar that is named is missing or is not the one
-            that the package was built with, and EOSKAFKA_ALLOW_OTHER_JAR does not allow that.
+        JarError: the package has no jar; the named jar is missing; or it is not the one that the
+            package was built with, and EOSKAFKA_ALLOW_OTHER_JAR does not allow another one.
     """
     own = jar_file()
     given = os.environ.get(VARIABLE)
@@ -205,7 +205,7 @@ def _install(built: Path, jar: Path) -> None:
     draft = jar.with_suffix(f".{os.getpid()}.tmp")
     shutil.copyfile(built, draft)
     digest = _sha256(draft)
-    # Between the two the jar counts as changed, and is built again.
+    # If this process dies between the next two steps, the jar counts as changed and is rebuilt.
     draft.replace(jar)
     _record(jar).write_text(f"{digest}  {jar.name}\n", encoding="ascii")
     for other in jar.parent.glob("*.jar*"):

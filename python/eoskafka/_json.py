@@ -11,14 +11,14 @@ _MOST_DIGITS = 1_000
 
 
 def parse(text: str | bytes, number: Callable[[str], object] = float) -> Any:
-    """A JSON text's value.
+    """The value of a JSON text.
 
     Args:
-        number: what is made of a number that is no integer.
+        number: converts the text of a number that is not an integer.
 
     Raises:
-        ValueError: it is none. Python alone would take `NaN` and raise RecursionError for one that
-            is nested too deeply.
+        ValueError: the text is not JSON. Python's own parser would accept `NaN`, and would raise
+            RecursionError for a text that is nested too deeply.
     """
     try:
         return json.loads(

@@ -1,8 +1,8 @@
 """What Spark's launcher will add to a session that pyspark is about to start.
 
-pyspark hands a builder's settings to spark-submit as `--conf`. Those come before
-`spark-defaults.conf`, whose lists they would hide, and after `PYSPARK_SUBMIT_ARGS`, which hides
-them (seen on Spark 4.2).
+pyspark passes a builder's settings to spark-submit as `--conf`. They replace settings in
+`spark-defaults.conf`, lists included, and are replaced by those in `PYSPARK_SUBMIT_ARGS`
+(observed on Spark 4.2).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GOES_ON = re.compile(r"(?<!\\)((?:\\\\)*)\\\n[ \t\f]*")
 _LINE = re.compile(r"[ \t\f]*((?:\\.|[^\s=:#!\\])(?:\\.|[^\s=:\\])*)[ \t\f]*[=:]?[ \t\f]*(.*)")
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _PLAIN = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-# They come before the same setting in --conf.
+# These options take precedence over the same setting in --conf.
 _OPTIONS = {"--jars": "spark.jars", "--packages": "spark.jars.packages", "--remote": "spark.remote"}
 _APPLICATION = "pyspark-shell"
 

@@ -6,5 +6,5 @@ from rich.text import Text
 
 
 def printable(text: str) -> Text:
-    """As it is: neither markup nor line ends nor what a terminal would obey."""
+    """The text as it is: no markup is interpreted, and unprintable characters are escaped."""
     return Text("".join(c if c.isprintable() else repr(c)[1:-1] for c in text))

@@ -1,8 +1,9 @@
 """What a query's checkpoint says of one of its sources, read without Spark.
 
-Spark's own files are `offsets/<batch>` (a batch's ends, written before it runs, in real-time mode
-after it) and `commits/<batch>` (written after it); the connector's are in `sources/<source>` (see
-`io.eoskafka.source.CheckpointFiles`) and, once a query was in epoch scope, `eoskafka-sink.json`.
+Spark's own files are `offsets/<batch>` (the end offsets of a batch, written before it runs, or
+after it in real-time mode) and `commits/<batch>` (written after it). The connector's files are in
+`sources/<source>` (see `io.eoskafka.source.CheckpointFiles`); once a query was in epoch scope,
+there is also `eoskafka-sink.json`.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ _CUT = "eoskafka-cut.json"
 _TAKEN_OVER = "eoskafka-taken-over"
 # A number, or a name as Spark takes it.
 _SOURCE = re.compile("[A-Za-z0-9_]+")
-# Of a write in `foreachBatch` (`io.eoskafka.decision.EpochOwner`).
+# The file of a write in `foreachBatch` (`io.eoskafka.decision.EpochOwner`).
 _WRITE = re.compile(r"eoskafka-write-.*\.json")
-# In the query of an address.
+# A secret in the query part of a URL.
 _SECRET = re.compile(r"[?&][^=&]*(?:key|secret|token|password|sig)[^=&]*=")
 _BATCH = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose a group's offsets are, as the checkpoint keeps it.
+    """The owner of a group's offsets, as the checkpoint records it.
 
     Attributes:
         group: the query's `kafka.group.id`.
@@ -55,7 +56,7 @@ class Identity:
 
     @property
     def id(self) -> str:
-        """What stands in its stamps."""
+        """The identity in its stamps."""
         if self.shared:
             return stamps.shared_identity(self.group)
         return stamps.exclusive_identity(self.group, self.instance_id, self.checkpoint_id)
@@ -66,16 +67,17 @@ class Batch:
     """A batch of Spark's log.
 
     Attributes:
-        number: from 0.
+        number: its number, from 0.
         start: where it begins, by partition; None for the first one, which begins where
             `startingOffsets` said.
         end: where it ends.
-        committed: whether Spark knows that it was done.
-        is_ours: whether eoskafka has planned it, with its own sink.
-        log_is_ahead: whether Spark's log was written by the built-in connector, or without a sink
-            of eoskafka, and no run of eoskafka has gone on from it yet: then it says where to.
+        committed: whether Spark has logged that it is done.
+        is_ours: whether eoskafka planned it, with its own sink.
+        log_is_ahead: whether Spark's log says where the query continues: it was written by the
+            built-in connector, or without eoskafka's sink, and no eoskafka run has continued from
+            it yet.
         until: the last batch before the one that comes next, -1 before the first.
-        sources: how many the query has, of all kinds.
+        sources: the number of the query's sources, of all kinds.
     """
 
     number: int
@@ -89,12 +91,12 @@ class Batch:
 
 
 class Restart(NamedTuple):
-    """A start that Spark's log does not have (`io.eoskafka.source.RestartedPartitions`).
+    """A start offset that Spark's log lacks (`io.eoskafka.source.RestartedPartitions`).
 
     Attributes:
-        id: of the topic that it is in.
-        offset: the first one to be read.
-        batch: the last batch that Spark had planned when it was found.
+        id: the id of its topic.
+        offset: the first offset to be read.
+        batch: the last batch that Spark had planned when the start was found.
     """
 
     id: str
@@ -130,12 +132,12 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Whether a query has been there."""
+        """Whether a query has used this checkpoint."""
         return bool(self._names("offsets") or self._names(f"sources/{self.source}"))
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has been there, and not only `eoskafka offsets adopt`."""
+        """Whether a query has used this checkpoint, and not only `eoskafka offsets adopt`."""
         there = set(self._names(f"sources/{self.source}"))
         of_adopt = {_IDENTITY, f".{_IDENTITY}.crc", f".{_IDENTITY}.new"}
         return bool(self._batches("offsets") or there - of_adopt)
@@ -151,7 +153,7 @@ class Checkpoint:
         return any(map(_WRITE.fullmatch, self._names("")))
 
     def identity(self) -> Identity | None:
-        """Whose this checkpoint is; None if the connector has not begun with it.
+        """The identity in this checkpoint; None if the connector has not written one yet.
 
         Raises:
             CheckpointError: the file is not one of this version.
@@ -167,7 +169,7 @@ class Checkpoint:
             names = (found["group"], found["instanceId"], found["checkpointId"])
             if not all(isinstance(text, str) for text in names):
                 raise ValueError("a name is no text")
-            # Half a character, which JSON may have, has no bytes to digest.
+            # JSON may contain an unpaired surrogate, which has no bytes to digest.
             "".join(names).encode()
             if not isinstance(found["shared"], bool):
                 raise ValueError("shared is neither true nor false")
@@ -191,9 +193,10 @@ class Checkpoint:
         )
 
     def new_identity(self, group: str = "") -> Identity:
-        """What the connector makes for a checkpoint that has none; with its own group or this one.
+        """The identity that the connector makes if there is none, for this group or its own.
 
-        On another file system the path that Spark sees is not known, and so not that group.
+        On another file system, the path that Spark sees is unknown, and so is the group that the
+        connector derives from it.
         """
         place = self.location if self._files else f"file:{Path(self._root).absolute()}"
         checkpoint_id = stamps.digest(f"{place.rstrip('/')}/sources/{self.source}")
@@ -225,7 +228,7 @@ class Checkpoint:
         return found | {p: Restart(**at) for p, at in starts.items() if at["batch"] >= done}
 
     def starts(self) -> dict[TopicPartition, int] | None:
-        """Where the query began, by partition; those found later are not in it. None: not yet.
+        """The query's first start offsets, without partitions found later; None before its start.
 
         Raises:
             CheckpointError: the file is not one that this version knows.
@@ -249,7 +252,7 @@ class Checkpoint:
         until = last if is_done else last - 1
         taken_over = (self._read(f"sources/{self.source}/{_TAKEN_OVER}") or "").strip()
         is_ours = until < 0 or self._is_ours(until)
-        # Or the open batch, which eoskafka has run without living to see it logged.
+        # Or the open batch, which eoskafka ran before a crash kept Spark from logging it as done.
         is_ahead = not is_ours and taken_over not in {str(until), str(last)}
         return Batch(
             number=last,
@@ -267,7 +270,7 @@ class Checkpoint:
         return self._line(batch).endswith(" ")
 
     def write_taken_over(self, batch: int) -> None:
-        """Let the group be the truth from the batch after this one on."""
+        """Make the group's offsets authoritative from the batch after this one on."""
         self._write(
             f"sources/{self.source}/{_TAKEN_OVER}",
             str(batch),
@@ -280,10 +283,11 @@ class Checkpoint:
         return names[0] if len(names) == 1 else "0"
 
     def _sources(self, batch: int) -> dict[str, str]:
-        """What the batch's file says of each source.
+        """The line of each source in the batch's file.
 
-        The file has a version, the batch's settings and a line for each source: with version 1 in
-        their order, with version 2 each with its index or name before it.
+        The file has a version, the batch's settings and a line for each source. With version 1, the
+        lines are in the order of the sources; with version 2, each begins with the source's index
+        or name.
         """
         name = f"offsets/{batch}"
         version, *lines = (self._read(name) or "").split("\n")
@@ -384,7 +388,7 @@ class Checkpoint:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 new = place.with_name(f".{place.name}.new")
                 new.write_text(text, encoding="utf-8")
-                # Before the new text is there: Hadoop would compare it with the former checksum.
+                # Before the new text is in place: Hadoop would compare it with the old checksum.
                 place.with_name(f".{place.name}.crc").unlink(missing_ok=True)
                 new.replace(place)
                 return

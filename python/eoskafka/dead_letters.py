@@ -21,7 +21,7 @@ PREFIX = "eoskafka.dead-letter."
 REASON_LIMIT = 1_000
 # In the metadata of the column `topic`; io.eoskafka.sink.OutputColumns has the same.
 MARK = "eoskafka.dead-letters"
-# In the metadata of a column or a field with errors that make a dead letter of every such row.
+# In the metadata of a column or field: each row with an error there becomes a dead letter.
 UNDECODABLE = "eoskafka.undecodable"
 _ERROR = "eoskafka_error"
 
@@ -38,8 +38,8 @@ _SOURCE_COLUMNS = {
 }
 _HEADERS = "array<struct<key:string,value:binary>>"
 _TOPIC_NAME = "[a-zA-Z0-9._-]{1,249}"
-# What Kafka's format adds to a record that is alone in its batch: never more than this, and for
-# each header never more than that (KIP-98 has the format).
+# The most bytes that Kafka's format adds to a record that is alone in its batch, and to each header
+# (KIP-98 has the format).
 _OVERHEAD, _HEADER_OVERHEAD = 97, 10
 
 
@@ -116,37 +116,37 @@ def with_dead_letters(
         rows: rows of a source of Kafka, with further columns.
         error: the column that says why a row is wrong. A row is right if this is null, and if
             each result of `eoskafka.schemas.try_decode` among the columns of `rows` has no error.
-        topic: the topic of rows that are right: its name, or a column. A row for which such a
-            column is null, no possible name of a topic, or the dead letters' topic, is wrong.
-        dead_letter_topic: the name of the topic of the others, on the sink's cluster.
-        value: the value of a record that is right; string or binary. Of a row with an error,
-            neither it nor `key` and `headers` are computed, unless with a Python function.
+        topic: the topic of rows that are right: its name, or a column. A row is wrong if this
+            column is null, is not a valid topic name, or names the dead letters' topic.
+        dead_letter_topic: the name of the topic for the other rows, on the sink's cluster.
+        value: the value of a record that is right; string or binary. For a row with an error,
+            this, `key` and `headers` are not computed, unless they use a Python function.
         key: its key; string or binary.
         headers: its headers; by default it has none.
         partition: its partition; by default its key decides.
-        max_bytes: the largest record that is right, in bytes before compression. This counts what
+        max_bytes: the largest record that is right, in bytes before compression. This includes what
             Kafka's format adds, so it may be as large as the topic's `max.message.bytes`, or 1 %
-            smaller if the sink or the topic compresses. A larger one is wrong. By default nothing
-            is compared.
+            smaller if the sink or the topic compresses. A larger record is wrong. By default the
+            size is not checked.
         query: a name for the header `eoskafka.dead-letter.query`.
 
     Raises:
-        ConfigurationError: a column is missing or of another type, or has the name that this
-            function gives to the error; or a topic has no possible name.
+        ConfigurationError: a column is missing, has another type, or has the name that this
+            function gives to the error; or a topic name is not valid.
     """
     from pyspark.sql import functions as sql
 
     _require_topic_names(topic, dead_letter_topic)
     source = _source_columns(rows)
     undecodable = {f"undecodable_{i}": each for i, each in enumerate(_undecodable(rows))}
-    # It is computed once: an error may be another one when it is computed again.
+    # Computed only once: if it were computed again, the error could differ.
     with_error = rows.withColumn(_ERROR, _column(error))
     has_no_error = sql.col(_ERROR).isNull()
     for each in undecodable.values():
         has_no_error = has_no_error & each.isNull()
 
     def made(of: Column | str) -> Column:
-        """What may raise an error of Spark's if it is made of a row that has an error already."""
+        """An expression that is null for a row with an error, because Spark could fail on it."""
         return sql.when(has_no_error, _column(of))
 
     chosen = {
@@ -223,7 +223,7 @@ def _wrong_topics(dead_letter_topic: str) -> list[Column]:
     return [
         sql.when(topic.isNull(), sql.lit("the topic is null")),
         sql.when(~is_possible, sql.lit("no topic can have the name of its topic")),
-        # It would be there without the headers of a dead letter.
+        # The row would be among the dead letters without their headers.
         sql.when(
             topic == dead_letter_topic,
             sql.lit("its topic is that of the dead letters"),
@@ -249,7 +249,7 @@ def _letter_headers(source: Mapping[str, str], query: str) -> Column:
     own = sql.array(*_own_headers(query))
     if "headers" not in source:
         return own
-    # Of a record that was a dead letter before: what it says is of another record's source.
+    # If the record was a dead letter before, those headers describe another record's source.
     kept = sql.filter("headers", lambda header: ~header["key"].startswith(PREFIX))
     return sql.concat(sql.coalesce(kept, sql.array().cast(_HEADERS)), own)
 

@@ -1,6 +1,6 @@
-"""What the decision topic says of one query, read as the connector reads it.
+"""What the decision topic says about one query, read as the connector reads it.
 
-Every executor of a team may write to the topic, so nothing is taken for what it is not
+Every executor of a team may write to the topic, so no entry is trusted unchecked
 (`io.eoskafka.decision.DecisionEntries`, `Decision` and `Entry` have the same rules).
 """
 
@@ -53,8 +53,8 @@ class Decision(NamedTuple):
 class Entries:
     """A query's entries in one partition, taken in the order of the log.
 
-    They are read when all were taken: one that was replaced or removed since says nothing, as in a
-    log that was compacted.
+    They are interpreted only after all were taken: entries that were replaced or removed since do
+    not count, as in a compacted log.
     """
 
     def __init__(self, topic: str, query_id: str) -> None:
@@ -111,7 +111,7 @@ class Entries:
             partitions: of the decision topic.
 
         Raises:
-            TransactionError: it is none that a driver of the query can have made.
+            TransactionError: no driver of the query can have written it.
         """
         if self._strange_keys:
             raise self._unreadable(

@@ -72,7 +72,7 @@ class RecordError(EosKafkaError):
 class FencedError(EosKafkaError):
     """This driver or attempt may not commit any more, mostly because another one has taken over.
 
-    What this one had not committed is processed by the one that has taken over, or by this query
+    Records that it had not committed are processed by the one that has taken over, or by this query
     after a restart.
     """
 
@@ -86,7 +86,7 @@ class CheckpointError(EosKafkaError):
 
 
 class DataLossError(EosKafkaError):
-    """Records are gone that were not read yet; `failOnDataLoss=false` goes on without them."""
+    """Records were deleted before they were read; `failOnDataLoss=false` skips them."""
 
 
 class TransactionError(EosKafkaError):
@@ -105,7 +105,7 @@ class AuthorizationError(EosKafkaError):
 
 
 class InternalError(EosKafkaError):
-    """A fault of eoskafka, noticed before it could lose or double a record."""
+    """A bug in eoskafka, detected before it could lose or duplicate a record."""
 
 
 class JarError(EosKafkaError):

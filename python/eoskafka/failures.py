@@ -14,7 +14,7 @@ from typing import Any
 
 from eoskafka import _spec, errors
 
-# Where a message begins: in a plan, such as one with `raise_error`, a condition is an argument.
+# The start of a message. In a plan, such as one with `raise_error`, a condition is an argument.
 _CONDITION = re.compile(r"(?:^|: |\) |\] )\[(EOSKAFKA_[A-Z_]+)\] ", re.MULTILINE)
 # A query's plan, and what may follow it.
 _PLAN = re.compile(r"=== Streaming Query ===.*?(?=^JVM stacktrace:|\Z)", re.DOTALL | re.MULTILINE)
@@ -49,8 +49,8 @@ def message_in(text: str) -> tuple[str, str] | None:
 def install() -> None:
     """Let pyspark raise the connector's errors as errors of this package too.
 
-    `eoskafka.configure`, `eoskafka.check`, and `import eoskafka` where pyspark is imported already,
-    do it by themselves. Twice changes nothing.
+    `eoskafka.configure` and `eoskafka.check` call this, and so does `import eoskafka` if pyspark is
+    already imported. A second call changes nothing.
     """
     from pyspark.errors.exceptions import captured
 
@@ -65,9 +65,9 @@ def _wrap(module: Any, known: type[Any] | None = None, unknown: type[Any] | None
     """Replace a module's `convert_exception`.
 
     Args:
-        module: that has it.
-        known: the class of an exception that pyspark would leave to py4j...
-        unknown: ...if it is of this class.
+        module: the module that has it.
+        known: the class to use for an exception that pyspark would leave to py4j.
+        unknown: the class that such an exception has.
     """
     original = module.convert_exception
     if getattr(original, "is_eoskafkas", False):

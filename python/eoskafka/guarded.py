@@ -40,13 +40,13 @@ def guard(
     Args:
         returns: the type of the function's result, as a type of pyspark or as DDL.
         catch: the exceptions that mean that the row is wrong. Any other one fails the task, which
-            Spark repeats. Name them if the function can also fail for other reasons, such as a
-            service that does not answer. MemoryError and ImportError are never caught: they say
-            something of the executor, not of the row.
+            Spark retries. Name them if the function can also fail for other reasons, such as a
+            service that does not answer. MemoryError and ImportError are never caught: they are
+            about the executor, not about the row.
         pandas: whether the function takes and returns `pandas.Series`. If it raises, it is called
             again with parts of its rows, down to single ones; so each result must depend on its own
-            row only. Timestamps mean what they mean in a result of `pandas_udf`: of datetime64
-            without a time zone, they are in the session's.
+            row only. Timestamps have the same meaning as in a result of `pandas_udf`: datetime64
+            values without a time zone are in the session's time zone.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Column]:
@@ -112,9 +112,9 @@ def _of_rows(
 
 
 def _checker() -> Callable[[DataType, Any], None]:
-    """What fails on a result that passes Spark's own check, and that Spark then alters or fails on.
+    """A check for results that pass Spark's own check, but that Spark then alters or fails on.
 
-    Spark converts a result after the function has returned, where an error fails the task.
+    Spark converts a result after the function has returned, when an error would fail the task.
     """
 
     def check(kind: Any, value: Any) -> None:
@@ -202,8 +202,8 @@ def _of_series(
                 converted = convert(made)
                 if converted is not made:
                     array = pa.Array.from_pandas(converted, type=kind)
-                # Of a timestamp without a time zone, Spark takes the session's time zone only in a
-                # Series of datetime64, which a Series of several parts may not be: these have one.
+                # Spark applies the session's time zone to timestamps without one only in a Series
+                # of datetime64. A Series of several parts may not be one, so these get a time zone.
                 values = list(made) if pa.types.is_nested(kind) else array.to_pylist()
                 return values, [None] * (end - start)
             except (MemoryError, ImportError):

@@ -41,10 +41,10 @@ class Resolution:
     """What `resolve` has found and done.
 
     Attributes:
-        outcome: UNKNOWN if nothing is known of a job of this name: it has never begun, or it had no
-            writeId, has ended well and was forgotten; UNDECIDED if nothing of the job has
-            taken effect, and nothing of it is left open; COMMITTED if all of it has; INCOMPLETE if
-            it was decided and some of its transactions had timed out before.
+        outcome: UNKNOWN if there is no trace of a job with this name: it has never begun, or it had
+            no writeId, succeeded and was forgotten; UNDECIDED if none of its rows took effect and
+            none of its transactions is open; COMMITTED if all its rows took effect; INCOMPLETE if
+            it was decided, but some of its transactions had already timed out.
         committed: how many transactions are committed.
         lost: how many had timed out. The same job, run again with the same rows and the same
             `writeId`, writes them.
@@ -63,15 +63,15 @@ class Settled:
 
     Attributes:
         name: the checkpoint, and for a write of `foreachBatch` its `writeId`.
-        outcome: COMMITTED if the last epoch that was decided has taken effect as a whole,
-            INCOMPLETE if some of its transactions had timed out before, UNDECIDED if none was ever
-            decided; None if it could not be settled.
-        epoch: the last one that was decided, or -1.
+        outcome: COMMITTED if the last decided epoch has taken effect as a whole, INCOMPLETE if some
+            of its transactions had already timed out, UNDECIDED if no epoch was ever decided; None
+            if the write could not be settled.
+        epoch: the last decided epoch, or -1.
         committed: how many of its transactions are committed.
         lost: how many had timed out.
-        missing: what these would have written: writers, rows, and the input of the epoch. Also if
-            the loss was accepted before.
-        accepted: whether the loss was accepted, now or before, so that the write goes on.
+        missing: what the lost transactions would have written: writers, rows, and the input of the
+            epoch. It is also set if the loss was accepted before.
+        accepted: whether the loss was accepted, now or before, so that the write can continue.
         error: why it could not be settled, or empty.
     """
 
@@ -93,14 +93,15 @@ def resolve_checkpoint(
 ) -> tuple[Settled, ...]:
     """Settle everything that a query has decided in epoch scope or in writes of `foreachBatch`.
 
-    What was decided is committed, and everything else that former runs have left open is aborted. A
-    driver of the query that still runs is fenced and stops; start it again.
+    Decided transactions are committed, and all others that former runs left open are aborted. A
+    driver of the query that is still running is fenced and stops; restart it afterwards.
 
     Args:
         checkpoint: the query's checkpoint folder, a path or a URL that Hadoop's clients know.
-        options: of the output's cluster, with `kafka.` before those of the client.
-        accept_loss: an epoch. Let the write that has lost some of its records go on without them.
-            Nothing is accepted if several writes have, and `of_write` does not say which one.
+        options: the options of the output's cluster, with `kafka.` before those of the client.
+        accept_loss: the epoch whose loss is accepted: the write that lost some of its records
+            continues without them. If several have lost some, nothing is accepted unless `of_write`
+            names one of them.
         of_write: the `writeId` of that write.
 
     Returns:
@@ -108,7 +109,7 @@ def resolve_checkpoint(
 
     Raises:
         ConfigurationError: also if pyspark's jars do not know the checkpoint's file system.
-        CheckpointError: the folder is no checkpoint, or not all of it.
+        CheckpointError: the folder is not a checkpoint, or is incomplete.
         JarError, UnreachableError, TransactionError: as `resolve` has them.
     """
     asked: dict[str, object] = {"checkpoint": checkpoint, "options": dict(options)}
@@ -150,23 +151,24 @@ def _settled(write: dict[str, Any]) -> Settled:
 def resolve(
     write_id: str, options: Mapping[str, str], forget: bool = False, give_up: bool = False
 ) -> Resolution:
-    """Settle a batch write whose driver died: commit all of it if it was decided, else end it.
+    """Settle a batch write whose driver died: commit all of it if it was decided, else abort it.
 
-    A job that still runs is fenced by this: it fails, and nothing of it takes effect.
+    This fences a job that is still running: it fails, and none of its rows takes effect.
 
     Args:
-        write_id: the job's `writeId`; of a job without one the id of one of its transactions, as
+        write_id: the job's `writeId`; for a job without one, the id of one of its transactions, as
             `kafka-transactions.sh list` shows it.
         options: the sink's options, with `kafka.` before those of the client, as the job had them.
         forget: remove the job's entry from the decision topic afterwards, so that the name can be
-            used anew. Not done for one that is INCOMPLETE.
-        give_up: the same for one that is INCOMPLETE: what it has lost is then never written.
+            used again. This is not done if the job is INCOMPLETE.
+        give_up: the same for a job that is INCOMPLETE: the records that it lost are then never
+            written.
 
     Raises:
         ConfigurationError: pyspark is not installed, whose jars this needs.
         JarError: the connector's jar is missing or stale.
         UnreachableError: the cluster does not answer.
-        TransactionError: the job cannot be settled, or whether it is is not known.
+        TransactionError: the job cannot be settled, or it is not known whether it was.
     """
     asked: dict[str, object] = {"forget": forget, "giveUp": give_up}
     unnamed = _TRANSACTIONAL_ID.fullmatch(write_id)

@@ -22,8 +22,8 @@ def progress(reports: Sequence[Any]) -> Figure:
             Those without rows are left out.
 
     Returns:
-        three plots over the number of the batch: rows per second; seconds of the batch, and of
-        those the commit latency; offsets by which the most backward partition is behind.
+        three plots over the batch number: rows per second; the time of the batch and of its commit,
+        in seconds; the offsets by which the partition with the largest lag is behind.
 
     Raises:
         ConfigurationError: matplotlib is not installed, or no report has rows.

@@ -26,9 +26,9 @@ _PROVIDERS = "config_providers"
 _SEPARATOR = re.compile("[=:]")
 _PEM = (".pem", ".crt", ".cer")
 _KNOWN = {*KafkaAdminClient.DEFAULT_CONFIG, *KafkaConsumer.DEFAULT_CONFIG}
-# What a file says of these is for another client, or said by an option here.
+# In a file, these are meant for another client, or an option of the command gives them instead.
 _LEFT_OUT = {"bootstrap_servers", "group_id", "client_id"}
-# With what a connection would lack if they were left out.
+# A connection would lack keys or certificates if these were ignored.
 _INLINE = {"ssl_keystore_key", "ssl_keystore_certificate_chain", "ssl_truststore_certificates"}
 # Names of Java's client and of kafka-python for the same thing.
 _SAME = (
@@ -38,10 +38,10 @@ _SAME = (
     ({"ssl_key_password"}, {"ssl_password"}),
     ({"sasl_jaas_config"}, {"sasl_plain_username", "sasl_plain_password"}),
 )
-# What decides how safe a connection is. Such a setting is obeyed or refused, never left out.
+# Settings that decide how safe a connection is. They are applied or refused, never ignored.
 _OF_SECURITY = ("ssl_", "sasl_", "security_", "socks5_", "proxy_")
-# Those among them that may be left out: passwords of stores whose PEM file has none, how often
-# Java's client tries a log-in again, and what it verifies in a token that it has fetched itself.
+# Those among them that may be ignored: passwords of stores whose PEM file has none, how often
+# Java's client retries a log-in, and how it verifies a token that it has fetched itself.
 _NEEDLESS = re.compile(
     r"ssl_(truststore|keystore)_password|ssl_(key|trust)manager_algorithm|ssl_client_auth"
     r"|ssl_secure_random_implementation|security_inter_broker_protocol|sasl_enabled_mechanisms"
@@ -49,7 +49,7 @@ _NEEDLESS = re.compile(
     r"|sasl_oauthbearer_(jwks|expected|clock|scope_claim|sub_claim)_\w+"
     r"|sasl_oauthbearer_jwt_validator_class"
 )
-# And with which values others may: those are what a command does anyway.
+# Others may be ignored if they have these values, because commands behave like that anyway.
 _AS_HERE = {
     "ssl_protocol": {"TLS", "TLSv1.2", "TLSv1.3"},
     "ssl_enabled_protocols": {"TLSv1.2,TLSv1.3", "TLSv1.3,TLSv1.2"},
@@ -58,7 +58,7 @@ _AS_HERE = {
     "security_providers": {""},
     "sasl_oauthbearer_header_urlencode": {"false"},
 }
-# Whose class they name is of no account if it is one of Kafka's own, which these are.
+# A setting with a class name may be ignored if it names one of Kafka's own, such as these.
 _KAFKAS_OWN = re.compile(
     r"org\.apache\.kafka\.common\.security\.oauthbearer\.(internals\.)?(secured\.)?"
     r"(OAuthBearerLoginCallbackHandler|(ClientCredentials|Default|File)JwtRetriever)"
@@ -125,16 +125,16 @@ def read(file: Path) -> dict[str, str]:
 def of_kafka_python(
     given: Mapping[str, str], in_file: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Settings of kafka-python: its names, with dots or underscores, and those of Java's client.
+    """Settings for kafka-python from its names, with dots or underscores, or from Java's.
 
     Args:
-        given: they come before those in the file, also under another of the names that a setting
-            has.
-        in_file: may be another client's too, so that names which kafka-python does not have are
-            left out, unless the connection could be less safe without them.
+        given: these replace the ones in the file, also if the file has another name for the same
+            setting.
+        in_file: it may be meant for another client, so names that kafka-python does not have are
+            ignored, unless the connection could be less safe without them.
 
     Raises:
-        ConfigurationError: one of Java's has no counterpart.
+        ConfigurationError: a setting of Java's client has no counterpart.
     """
     asked = _named(given)
     replaced = _replaced_by(asked)
@@ -186,7 +186,7 @@ def _dotted(name: str) -> str:
 
 
 def _replaced_by(asked: Mapping[str, str]) -> set[str]:
-    """Names that a file may have for what is asked for under another name."""
+    """Names in a file that are replaced by a setting which was given under another name."""
     found: set[str] = set()
     for of_java, of_python in _SAME:
         if of_java & asked.keys():
@@ -213,7 +213,7 @@ def _require_needless(name: str, value: str) -> None:
 
 
 def _login(named: dict[str, str]) -> dict[str, Any]:
-    """How a user logs in; what says so is taken out of `named`."""
+    """The settings with which a user logs in; their source is removed from `named`."""
     jaas = named.pop("sasl_jaas_config", None)
     options = jaas_options(jaas or "")
     mechanism = named.get("sasl_mechanism", "")

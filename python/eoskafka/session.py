@@ -78,13 +78,13 @@ def configure(
 ) -> SparkSession.Builder:
     """Add the connector to a session that is about to be built, and return the same builder.
 
-    From then on its errors are those of `eoskafka.errors` too.
+    From then on, the connector's errors are also those of `eoskafka.errors`.
 
     `spark.jars` and `spark.plugins` are appended to, never overwritten, and so is
     `spark.redaction.regex`, to keep Kafka's secrets out of plans. Calling it twice changes nothing.
 
-    With Spark Connect the server must have the connector, and a client cannot add it. Then nothing
-    is added but the settings of real-time mode, and a session that is there is checked as `check`
+    With Spark Connect the server must have the connector, and a client cannot add it. In that case,
+    only the settings of real-time mode are added, and an existing session is checked as `check`
     does it.
 
     Args:

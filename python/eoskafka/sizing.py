@@ -23,12 +23,12 @@ class Workload:
     """One query, or several ones that are alike.
 
     Attributes:
-        scope: of its transactions.
-        tasks: that write in a batch: in task scope the slots, in epoch scope the writers.
-        input_partitions: that a batch reads from.
-        output_partitions: that each task writes to.
-        batch_s: from the begin of a batch to the begin of the next one, in seconds. In real-time
-            mode, the commit interval.
+        scope: the scope of its transactions.
+        tasks: the tasks that write in a batch: the slots in task scope, the writers in epoch scope.
+        input_partitions: the partitions that a batch reads.
+        output_partitions: the partitions that each task writes to.
+        batch_s: the time from the start of a batch to the start of the next one, in seconds; in
+            real-time mode, the commit interval.
         queries: how many such queries there are.
     """
 

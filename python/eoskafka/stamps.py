@@ -24,7 +24,7 @@ _FORM = re.compile(
 
 
 class Scope(str, enum.Enum):
-    """Which log is the truth after a restart."""
+    """Which log is authoritative after a restart."""
 
     TASK = "task"
     EPOCH = "epoch"

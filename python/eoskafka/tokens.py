@@ -21,11 +21,11 @@ from eoskafka import _json
 from eoskafka.errors import ConfigurationError, UnreachableError
 
 _TIMEOUT_S = 10
-# Of an answer: more than any token, and little enough to keep.
+# The size of an answer: more than any token needs, and little enough to keep.
 _MOST_BYTES = 1 << 20
-# Of a token's time: then another one is fetched.
+# The share of a token's lifetime after which another one is fetched.
 _USED_SHARE = 0.8
-# Of a token that does not tell: one command is done in this time.
+# The lifetime of a token that states none: a command is done in this time.
 _UNKNOWN_S = 300.0
 
 
@@ -202,7 +202,7 @@ def _first(*values: str | None) -> str:
 
 
 def _end(token: str) -> float | None:
-    """When a signed token (RFC 7519) ends; None for one that is none, or does not tell."""
+    """When a signed token (RFC 7519) ends; None if it is not one, or does not state its end."""
     try:
         claims = token.split(".")[1]
         found: Any = _json.parse(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))

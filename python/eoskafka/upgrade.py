@@ -79,11 +79,11 @@ class Report:
     """What `check` has found.
 
     Attributes:
-        verdict: FREE if the group has neither offsets nor members, and no open transaction has its
-            first ones; IN_USE if there are members or such a transaction, or if that could not be
-            decided without names of topics; READY if this version can go on from its offsets, MIXED
-            if they are of several queries, OVERWRITTEN if others have committed some in a group
-            that a query of eoskafka has.
+        verdict: FREE if the group has neither offsets nor members, and no open transaction holds
+            its first offsets; IN_USE if there are members or such a transaction, or if this cannot
+            be determined without topic names; READY if this version can continue from the group's
+            offsets, MIXED if these belong to several queries, OVERWRITTEN if others have committed
+            some of them in the group of an eoskafka query.
         brokers: all of the cluster's.
         partitions: by kind (`task`, `epoch`, `source_only`, `none`, `older`, `newer`) how many
             topic-partitions have an offset of it.
@@ -145,7 +145,7 @@ def _check(cluster: Connection, group: str, topics: Sequence[str]) -> Report:
     is_shared = exclusive != identities
     present = members(cluster, group)
     with cluster.admin() as admin:
-        # Of topics that are named also partitions without an offset: it may be the first one.
+        # Includes partitions of named topics that have no offset: their first one may be pending.
         partitions = {*offsets, *topic_ids(admin, topics)}
         is_open = pending(cluster, group, partitions)
         transactions, is_listed = _transactions(cluster, admin, group)
@@ -224,10 +224,10 @@ def _verdict(kinds: Mapping[str, int], exclusive: set[str], may_be_used: bool) -
     if stamps.Kind.NEWER.value in kinds:
         return Verdict.NEWER
     if stamps.Kind.NONE.value in kinds or stamps.Kind.OLDER.value in kinds:
-        # Beside its own stamps they have replaced some of a query that has run.
+        # If there are stamps of eoskafka too, others have overwritten offsets of a query that ran.
         is_own = any(scope.value in kinds for scope in stamps.Scope)
         return Verdict.OVERWRITTEN if is_own else Verdict.OTHER
-    # One that had the group for itself before it was shared has left its stamp on what rests.
+    # A driver that had the group for itself before it was shared has its stamp on idle partitions.
     return Verdict.READY if len(exclusive) <= 1 else Verdict.MIXED
 
 

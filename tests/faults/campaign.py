@@ -98,7 +98,7 @@ class Campaign:
         self._stack.close()
 
     def run(self, kinds: Sequence[str]) -> None:
-        """Do these faults, each when the query has got over the last one.
+        """Cause these faults, each when the query has recovered from the last one.
 
         A kind is one of `kinds`, or two of them with ` during ` between them: one of
         `of_processes` and one of `OF_BROKERS`, at the same time.
@@ -117,13 +117,13 @@ class Campaign:
             self._note(kind, target, recovery, stall)
 
     def replay(self, journal: Journal) -> None:
-        """Do a journal's faults again, none earlier than it was done then."""
+        """Repeat the faults of a journal, none earlier than it happened then."""
         for event in journal.events:
             self.last(max(0.0, self._began + event.at_s - time.monotonic()))
             self.run([event.kind])
 
     def finish(self) -> Report:
-        """Let everything come to rest, and judge."""
+        """Stop the input, wait until nothing is in flight, and judge the output."""
         self.feeder.close()
         self.flow.wait_committed(_SETTLE_S)
         status = self.query.stop()

@@ -63,12 +63,12 @@ class FaultyCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Through the proxies, for what is to be disturbed."""
+        """The addresses of the proxies, for clients that faults are to disturb."""
         return ",".join(f"127.0.0.1:{proxy.port}" for proxy in self._proxies.values())
 
     @property
     def direct_servers(self) -> str:
-        """Past the proxies, for whoever judges."""
+        """The brokers' own addresses, for clients that judge the output."""
         return self._cluster.bootstrap_servers
 
     @property

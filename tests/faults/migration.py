@@ -4,11 +4,11 @@ One broker, four input partitions, a steady stream of records, one checkpoint. T
 moved, killed and moved back, as `PHASES` says, and at last read to its end. What it has written is
 counted by a reader of its own, and each record is put down to the phase that wrote it.
 
-The built-in sink is at-least-once: the batch that is open when its job ends is written again by
-whoever comes next. Before each move `eoskafka offsets adopt` is asked what that will be.
+The built-in sink is at-least-once: if its job ends in the middle of a batch, the next phase writes
+that batch again. Before each move, `eoskafka offsets adopt` is asked how many records that will be.
 
-Exit code 0: no record is missing, and none came twice but such that the built-in sink wrote first
-and that were told before. 1: otherwise.
+Exit code 0: no record is missing, and the only duplicates are records that the built-in sink wrote
+first and that had been announced. 1: otherwise.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Drop:
 
 @dataclass
 class Hold:
-    """A request that is kept, and whose sender loses the connection: it may still come, and late.
+    """A request that is held back while its sender loses the connection: it may still come, late.
 
     Attributes:
         api: the kind of request.
@@ -97,8 +97,8 @@ class Proxy:
 
     Attributes:
         requests: how many requests have come, by api key.
-        refused: how many of them, AddPartitionsToTxn and AddOffsetsToTxn, were told to come again
-            because the former transaction was not over.
+        refused: how many of them, AddPartitionsToTxn and AddOffsetsToTxn, the broker told to retry
+            because the previous transaction had not ended yet.
         swallowed: how many replies were lost while it was mute.
     """
 
@@ -149,7 +149,7 @@ class Proxy:
         return hold
 
     def deliver(self, hold: Hold) -> bytes:
-        """Let the broker have a request that was kept; its reply, which goes to nobody else."""
+        """Send a held request to the broker, and return its reply, which no client gets."""
         return self._call(self._deliver(hold.request))
 
     def limit(self, api: Api, highest: int = -1) -> None:
@@ -157,7 +157,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._highest.__setitem__, api, highest)
 
     def replace(self, api: Api, what: bytes, by: bytes) -> None:
-        """From now on, let replies to this kind of request have other bytes, just as many."""
+        """From now on, replace these bytes in replies to this kind of request by as many others."""
         assert len(what) == len(by)
         self._loop.call_soon_threadsafe(self._replaced.__setitem__, api, (what, by))
 

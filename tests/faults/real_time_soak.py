@@ -36,8 +36,8 @@ BATCH = "5 minutes"
 WINDOW_S = 300
 # The first windows: Java compiles, and pools of buffers and connections fill.
 WARM_WINDOWS = 2
-# What a process may have more of in the last third of the windows than in the first after the
-# warm-up: a little more than a steady one differs by from window to window.
+# How much more a process may have in the last third of the windows than in the first third after
+# the warm-up: a little more than a steady one varies from window to window.
 MOST_MORE = {
     "heap_mib": 5.0,
     "metaspace_mib": 2.0,

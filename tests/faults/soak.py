@@ -63,8 +63,8 @@ BROKER = {
     # here in the first stretch.
     "metadata.log.max.snapshot.interval.ms": "60000",
 }
-# What may be more in the last third of the stretches than in the first: a little more than a steady
-# one differs by from stretch to stretch.
+# How much more there may be in the last third of the stretches than in the first: a little more
+# than a steady value varies from stretch to stretch.
 MOST = {
     "driver_heap_mib": 5.0,
     "driver_threads": 4.0,

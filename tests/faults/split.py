@@ -306,7 +306,7 @@ class SplitCluster:
         return int(link["stats64"]["rx"]["packets"])
 
     def _socket(self, node: int) -> socket.socket:
-        """A socket of the broker's namespace: it stays there, and the thread comes back."""
+        """A socket in the broker's namespace, which the thread enters only to make it."""
         libc = ctypes.CDLL(None, use_errno=True)
         with (
             open("/proc/thread-self/ns/net") as ours,

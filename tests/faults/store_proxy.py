@@ -18,7 +18,7 @@ _SLOW_S = 3.0
 _HELD_S = 120.0
 _HOP = {"connection", "transfer-encoding", "keep-alive"}
 _ERROR = "<Error><Code>{code}</Code><Message>made by a test</Message></Error>"
-# More than are asked until a client gives up.
+# More requests than a client makes before it gives up.
 ALL = 1_000_000
 
 

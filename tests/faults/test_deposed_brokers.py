@@ -115,7 +115,7 @@ def another(*but: int) -> int:
 
 
 def send_elsewhere(flow: Flow, split: SplitCluster, *but: int) -> None:
-    """Whatever the test asks or starts from now on begins with brokers that are none of these."""
+    """From now on, everything that the test asks or starts begins with other brokers than these."""
     flow.servers = flow.sink_servers = split.servers(*but)
 
 
@@ -221,7 +221,7 @@ def test_a_range_is_not_left_out_because_a_deposed_coordinator_calls_it_committe
 def test_an_epoch_does_not_begin_where_a_deposed_coordinator_says(
     split: SplitCluster, application: Application, tmp_path: Path, keep_logs: list[Path]
 ) -> None:
-    """Of a partition without records in the last epoch no decision says where it is."""
+    """No decision says where a partition is that had no records in the last epoch."""
     keep_logs += split.logs()
     flow = Flow(split.servers(), tmp_path / "checkpoint", partitions=2, replicas=3)
     first, epochs = TopicPartition(flow.input, 0), {"transform": "repartitioned", **SKIPS}
@@ -535,7 +535,7 @@ def test_a_query_does_not_wait_for_a_leader_that_was_deposed_while_it_ran(
 
 
 class Silent:
-    """Is told how far `verify` is, and tells nobody."""
+    """Ignores the progress of `verify`."""
 
     def begins(self, what: str, records: int) -> None: ...
     def read(self, records: int) -> None: ...

@@ -67,7 +67,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def proxy(store: ObjectStore) -> Iterator[StoreProxy]:
-    """What is before it."""
+    """The proxy in front of the object store."""
     with StoreProxy(store.port) as proxy:
         yield proxy
 

@@ -86,7 +86,7 @@ class Proof:
             return
         self._progress.begins(what, records)
 
-        # What a dead letter says of its record, if the record has no id.
+        # A record without an id is identified by its place, which its dead letter also names.
         by_place = bool(self._request.dead_letters) and side != OUT
 
         def add(messages: list[Message]) -> None:
@@ -130,7 +130,7 @@ class Proof:
         self._add(entries, side)
 
     def _digest(self, message: Message, place: tuple[str, int, int] | None) -> bytes:
-        """Of the record's id; a record without an id has its place instead, if one is given."""
+        """The digest of the record's id; if it has none, of its place, if one is given."""
         try:
             return digest_of(self._id(message.key(), message.value()))
         except NoIdError as error:
@@ -184,7 +184,7 @@ class Proof:
         )
 
     def _compare(self, bucket: NDArray[Any]) -> None:
-        # By id, then what must be, what may be, and what is.
+        # Sort by id; within an id: required inputs, optional inputs, outputs.
         order = np.lexsort((bucket["offset"], bucket["side"], bucket["high"], bucket["low"]))
         bucket = bucket[order]
         new = np.ones(len(bucket), dtype=bool)
@@ -203,8 +203,8 @@ class Proof:
         self._found(Fault.LOST, lost, bucket[first])
         self._found(Fault.DUPLICATED, np.where(most > 0, surplus, 0), bucket[last])
         self._found(Fault.UNEXPECTED, np.where(most > 0, 0, surplus), bucket[last])
-        # With the same key and value records are the same, unless only some of them must be out: a
-        # lost one would be made up for by one that need not be there.
+        # Records with the same key and value are interchangeable, unless some are optional: an
+        # optional record in the output would then hide the loss of a required one.
         can_be_the_same = self._request.by is By.DIGEST and not self._request.id_field
         alike = may > 0 if can_be_the_same else most > 1
         self._alike += int(must[(must > 0) & alike].sum())
@@ -221,7 +221,7 @@ class Proof:
             self._ordered += len(pairs)
 
     def _look_at_order(self, pairs: NDArray[Any]) -> None:
-        """From one partition to one, the input offsets of a key must rise with the output's."""
+        """For each pair of partitions, a key's input offsets must rise with its output offsets."""
         order = np.lexsort((pairs["out"], pairs["out_place"], pairs["in_place"], pairs["key"]))
         pairs = pairs[order]
         late = np.zeros(len(pairs), dtype=bool)

@@ -1,8 +1,8 @@
 """Reads a topic as a `read_committed` consumer sees it, from its beginning to a fixed end.
 
-The end is the last stable offset at the time of asking. If an open transaction keeps it below the
-high watermark, records are hidden that may yet appear or vanish, so nothing can be said about the
-outcome: that is an `UndecidedError`, never a verdict.
+The end is the last stable offset when the brokers are asked. If an open transaction keeps it below
+the high watermark, some hidden records may still be committed or aborted. The outcome is then
+unknown: the reader raises an `UndecidedError`, and there is no verdict.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kafka.protocol.consumer import IsolationLevel
 
 from eoskafka.errors import EosKafkaError
 
-# A transaction that ends on its own does so within its timeout, but a proof should not wait a
-# minute for a crashed producer: it says what is open instead.
+# A transaction ends within its timeout at the latest, but a proof should not wait a minute for a
+# crashed producer. It reports the open transactions instead.
 STABLE_TIMEOUT_S = 10.0
 # Between two polls that bring anything; a broker that recovers its log needs some seconds.
 STALL_TIMEOUT_S = 30.0

@@ -34,22 +34,23 @@ class Request:
     """What to verify.
 
     Attributes:
-        outputs: topics that the query writes to.
+        outputs: the topics that the query writes to.
         by: what identifies a record.
-        inputs: topics that it reads; empty where `expected` says what should come out.
-        group: whose offsets say how far it has got; empty where it must have read everything.
+        inputs: the topics that it reads; empty if `expected` has the expected output.
+        group: the group whose offsets show the query's progress; empty if the query must have read
+            everything.
         id_field: instead of `by`: a field of the JSON in each value, such as order.id.
         expected: a Parquet file or folder, or a Delta table, with columns `key`, `value` or both.
         dead_letters: topics with the input records that failed, in `eoskafka.with_dead_letters`.
         dead_letters_query: the query whose dead letters count, by the name in their headers; empty
-            if they are all of one query.
-        input_starts: where the query began; a topic that is not there: at offset 0.
-        output_starts: where its output begins, likewise.
-        ordered: whether to look at the order within keys.
+            if they all come from one query.
+        input_starts: the offsets at which the query began; 0 for a topic that is not in it.
+        output_starts: the offsets at which its output begins, in the same form.
+        ordered: whether to check the order within keys.
         wait_s: how long open transactions may take to end, in seconds.
-        memory: that comparing may take, in bytes.
-        folder: for temporary files, about 55 bytes for each record of input and output; None for
-            the system's.
+        memory: the memory that the comparison may use, in bytes.
+        folder: a folder for temporary files, which take about 55 bytes for each record of input and
+            output; None for the system's temporary folder.
     """
 
     outputs: Sequence[str]

@@ -112,14 +112,14 @@ class Verdict(_Result):
     """The outcome of `verify`.
 
     Attributes:
-        optional: number of input records that may have come out: those after the group's offsets,
-            or before the query's start.
-        ordered: number of records whose order was checked: those with an id that only they have,
-            and with the same key in input and output. A record is `REORDERED` if it came out just
-            after a later one of its key, both from one partition to one.
-        alike: number of input records that had to come out and share their id with others, which
-            differ from them or may have come out: if one of these were lost and another one
-            duplicated or there, that would not show.
+        optional: number of input records that may, but need not, have come out: those after the
+            group's offsets, or before the query's start.
+        ordered: number of records whose order was checked: those whose id is unique, and whose key
+            is the same in input and output. A record is `REORDERED` if it came out directly after
+            a later record of its key, with both read from one partition and written to one.
+        alike: number of required input records that share their id with input records that are
+            different or optional. If one of these were lost and another one came out in its place,
+            the comparison would not notice.
         dead_letters: number of input records that came out as dead letters; these are not among
             `outputs`.
         examples: at most `NAMED_PER_FAULT` of each fault.

@@ -1,8 +1,8 @@
-"""Which records of a topic a proof is about, and a fast reader of them (librdkafka).
+"""Which records of a topic a proof covers, and a fast reader for them (librdkafka).
 
-The order of the looks matters where a query runs on: how far it has got, then what has come out,
-then what was there to read. What has come out by the second look was made of input before the
-third, and input before the first has come out by the second.
+If the query is running, the order of the requests matters: first the query's progress, then the end
+of its output, then the end of its input. Output that exists at the second request was made from
+input that exists at the third, and all input before the first has its output by the second.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ class Slice:
 
 @dataclass(frozen=True)
 class Slices:
-    """What a proof is about.
+    """The records that a proof covers.
 
     Attributes:
-        must: input that must have come out.
-        later: input after the group's offsets, which may have.
-        earlier: input before the query's start, of which a former query's output may be.
-        outputs: what came out.
-        ids: of all their topics, by partition.
+        must: input records whose output must exist.
+        later: input records after the group's offsets, whose output may exist.
+        earlier: input records before the query's start; a former query may have written output for
+            them.
+        outputs: the output records.
+        ids: the topic id for each of their partitions.
     """
 
     must: list[Slice]
@@ -83,21 +84,21 @@ def look(
     output_starts: Offsets,
     wait_s: float,
 ) -> Slices:
-    """Look how far a query has got and what has come out.
+    """Find out how far a query has got and what has come out.
 
     Args:
-        cluster: of all the topics.
-        inputs: topics that it reads; empty where a table says what should come out.
-        outputs: topics that it writes to.
-        group: whose offsets say how far it has got; empty where it must have read everything.
-        input_starts: where it has begun; a topic that is not in it began at offset 0.
-        output_starts: where its output begins, likewise.
+        cluster: the cluster of all the topics.
+        inputs: the topics that the query reads; empty if a table has the expected output.
+        outputs: the topics that it writes to.
+        group: the group whose offsets show its progress; empty if it must have read everything.
+        input_starts: where the query began; a topic that is not in it began at offset 0.
+        output_starts: where its output begins, in the same form.
         wait_s: how long open transactions may hide output, in seconds.
 
     Raises:
-        UndecidedError: something is gone, compacted or hidden, the group has no offsets there, or
-            a broker has answered that is cut off.
-        ConfigurationError: a start is none of the topic's.
+        UndecidedError: records were deleted, are hidden, or are in a compacted topic; the group
+            lacks offsets; or an answer came from a broker that is cut off from the cluster.
+        ConfigurationError: a start names a partition or an offset that its topic does not have.
         UnreachableError: the brokers do not answer.
     """
     with cluster.looking_at("the topics", topics="Read"), cluster.admin() as admin:
@@ -146,7 +147,7 @@ def look(
 
 
 def require_same_topics(cluster: Connection, slices: Slices) -> None:
-    """What was read must be of the topics that were looked at.
+    """Check that the topics are still the ones whose records were read.
 
     Raises:
         UndecidedError: one was deleted meanwhile, or created again.
@@ -197,10 +198,10 @@ def _require_of_these_topics(
 def _readable(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition], wait_s: float
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """The last stable offsets, once nothing that is there now is hidden by them.
+    """The last stable offsets, once they are past all records that the logs have now.
 
     Returns:
-        these, and the lowest leader epochs of the brokers that have answered.
+        the offsets, and for each partition the lowest leader epoch in the answers.
     """
     written, first_epochs = log_ends(admin, partitions, "read_uncommitted")
     deadline = time.monotonic() + wait_s
@@ -252,7 +253,7 @@ def _starts(
 
 def _refuse_compacted(admin: KafkaAdminClient, topic: str) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-    # Of a user who lacks DescribeConfigs this client makes one without settings.
+    # If the user lacks DescribeConfigs, this client returns the topic without its settings.
     found = admin.describe_configs([resource], config_filter="all")["topic"][topic]
     if "cleanup.policy" not in found:
         raise UndecidedError(
@@ -329,7 +330,7 @@ class _Fetched:
         self._now = sum(max(0, each["next_offset"]) for each in partitions)
 
     def has_moved(self) -> bool:
-        """Whether it has since this was last asked."""
+        """Whether fetching has made progress since the last call."""
         moved, self._seen = self._now != self._seen, self._now
         return moved
 
@@ -339,7 +340,7 @@ def _key(of: Slice) -> tuple[str, int]:
 
 
 def _within(messages: list[Message], ends: dict[tuple[str, int], int]) -> Iterator[Message]:
-    """The records before the ends; a partition that has got to its end is left out of these."""
+    """Yield the records before the ends, and remove the ends of partitions that reach them."""
     for message in messages:
         place = str(message.topic()), int(message.partition() or 0)
         end = ends.get(place)
@@ -354,7 +355,7 @@ def _within(messages: list[Message], ends: dict[tuple[str, int], int]) -> Iterat
         elif problem.code() != KafkaError._PARTITION_EOF:
             raise UndecidedError(f"{place[0]}-{place[1]} cannot be read: {problem}")
         elif offset < end:
-            # A broker that has just become the leader may know of less.
+            # A broker that has just become the leader may report an earlier end.
             continue
         # Also at the log's end: control records may be the last ones before the slice's.
         del ends[place]

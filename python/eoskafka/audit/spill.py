@@ -1,4 +1,4 @@
-"""Entries of records that are too many for memory, on disk in buckets that are not."""
+"""Stores more entries of records than fit into memory, on disk, in buckets that do fit."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Spill:
     ) -> None:
         """
         Args:
-            folder: for the files; None for the system's.
-            dtype: of an entry.
-            by: the field, an unsigned number of 64 bits.
-            memory: that a bucket may take while it is worked on, in bytes.
-            too_many: what to do where so many entries have one value that they do not fit into it.
-            divisor: of the values, before a bucket is chosen by their remainder.
-            expected: number of entries, as far as it is known.
+            folder: a folder for the files; None for the system's.
+            dtype: the type of an entry.
+            by: the field that chooses the bucket, an unsigned 64-bit number.
+            memory: the memory that one bucket may take while it is processed, in bytes.
+            too_many: advice for the error if the entries with one value do not fit into memory.
+            divisor: values are divided by it before their remainder chooses the bucket.
+            expected: the expected number of entries, if it is known.
         """
         self._folder, self._dtype, self._by = folder, dtype, by
         self._memory, self._too_many, self._divisor = memory, too_many, divisor

@@ -34,9 +34,9 @@ def verify(cluster: Connection, request: Request, progress: Progress) -> Verdict
     """Compare what came out with what should have.
 
     Raises:
-        UndecidedError: an open transaction hides records, some are gone, a record has no id, there
-            is nothing to compare, or no room for the comparison.
-        ConfigurationError: the request does not fit together, or a setting is not known.
+        UndecidedError: an open transaction hides records, records were deleted, a record has no id,
+            there is nothing to compare, or the comparison has no room.
+        ConfigurationError: the request contradicts itself, or a setting is unknown.
         UnreachableError: the brokers do not answer.
     """
     table = None if request.expected is None else Table(request.expected, columns(request))

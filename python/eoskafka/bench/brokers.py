@@ -28,13 +28,13 @@ _PROPERTIES = {
 
 @dataclass(frozen=True)
 class Brokers:
-    """Which brokers.
+    """The brokers of a benchmark.
 
     Attributes:
-        servers: of a user's cluster, `host:port,...`; None starts some here.
+        servers: the addresses of a user's cluster, `host:port,...`; None starts brokers here.
         count: 1 or 3; with 3, everything is replicated three times.
-        round_trip_ms: how far they are from the peers. They are next to each other, and next to
-            who writes the input and reads the output.
+        round_trip_ms: the network round trip between brokers and peers. There is no such delay
+            between brokers, or for the clients that write the input and read the output.
     """
 
     servers: str | None = None
@@ -59,12 +59,12 @@ NEARBY = Brokers()
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where they are.
+    """The addresses of the brokers.
 
     Attributes:
-        of_peers: what the peers connect to.
-        direct: for who writes the input and reads the output.
-        pid: of the only broker; None if there are several, or on a user's cluster.
+        of_peers: the addresses that the peers connect to.
+        direct: the addresses for the clients that write the input and read the output.
+        pid: the process id of the only broker; None if there are several, or on a user's cluster.
     """
 
     of_peers: str

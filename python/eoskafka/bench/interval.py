@@ -1,16 +1,16 @@
-"""What a shorter commit interval gains in latency in real-time mode, and what throughput it costs.
-Beside it Flink, whose sink commits after each checkpoint.
+"""How the commit interval of real-time mode changes latency and throughput.
+Flink, whose sink commits after each checkpoint, is measured for comparison.
 
-Two parts for each interval and peer, in turn: *latency*, as `latency.py` measures it, at a steady
-rate; and *backlog*, a topic that is full when the query starts, read as fast as it goes. Timed are
-the records from a tenth to nine tenths, by the group's offsets: neither a query's start is in it,
-nor its end, where slots that have nothing left to read wait for their interval. Flink commits the
-group's offsets after each checkpoint, at the same time as its transactions.
+Each interval and peer has two parts, in turn: *latency*, which `latency.py` measures at a steady
+rate; and *backlog*, which reads at full speed a topic that is full when the query starts. The time
+of the second part is from a tenth of the records to nine tenths, by the group's offsets. It
+excludes the query's start, and its end, where slots that have nothing left to read wait for their
+interval. Flink commits the group's offsets after each checkpoint, together with its transactions.
 
-Where a record's time goes with eoskafka follows from the part *latency*: the wait for a commit, and
-what a commit takes, which Kafka's client tells by its own metrics, of the whole run. How many
-transactions there were is the epoch of their producers: by transaction version 2 it goes up by one
-with each.
+The part *latency* also shows where eoskafka spends a record's time: it waits for a commit, and then
+for the commit to end, which the metrics of Kafka's client measure over the whole run. The number of
+transactions is the epoch of their producers: with transaction version 2, each transaction raises it
+by one.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _run(
 def _running(
     there: Stage, peer: Peer, source: str, name: str, interval_ms: int
 ) -> Iterator[Callable[[], object]]:
-    """The peer copies while the block runs, in a group that is called as its output; gives what
-    says why it has ended, None while it runs.
+    """Let the peer copy while the block runs, in a group with the name of its output. Gives a
+    function that says why the peer has ended, or None while it runs.
     """
     if peer.format is None:
         topic = there.prefix + name
@@ -162,11 +162,11 @@ def rows_per_s(looks: Sequence[tuple[float, int]], records: int) -> float:
     """The speed between a tenth of the records and nine tenths.
 
     Args:
-        looks: times in seconds, and how many records were committed by then.
-        records: in all.
+        looks: samples: the time in seconds, and how many records were committed by then.
+        records: the number of all records.
 
     Raises:
-        BenchError: no two looks are apart.
+        BenchError: both points fall into the same sample.
     """
     began, first = next(look for look in looks if look[1] >= _FROM * records)
     ended, last = next(look for look in looks if look[1] >= _TO * records)

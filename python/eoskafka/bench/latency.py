@@ -1,9 +1,9 @@
 """Milliseconds from a record's way in to its way out, at a steady rate.
 
-What goes in and out is that of `stream.py`, the same for every peer. Queries run without a
-trigger, one micro-batch after another, or in real-time mode with Spark's own length of a batch,
-five minutes: no run has a batch's end in it. All that commit at an interval have the same one.
-Every record must come out once.
+Every peer gets the same input, and its output is read in the same way (`stream.py`). Queries run
+without a trigger, one micro-batch after another, or in real-time mode with Spark's default batch
+length of five minutes, so that no batch ends within a run. All peers that commit at an interval use
+the same one. Every record must come out exactly once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from eoskafka.bench.rounds import Result, Watcher, in_rounds
 from eoskafka.bench.stage import Stage, batches, stage
 from eoskafka.bench.stream import Arrivals, Reader, Stream, feed
 
-# The plain loop commits when it likes: its latency is a setting, not a property.
+# The plain loop chooses when it commits, so its latency would only show that setting.
 TAKING_PART = (
     *(peer for peer in PEERS if peer.name != LOOP.name),
     *(BUILT_IN_REAL_TIME, REAL_TIME),
@@ -119,14 +119,14 @@ def run(
     interval_ms: int | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> Run:
-    """One run.
+    """Run one peer once.
 
     Args:
         there: where it runs.
-        settings: what goes in.
-        peer: who copies it.
-        number: of the round.
-        name: of its topics, new to the cluster; by default peer and round.
+        settings: the input.
+        peer: the peer that copies it.
+        number: the number of the round.
+        name: the name for its topics, new to the cluster; by default peer and round.
         interval_ms: how often the peer commits, if it commits at an interval; None for
             `COMMIT_INTERVAL_MS`.
         look: called when everything has come out, while the peer still runs.

@@ -65,9 +65,10 @@ class Report(Summary[Run]):
         return ratio_of(ours, theirs)
 
     def limit(self) -> list[float | None]:
-        """Of each round, the rows per second of reading everything and then writing it.
+        """The rows per second, in each round, of reading everything and then writing it.
 
-        A yardstick: who does both at a time can be faster, as far as one leaves the other room.
+        This is only a yardstick: a peer that reads and writes at the same time can be faster, if
+        one leaves resources for the other.
         """
         return [
             1 / (1 / read + 1 / write) if read and write else None

@@ -3,14 +3,14 @@
 Five parts, each with a broker and a Spark session of its own, so that no broker has the partitions
 of all:
 
-- *partitions*: the same records in 10, 100, ... input partitions. eoskafka with a producer for each
-  slot (KIP-447), and, as it was before, with a producer for each input partition (as many slots as
-  partitions). Rows per second, transactional ids, and producers that the broker keeps state of in
-  the output's partitions.
+- *partitions*: the same records in 10, 100, ... input partitions. eoskafka runs with a producer for
+  each slot (KIP-447) and, as in former versions, with a producer for each input partition (as many
+  slots as partitions). Measured are rows per second, transactional ids, and the producers whose
+  state the broker keeps in the output's partitions.
 - *slots*: the same records in 8 input partitions, read and written by 1, 2, ... slots.
-- *planning*: batches of one record for each of 100, 1,000, ... partitions. What a batch takes
-  besides reading and writing is the driver's. The built-in connector is not in it: with a task and
-  a consumer for each of 10,000 partitions its batch takes minutes.
+- *planning*: batches of one record for each of 100, 1,000, ... partitions. The time that a batch
+  takes besides reading and writing is spent in the driver. The built-in connector is left out: with
+  a task and a consumer for each of 10,000 partitions its batch takes minutes.
 - *batches*: batches of 10, 1,000, ... records, of eoskafka and the built-in connector.
 - *requests*: what a producer sends per transaction of one record, from its own metrics.
 """

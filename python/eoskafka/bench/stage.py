@@ -209,7 +209,7 @@ class Stage:
         return sum(float(beans.getAttribute(each, name)) for each in own)
 
     def clear_heap(self) -> None:
-        """What a run has left in the heap is not the next one's to clear away."""
+        """Collect the garbage of a run, so that the next run does not have to."""
         self.spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
 
     def writer(self, peer: Peer, rows: DataFrame, topic: str) -> DataStreamWriter:
@@ -375,8 +375,8 @@ def _session(folder: Path, jars: list[Path], conf: Mapping[str, str]) -> Iterato
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
     spark = eoskafka.configure(builder, real_time=True).getOrCreate()
-    # Spark repeats for each query what has no bearing on it, and calls it an error when a batch in
-    # real-time mode is stopped. What fails a query comes as an exception.
+    # Spark repeats irrelevant messages for each query, and logs an error when a batch in real-time
+    # mode is stopped. If a query fails, pyspark raises an exception anyway.
     spark.sparkContext.setLogLevel("FATAL")
     try:
         yield spark

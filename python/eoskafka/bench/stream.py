@@ -29,11 +29,11 @@ from eoskafka.bench.errors import BenchError
 from eoskafka.bench.load import produce
 
 _TICK_S = 0.002
-# Behind its pace by more than this, a feeder has not sent what the heading says.
+# A feeder that falls behind by more than this does not keep the rate that the heading states.
 _MOST_BEHIND_S = 1.0
-# After the last record was sent: an open transaction ends within it, or something is wrong.
+# The longest wait after the last record was sent: an open transaction must end within this time.
 _LAST_S = 30.0
-# Records that a reader takes by one look at the clock, at most.
+# The most records that a reader takes with one reading of the clock.
 _AT_ONCE = 1_000
 _HEAD = struct.Struct(">QQ")
 
@@ -212,7 +212,7 @@ class Reader:
                     return
 
     def wait(self) -> None:
-        """Until every record has come out, or long enough; and a while for a second one of it.
+        """Wait until every record has come out, or for long enough; then wait for duplicates.
 
         Raises:
             BenchError: the output cannot be read.

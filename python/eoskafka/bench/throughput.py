@@ -1,10 +1,11 @@
 """Rows per second from topic to topic, and what they cost in CPU time and memory.
 
-Every peer runs on the same brokers with the same input. Those of Spark share one session (possible
-since the connector's Kafka client has a package of its own), each other one has a JVM that stays,
-so that all are warm. Rounds are interleaved (one run of each, then again), so that whatever else
-the machine does meets all of them. Each run has an output topic and a checkpoint or group of its
-own, reads the whole input, and its output is counted before its time is believed.
+All peers run on the same brokers with the same input. Those in Spark share one session (which is
+possible because the connector's Kafka client has a package of its own). Each other peer has a JVM
+that is kept between runs, so that all are warm. Rounds are interleaved (one run of each, then
+again), so that other load on the machine affects all of them. Each run has an output topic and a
+checkpoint or group of its own and reads the whole input. Its time counts only after its output has
+been checked.
 """
 
 from __future__ import annotations

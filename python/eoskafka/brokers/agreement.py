@@ -1,8 +1,8 @@
-"""What all brokers say that are connected to the controllers.
+"""Asks all brokers that are connected to the controllers.
 
-A broker that is cut off from the controllers still answers clients. It names the id that a topic
-had before it was deleted and created again, and takes itself for the leader of partitions of which
-another one was elected. The connector has the same rules (`io.eoskafka.wire.ConnectedBrokers`,
+A broker that is cut off from the controllers still answers clients. It returns the id that a topic
+had before it was deleted and created again, and claims to be the leader of partitions for which
+another broker was elected. The connector has the same rules (`io.eoskafka.wire.ConnectedBrokers`,
 `AgreedTopicIds` and `NewestLeaders`).
 """
 
@@ -21,7 +21,7 @@ from kafka.protocol.metadata import MetadataRequest
 from eoskafka.brokers.connection import Connection
 from eoskafka.brokers.topics import ids_of, names_of, nodes, permitted
 
-# The others list a broker that is down for nine seconds at most.
+# After a broker goes down, the others still list it for up to nine seconds.
 _WAIT_S = 15.0
 _RETRY_S = 0.5
 
@@ -34,10 +34,10 @@ WAY_OUT = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What one broker says.
+    """The answer of one broker.
 
     Attributes:
-        brokers: those that it knows to be there: their addresses by their ids.
+        brokers: the brokers that it considers alive: their addresses by their ids.
         topics: the topics that it was asked about, as it describes them.
     """
 
@@ -45,7 +45,7 @@ class Answer:
     topics: list[dict[str, Any]]
 
     def topic_ids(self) -> dict[TopicPartition, str]:
-        """All partitions of those of the topics that are there, with their topics' ids.
+        """The partitions of all topics that exist, with their topics' ids.
 
         Raises:
             TopicAuthorizationFailedError: this user may not describe one.
@@ -96,14 +96,14 @@ async def _metadata(admin: KafkaAdminClient, broker: int, topics: list[str]) -> 
 def disagreement_on_ids(
     cluster: Connection, ids: Mapping[TopicPartition, str], topics: Collection[str]
 ) -> str:
-    """Why these ids of topics are not believed; empty if all connected brokers name them.
+    """Why these topic ids cannot be trusted; empty if all connected brokers return them.
 
-    It asks again for some time while there is a reason, because brokers learn of a new topic one
-    after the other. Ids have no order, so all connected brokers have to name the same.
+    While there is a reason, it asks again for some time, because brokers learn of a new topic one
+    after the other. Ids have no order, so all connected brokers must return the same ones.
 
     Args:
-        ids: of each partition, as one broker has named them.
-        topics: those of the ids, and those that had to have one.
+        ids: the topic id of each partition, as one broker returned it.
+        topics: the topics with these ids, and those that should have had one.
     """
     problem = _asked_again(cluster, topics, lambda found: _other_id(ids, found))
     return problem and (
@@ -113,10 +113,10 @@ def disagreement_on_ids(
 
 
 def former_leader(cluster: Connection, epochs: Mapping[TopicPartition, int]) -> str:
-    """Why the ends of logs are not believed; empty if the newest leaders have named them.
+    """Why these log ends cannot be trusted; empty if the newest leaders returned them.
 
     Args:
-        epochs: the leader epoch of each partition that the broker had which has named its end.
+        epochs: for each partition, the leader epoch of the broker that returned its end.
     """
     topics = {partition.topic for partition in epochs}
     return _asked_again(cluster, topics, lambda found: _newer_leader(epochs, found))
@@ -157,9 +157,9 @@ def _ask_all(
 def _connected(brokers: Mapping[int, str], answers: Mapping[int, Answer]) -> tuple[_Connected, str]:
     """What the connected brokers answer, by their names; or why that is not known.
 
-    A broker that is cut off is not in the lists of the others, but they are in its own list, which
-    is an old one. So those brokers are surely connected that each answer lists, and those that
-    these list. One of them that does not answer may be the only one that knows the present state.
+    The others do not list a broker that is cut off, but its own list, which is outdated, has them.
+    A broker is therefore certainly connected if all answers list it, or if all answers of such
+    brokers list it. If one does not answer, it may be the only one that knows the present state.
     """
     core = _in_each_list(brokers, answers.values())
     connected = _in_each_list(brokers, [answers[each] for each in core & answers.keys()])

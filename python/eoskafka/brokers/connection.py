@@ -41,7 +41,7 @@ _RESOURCES: dict[type[KafkaError], str] = {
     ClusterAuthorizationFailedError: "the cluster",
 }
 REFUSALS = tuple(_RESOURCES)
-# As kafka-python names the group or the transactional id whose coordinator it has looked for.
+# How kafka-python's errors name the group or transactional id whose coordinator it looked up.
 _NAMED = re.compile(r"\b(?:GROUP|TRANSACTION)/(.+?): ?$")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _GRANT = (
@@ -119,8 +119,8 @@ class Connection:
         """Turn a failure inside the block into an UnreachableError or an AuthorizationError.
 
         Args:
-            what: for a message.
-            topics: what a user needs on topics for everything that the command does.
+            what: what the block looks at, for the message.
+            topics: the operation on topics for which the user needs the right.
             groups: the same on groups.
             ids: the same on transactional ids.
         """
@@ -174,10 +174,10 @@ class Connection:
 def until_elected(
     ask: Callable[[], _T], coming: tuple[type[KafkaError], ...] = COORDINATOR_COMES
 ) -> _T:
-    """An answer, asked for again while a broker that was just elected cannot give it yet.
+    """The answer to a question, repeated while a newly elected broker cannot answer it yet.
 
     Args:
-        coming: the errors that say so.
+        coming: the errors with which a broker says that it cannot.
     """
     deadline = time.monotonic() + COORDINATOR_S
     while True:

@@ -28,10 +28,10 @@ def committed(cluster: Connection, group: str) -> dict[TopicPartition, OffsetAnd
 def pending(
     cluster: Connection, group: str, partitions: Collection[TopicPartition]
 ) -> set[TopicPartition]:
-    """Those of these partitions with a later offset in an open transaction.
+    """The partitions, among these, that have a later offset in an open transaction.
 
-    No list of transactions is needed for that, which may lack some of them: of a user who may not
-    describe their ids, or while a coordinator moves.
+    This needs no list of transactions, which could be incomplete: the user may lack the right to
+    describe their ids, or a coordinator may be moving.
     """
     found: set[TopicPartition] = _ask(cluster, lambda admin: stable(admin, group, partitions)[1])
     return found
@@ -40,11 +40,11 @@ def pending(
 def stable(
     admin: KafkaAdminClient, group: str, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata], set[TopicPartition]]:
-    """A group's offsets of these partitions over which no transaction is open.
+    """A group's stable offsets of these partitions: those without one in an open transaction.
 
     Returns:
-        the offsets, and the partitions with a later offset in an open transaction, of which the
-        coordinator tells no offset.
+        the offsets, and the partitions with a later offset in an open transaction, for which the
+        coordinator returns no offset.
     """
     return _offsets(admin, group, partitions, None)
 
@@ -52,10 +52,10 @@ def stable(
 def offsets_at(
     admin: KafkaAdminClient, broker: int, group: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """A group's committed offsets, as this broker has them, also under an open transaction.
+    """A group's committed offsets on this broker, even while a transaction holds later ones.
 
     Raises:
-        NotCoordinatorError: the broker is not, or no more, the group's coordinator.
+        NotCoordinatorError: the broker is not, or no longer, the group's coordinator.
     """
     return _offsets(admin, group, partitions, broker)[0]
 
@@ -85,7 +85,7 @@ def _offsets(
 async def _fetch(
     admin: KafkaAdminClient, group: str, partitions: list[TopicPartition], broker: int | None
 ) -> Any:
-    """The answer of this broker of any offsets, or the coordinator's of stable ones."""
+    """This broker's answer with any offsets; if it is None, the coordinator's with stable ones."""
     # This client's own method asks the coordinator for any offsets.
     node = await admin._find_coordinator_id(group) if broker is None else broker
     ((_, request),) = admin._list_group_offsets_requests({group: partitions})
@@ -101,7 +101,7 @@ def members(cluster: Connection, group: str) -> tuple[str, ...]:
     """Who is in a group now."""
     found = _ask(cluster, lambda admin: _described(admin, group))
     if found["error"] or found["group_state"] == "Dead":
-        # What a broker says of a group of the consumer protocol, or of one that it has not got.
+        # The answer for a group of the consumer protocol, or for one that the broker does not have.
         with cluster.admin() as admin:
             listed = {g["group_id"]: g for g in admin.list_groups()}
         state = listed.get(group, {}).get("group_state", "")
@@ -119,7 +119,7 @@ def members(cluster: Connection, group: str) -> tuple[str, ...]:
 
 
 def _described(admin: KafkaAdminClient, group: str) -> Any:
-    """Errors that say nothing of the group are raised: this client hands them over as a text."""
+    """Describe a group; raise errors that are not about it, which this client returns as text."""
     found = admin.describe_groups([group])[group]
     for error in (*COORDINATOR_COMES, GroupAuthorizationFailedError):
         if error.__name__ in (found["error"] or ""):
@@ -139,13 +139,13 @@ def _ask(cluster: Connection, question: Callable[[KafkaAdminClient], Any]) -> An
 
 
 def partition_of(name: str, count: int) -> int:
-    """Where brokers keep what belongs to a group's name, or to a transactional id.
+    """The partition in which brokers keep the state of a group or of a transactional id.
 
     Args:
-        count: partitions of the offsets topic, or of the transaction log.
+        count: the number of partitions of the offsets topic, or of the transaction log.
 
     Returns:
-        the partition, by the amount of Java's `String.hashCode` of the name.
+        the partition, from the absolute value of Java's `String.hashCode` of the name.
     """
     value = 0
     units = name.encode("utf-16-be")

@@ -27,7 +27,7 @@ def nodes(admin: KafkaAdminClient) -> list[dict[str, Any]]:
 
 
 def described_topics(admin: KafkaAdminClient, topics: Collection[str]) -> list[dict[str, Any]]:
-    """These topics, as their brokers describe them; all that this user may see if there are none.
+    """The descriptions of these topics; if none is given, of all that this user may see.
 
     Raises:
         TopicAuthorizationFailedError: this user may not describe one of these.
@@ -84,9 +84,9 @@ def log_offsets(
 def log_ends(
     admin: KafkaAdminClient, partitions: Collection[TopicPartition], isolation: str
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where the logs of these partitions end, and the leader epochs of the brokers that say so.
+    """The log ends of these partitions, and the leader epochs of the brokers that returned them.
 
-    Brokers of other makers may not tell their leader epoch, which then is left out.
+    Other vendors' brokers may return no leader epoch; the partition is then left out.
     """
     found = _listed(admin, partitions, OffsetSpec.LATEST, isolation)
     return (

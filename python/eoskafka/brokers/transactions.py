@@ -65,10 +65,10 @@ def lists_everything(cluster: Connection, admin: KafkaAdminClient, listed: Colle
 
 
 def _former_coordinator(cluster: Connection, admin: KafkaAdminClient) -> str:
-    """Why the coordinators are not believed; empty if all connected brokers name them.
+    """Why the coordinators cannot be trusted; empty if all connected brokers name them.
 
-    A broker that is cut off from the controllers still takes itself for a coordinator, and does not
-    list what has begun since.
+    A broker that is cut off from the controllers still claims to be a coordinator, and does not
+    list transactions that have begun since.
     """
     (topic,) = described_topics(admin, [_TRANSACTIONS_TOPIC])
     return former_leader(
@@ -96,12 +96,12 @@ def sees_every_transaction(admin: KafkaAdminClient) -> bool:
 
 
 def open_transactions(cluster: Connection, admin: KafkaAdminClient, group: str) -> tuple[str, ...]:
-    """Transactions that have not ended, over the partition where the group's offsets are.
+    """Open transactions that hold offsets in the partition where the group's offsets are.
 
     Raises:
         BrokerNotAvailableError: some may be missing.
-        TopicAuthorizationFailedError: this user may not describe the topics of Kafka's own that
-            say where.
+        TopicAuthorizationFailedError: this user may not describe Kafka's internal topics, which
+            show the partition.
     """
     ids = open_ids(admin)
     if problem := _former_coordinator(cluster, admin):

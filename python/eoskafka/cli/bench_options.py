@@ -37,8 +37,8 @@ BrokerCount = Annotated[
 RoundTrip = Annotated[
     float,
     typer.Option(
-        help="How far the brokers are from what is measured: the time of a round trip in "
-        "milliseconds, which a proxy adds. This needs a checkout and Maven.",
+        help="The network round trip to the brokers, in milliseconds. A proxy adds it to every "
+        "connection of what is measured. This needs a checkout and Maven.",
         min=0,
     ),
 ]

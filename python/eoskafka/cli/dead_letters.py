@@ -111,7 +111,7 @@ def replay(
         bool,
         typer.Option(
             "--accept-loss",
-            help="Replay the others if dead letters were deleted before they were replayed.",
+            help="If dead letters were deleted before they were replayed, replay the others.",
         ),
     ] = False,
     skip: Annotated[

@@ -63,8 +63,8 @@ def top(
         bool,
         typer.Option(
             "--once",
-            help="Print the table once and end. This also happens if the output is not a terminal, "
-            "and with --format json.",
+            help="Print the table once and exit. This also happens if the output is not a "
+            "terminal, and with --format json.",
         ),
     ] = False,
     output: OutputFormat = Format.TEXT,

@@ -53,8 +53,8 @@ def check_group(
     topics: Annotated[
         str,
         typer.Option(
-            help="The query's topics, with commas between them. If the group has no offsets, only "
-            "with this option does the command know whether an open transaction holds some.",
+            help="The query's topics, with commas between them. If the group has no offsets, the "
+            "command needs this option to find out whether an open transaction holds some.",
             show_default="all topics of the group",
         ),
     ] = "",

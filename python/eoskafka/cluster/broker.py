@@ -62,13 +62,13 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def behind_proxy(self, port: int, proxy_port: int) -> dict[str, str]:
-        """Settings for a further listener, whose clients come through a proxy.
+        """Settings for another listener, whose clients connect through a proxy.
 
-        Brokers talk to each other past it, and so does whoever connects to `address`.
+        Brokers, and clients that connect to `address`, do not use the proxy.
 
         Args:
-            port: of the listener, where the proxy connects to.
-            proxy_port: of the proxy, which the listener's clients are told.
+            port: the port of the listener, to which the proxy connects.
+            proxy_port: the port of the proxy, which is advertised to the listener's clients.
         """
         controller = f"CONTROLLER://127.0.0.1:{self.controller_port}"
         direct = f"PLAINTEXT://{self.address}"

@@ -1,6 +1,7 @@
 """`LocalCluster`: one or three KRaft brokers on 127.0.0.1.
 
-They outlive the process that starts them; `cluster.json` in the data folder tells others.
+They outlive the process that starts them; others find them through `cluster.json` in the data
+folder.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ class LocalCluster:
 
     Args:
         brokers: 1 or 3. With 3, replication factor 3 and `min.insync.replicas` 2.
-        data_dir: where data, logs and state are kept. Without one: as a context manager a
-            temporary folder, deleted at the end unless an error ended the block; with `start()`
-            the folder that `eoskafka cluster` uses, `<cache>/cluster`.
+        data_dir: the folder for data, logs and state. The default for a context manager is a
+            temporary folder, which is deleted at the end unless an error ended the block; for
+            `start()` it is the folder that `eoskafka cluster` uses, `<cache>/cluster`.
         heap_mb: heap bound of each broker, MiB.
-        properties: further broker settings, over our own; or what makes them for a broker, once
-            its ports are known.
-        features: levels of Kafka's features that differ from the newest, `transaction.version` to
-            1 for instance; of a new cluster.
-        jars: of another release of Kafka, which knows KRaft; None: the pinned ones.
+        properties: further broker settings, which override our own; or a function that returns
+            them for a broker whose ports are known.
+        features: for a new cluster, levels of Kafka's features that differ from the newest, such as
+            `transaction.version` 1.
+        jars: the jars of another Kafka release that has KRaft; None for the pinned ones.
 
     Raises:
-        ClusterError: from every method, with the broker's log file where one is to blame.
+        ClusterError: from every method; it names the broker's log file if a broker is to blame.
     """
 
     def __init__(

@@ -1,11 +1,10 @@
 """Signals to processes that another Python process may have started.
 
-A pid alone is no name: the process may have ended and the number been given to another. So the
-time at which a process started is kept beside its pid, and no signal is sent unless both agree.
-
-This time is the kernel's, in clock ticks since boot. `psutil.Process.create_time` adds the time of
-the boot, which the kernel derives from the wall clock: when that is set, a process that another
-Python process has written down would no longer be recognized.
+A pid alone does not identify a process: the process may have ended, and its pid may have been
+reused. So the start time of a process is kept with its pid, and no signal is sent unless both
+match. This time is the kernel's, in clock ticks since boot. `psutil.Process.create_time` adds the
+time of the boot, which the kernel derives from the wall clock: after a clock change, a process that
+another Python process has recorded would no longer be recognized.
 """
 
 from __future__ import annotations

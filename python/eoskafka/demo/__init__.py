@@ -1,6 +1,6 @@
-"""`eoskafka demo`: a job that is killed again and again, and the proof that nothing came of it.
+"""`eoskafka demo`: kills a job repeatedly, and proves that no record was lost or duplicated.
 
-With `--compare` the built-in connector goes through the same, and what came of it is shown beside.
+With `--compare` the built-in connector is killed in the same way, and its result is shown as well.
 
 | file              | holds                                                             |
 |-------------------|-------------------------------------------------------------------|

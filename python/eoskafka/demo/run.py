@@ -61,13 +61,13 @@ class Settings:
 
 
 class Watcher(Protocol):
-    """Hears what happens."""
+    """Receives the progress of a demo."""
 
     def phase(self, text: str) -> None:
-        """The next thing begins."""
+        """The next step begins."""
 
     def progress(self, connector: str, state: State, total: int) -> None:
-        """So far is the job of a connector, with so many input records."""
+        """The progress of a connector's job, which has this many input records."""
 
     def event(self, text: str) -> None:
         """Something worth a line of its own happened."""

@@ -7,8 +7,8 @@
 | `connect.py` | Spark Connect: its client here, and its server                   |
 | `brokers.py` | a cluster: brokers, features, limits, topics and a user's rights |
 
-Looks only. What an answer needs and is not there (an extra that is not installed, a right that the
-user lacks) is said, never taken for well.
+Nothing is changed. If something needed for a check is missing (an extra that is not installed, or a
+right of the user), the result says so; it never counts as good.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def cluster(
 
 
 def _consumers(outputs: Sequence[str]) -> Iterator[Finding]:
-    """Brokers do not know what a consumer has set, so this can only be said."""
+    """Only a reminder, because brokers do not know what isolation level a consumer has."""
     for topic in outputs:
         yield Finding(
             f"consumers of {topic}",
@@ -204,7 +204,7 @@ def _copies(setting: str, copies: int, brokers_there: int) -> Finding:
 
 
 def _settings(admin: Any, kind: ConfigResourceType, name: str) -> dict[str, str]:
-    """Empty where the brokers do not show them: this client does not raise a right that lacks."""
+    """The settings; empty if brokers do not show them: this client hides a missing right."""
     resource = ConfigResource(kind, name)
     try:
         found = admin.describe_configs([resource], config_filter="all")

@@ -44,7 +44,7 @@ def server(url: str) -> Finding:
     try:
         session = SparkSession.builder.remote(url).create()
         try:
-            # Its own go on for ten minutes.
+            # The client's default policies retry for ten minutes.
             session.client.set_retry_policies([])
             _connect.check(session)
             spark = session.version

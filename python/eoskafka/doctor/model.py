@@ -17,13 +17,14 @@ class Level(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        about: what was.
-        level: `NOTE` if it works and could be better, `PROBLEM` if the connector does not work so.
-        found: what there is.
-        advice: what to do; empty where nothing is.
+        about: what was checked.
+        level: `NOTE` if it works but could be better, `PROBLEM` if the connector does not work
+            like this.
+        found: the present state.
+        advice: what to do; empty if there is nothing to do.
     """
 
     about: str

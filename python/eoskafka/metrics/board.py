@@ -118,7 +118,7 @@ class Board(StreamingQueryListener):
 
 
 def hear_the_rest(spark: SparkSession, board: Board) -> None:
-    """Wait for reports that are under way: they come later than what they tell of."""
+    """Wait for reports that are under way: they arrive later than the events that they describe."""
     # Fails if there is nothing to wait for: Spark has stopped, or its JVM is gone.
     with suppress(Exception):
         if _connect.is_session(spark):
@@ -128,7 +128,7 @@ def hear_the_rest(spark: SparkSession, board: Board) -> None:
 
 
 def _wait_for_ends(spark: SparkSession, board: Board) -> None:
-    """Until all queries that have ended are reported so, which is the last report of each."""
+    """Wait until every ended query was reported as ended, which is its last report."""
     deadline = time.monotonic() + _LAST_REPORTS_MS / 1_000
     running = {query.name or str(query.id) for query in spark.streams.active}
     while time.monotonic() < deadline and any(
@@ -143,7 +143,7 @@ def seconds(timestamp: str) -> float:
 
 
 def _condition(exception: str) -> str:
-    """Of an error that Spark wraps in others without a condition of their own."""
+    """The condition of an error that Spark wraps in others which have no condition."""
     named = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", exception)
     return named.group(1) if named else "unknown"
 

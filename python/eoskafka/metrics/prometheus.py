@@ -77,7 +77,7 @@ def export(
     """Serve the numbers of a session's queries on `http://address:port/metrics`.
 
     Args:
-        spark: whose queries, those that start from now on and those that run.
+        spark: the session whose queries are served: those that run, and those that start later.
         port: 0 for any free one; the exporter says which.
         address: to listen on. By default only this machine can connect. Neither a log-in nor TLS
             protects the endpoint, so give another address only in a network that you trust.

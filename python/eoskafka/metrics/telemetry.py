@@ -129,7 +129,7 @@ def instrument(
     """Give the numbers of a session's queries, and a span for each batch, to OpenTelemetry.
 
     Args:
-        spark: whose queries, those that start from now on and those that run.
+        spark: the session whose queries are reported: those that run, and those that start later.
         meter_provider: from OpenTelemetry's SDK, with the exporter of your choice; by default the
             global one.
         tracer_provider: the same for spans.

@@ -52,11 +52,11 @@ def adopt(
         topics: the query's topics; none for all that the group has an offset of.
         source: which source of the query: its index, from 0, or its name. None stands for the only
             one, or for the first.
-        take_over: whether to give it the offsets of another query in task scope too, whose
-            checkpoint is lost. The connector refuses that query from then on.
+        take_over: whether to also give it the offsets of another query in task scope whose
+            checkpoint is lost. The connector refuses that other query from then on.
         at: where to continue, as in `startingOffsets`, with partitions whose offsets have expired,
-            were deleted, or were committed by somebody else after the query had begun. Partitions
-            that it does not name keep their offsets.
+            were deleted, or were committed by another application after the query had begun. Other
+            partitions keep their offsets.
         client: further settings of kafka-python's clients.
         dry_run: change nothing.
 

@@ -36,16 +36,16 @@ class Plan:
 
 
 def plan_of(candidate: Candidate, group: Snapshot, named: Mapping[TopicPartition, int]) -> Plan:
-    """Decide it.
+    """Decide where the query continues, and which offsets it gets.
 
     Args:
         candidate: the query.
-        group: what its group has.
-        named: what the user says with `--at`.
+        group: the offsets and members of its group.
+        named: the offsets that the user gave with `--at`.
 
     Raises:
         OffsetsError: neither the group, nor the log, nor `named` says where the query continues, or
-            they contradict.
+            they contradict each other.
     """
     checkpoint, owner, batch = candidate.checkpoint, candidate.owner, candidate.batch
     committed, topic_ids = group.committed, group.topic_ids

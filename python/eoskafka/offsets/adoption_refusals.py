@@ -36,15 +36,15 @@ def refuse_older_copy(candidate: Candidate, group: Snapshot) -> None:
 
 
 def refuse_overwritten(candidate: Candidate, unsaid: Mapping[TopicPartition, int]) -> None:
-    """Refuse offsets that others have committed since the query has begun, unless `at` says them.
+    """Refuse offsets that others have committed since the query began, unless `at` names them.
 
-    Whoever joins the group for a moment commits offsets of what it has read itself. That the last
-    batch ends there does not help: it may have ended early, and in real-time mode Spark's log is
-    behind the group.
+    A consumer that joins the group for a moment commits the offsets that it has read itself. It is
+    no proof if the last batch ends there: the batch may have ended early, and in real-time mode
+    Spark's log is behind the group.
 
     Args:
         candidate: a query that has begun.
-        unsaid: offsets to commit that neither the user nor the log says.
+        unsaid: offsets to commit that neither the user nor the log names.
 
     Raises:
         OffsetsError: there are any.
@@ -84,7 +84,7 @@ def refuse_unadoptable(
     group: Snapshot,
     take_over: bool,
 ) -> None:
-    """Refuse offsets of which the group does not say all that has taken effect.
+    """Refuse offsets if the group's offsets do not show everything that has taken effect.
 
     Args:
         candidate: the query.
@@ -139,10 +139,10 @@ def is_by_checkpoint(position: Position) -> bool:
 
 
 def _can_do_without_group(candidate: Candidate, group: Snapshot) -> bool:
-    """Whether Spark's log may be all that the query needs, as far as the group's offsets tell.
+    """Whether the group's offsets allow the query to continue from Spark's log alone.
 
-    The log does not say what a task has committed. And a group that is beyond the log's end shows
-    that the log is an older one.
+    The log does not show what a task has committed. And if the group is past the end of the log,
+    the log is outdated.
     """
     batch = candidate.batch
     if batch is None or not batch.committed:

@@ -70,7 +70,7 @@ class Candidate:
 
     @property
     def identities(self) -> set[str]:
-        """What stands in the stamps of the query, also of those before it shared its group."""
+        """The identities in the query's stamps, also in those from before it shared its group."""
         owner = self.owner
         exclusive = stamps.exclusive_identity(owner.group, owner.instance_id, owner.checkpoint_id)
         return {owner.id, exclusive}
@@ -91,11 +91,11 @@ class Candidate:
     def restarts(
         self, batch: Batch, topic_ids: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, int]:
-        """Where partitions continue, whatever the log says: after a new topic, or a log's cut.
+        """Where partitions continue regardless of Spark's log: their topic is new, or was cut.
 
         Args:
-            batch: the last one in the log.
-            topic_ids: of the partitions that exist.
+            batch: the last batch in the log.
+            topic_ids: the topic ids of the partitions that exist.
         """
         return {
             partition: restart.offset

@@ -59,11 +59,11 @@ def commit_offsets(
     """Commit these offsets, and read them back.
 
     Args:
-        before: the group's offsets as they were when these were chosen.
+        before: the group's offsets at the time when the new ones were chosen.
 
     Raises:
-        OffsetsError: the group has others than `before`, the broker refused some, or somebody else
-            has changed them since.
+        OffsetsError: the group's offsets are no longer `before`, the broker refused some, or others
+            have changed them since.
         AuthorizationError: this user may not commit them.
         UnreachableError: the broker did not say whether it has them.
     """
@@ -71,8 +71,8 @@ def commit_offsets(
         return
     look = f"look with `eoskafka offsets show --group {group}`"
     with cluster.admin() as admin:
-        # A client keeps the coordinator that it has found. One that was deposed, and from which
-        # `before` may be, cannot accept offsets.
+        # A client keeps the coordinator that it has found. If that one was deposed, it may be where
+        # `before` comes from, but it cannot accept offsets.
         _require_unchanged(admin, group, before, offsets)
         with cluster.changing(f"group '{group}'", look, "Read", group):
             _commit_all(admin, group, offsets)

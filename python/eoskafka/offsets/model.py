@@ -106,8 +106,8 @@ class Adoption:
             connector has run it last; ADOPTED if its group's offsets were given to it.
         group: the query's; empty if the query chooses it at its first start.
         start: where the query continues, by topic and partition as in `startingOffsets`.
-        open_batch: of these two, the last batch if it was not finished, else None: records that it
-            has written already may be written again.
+        open_batch: for BUILT_IN and OTHER_SINK, the last batch if it was not finished, else None:
+            records that it has already written may be written again.
         open_records: number of offsets of that batch, or None if its start is not known.
         is_new: whether there was no checkpoint, so that one is created for the query.
         without_offset: partitions that have no offset: the query reads them from their beginning.

@@ -157,8 +157,8 @@ def _refuse_epochs(
 ) -> None:
     """Refuse to move some topics of a query that was in epoch scope with others.
 
-    Spark may run an epoch again that was decided. With other offsets it would have other input, but
-    write nothing: the records that were to be read again would be skipped.
+    Spark may run a decided epoch again. With other offsets, the epoch would have other input but
+    write nothing, so the records that were to be replayed would be skipped.
     """
     identities = {each.identity for each in chosen.committed.values()}
     for partition, each in sorted(everything.items()):

@@ -14,7 +14,7 @@ from eoskafka.brokers.topics import names_of
 from eoskafka.errors import ConfigurationError, OffsetsError
 from eoskafka.offsets.model import Position
 
-# In 1973: what is less is in seconds, or a date.
+# A time in 1973, in milliseconds: a smaller number is in seconds, or is a date.
 _EARLIEST_MS = 100_000_000_000
 _MOST_DIGITS = 19
 
@@ -119,7 +119,7 @@ class Target:
 
 
 def _latest(log: Position) -> int:
-    """Not behind what a query has read that reads open transactions too."""
+    """The end of the log, or the group's offset if later: a query may read uncommitted records."""
     if log.committed is None or not log.is_same_topic:
         return log.end
     if log.committed > log.end + log.open_records:

@@ -87,7 +87,7 @@ def _refuse_wrong_offsets(group: str, committed: Committed, log: TopicLog) -> No
 
 
 class Confirmation:
-    """Asks the coordinator that accepts offsets for the former ones, before the first commit."""
+    """Checks the previous offsets at the coordinator that accepts the new ones, before a commit."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
 """The transactions of a replay.
 
 A replay is one producer with one transactional id, the name of its group. Each of its transactions
-has some records and the group's offsets after them. A replay that was killed has left a transaction
-open, which the next one aborts when it initialises the id; a replay that still runs is fenced by
-that. So the offsets that are fetched then say which records were replayed, unless a former
-coordinator of the group has answered, which may not know of the latest ones. It cannot accept
-offsets. So the one that has accepted the first transaction's offsets is asked for the former ones,
-before that transaction is committed.
+has some records and the group's offsets after them. A killed replay leaves a transaction open,
+which the next replay aborts when it initialises the id; this also fences a replay that still runs.
+So the offsets that are fetched afterwards show which records were replayed, unless they come from a
+former coordinator of the group, which may not know the latest ones. A former coordinator cannot
+accept offsets. So, before the first transaction is committed, the coordinator that has accepted its
+offsets is asked for the previous ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from eoskafka.replay.targets import Targets, require_replayable
 # The topic's own limit is to decide.
 _MAX_REQUEST_BYTES = 64 << 20
 _REQUEST_MS = 30_000
-# More than a request may take, and again for the transaction: its records fail before it does.
+# Added to a request's time for deliveries, and again for transactions: so records time out first.
 _MARGIN_MS = 15_000
 
 

@@ -50,8 +50,8 @@ def decode(
       for the ids again.
     - EOSKAFKA_UNRESOLVABLE_SCHEMA: the schema of its id is not supported, or cannot be resolved to
       the reader's.
-    - EOSKAFKA_UNDECODABLE_VALUE: it has no id, or its bytes are not a value of the schema of its
-      id, and nothing else.
+    - EOSKAFKA_UNDECODABLE_VALUE: it has no id, or its other bytes are not exactly one value of the
+      schema of its id.
 
     Use `try_decode` for dead letters.
 
@@ -101,9 +101,9 @@ def try_decode(
     among its columns. A query without that function that uses `value` alone has a null there.
 
     Args:
-        unknown_ids: what a value does whose schema id is not known. With `fail` the query fails, as
-            with `decode`, because the program would decode the value when it runs again, also if
-            the query uses only one of the two fields. With `error` it is an error too.
+        unknown_ids: what happens to a value whose schema id is not known. With `fail` the query
+            fails, as with `decode`, even if it uses only one of the two fields, because the program
+            would decode the value after a restart. With `error` the value gets an error, too.
 
     The other arguments, and what is raised, are those of `decode`.
     """

@@ -65,8 +65,8 @@ class Registry:
     Nothing that it has answered is kept: each column that is made asks anew.
 
     Args:
-        url: of the registry, or of several of one cluster, with commas between them. User and
-            password belong into `auth`.
+        url: the URL of the registry, or of several servers of one cluster, separated by commas.
+            User and password belong in `auth`.
         auth: user and password, or an API key and its secret.
         timeout_s: how long one request may take, in seconds. Confluent's client repeats a request
             that has no answer three times.

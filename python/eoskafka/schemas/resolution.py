@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 VALUE, END = "value", "end"
-# Behind each value, where the writer's schema has one field more. It is read only if the value
-# before it ended where the bytes did. Any other bytes would do.
+# Appended to each value; the writer's schema gets a field for it. It is read correctly only if the
+# value ended where its bytes did. Any other bytes would do.
 MARK = bytes.fromhex("9f1d6a0be34c4b7d8a52c7f0133e68d5")
 # No schema's type can get this name from `text_of`.
 _AROUND = "eoskafka_value"

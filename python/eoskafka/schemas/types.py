@@ -28,8 +28,8 @@ PRIMITIVES = {
 }
 # A longer precision is not possible in Spark.
 MAX_PRECISION = 38
-# Limits for a schema that somebody else has registered. Of types, in each of its places anew, as
-# Spark has them: a record that has another one twice doubles it. And of levels.
+# Limits for a schema that others have registered: the number of types, where each use counts, as in
+# Spark (a record that uses another one twice counts it twice), and the depth of nesting.
 MOST_TYPES = 10_000
 MOST_LEVELS = 64
 # Of a fixed type, in bytes: a reader makes room for it before it has read one.

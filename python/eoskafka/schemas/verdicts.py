@@ -131,8 +131,8 @@ def read(
 def _whole(payload: Column, writer: Type) -> Column:
     """The payload as Spark writes it, if it is exactly one value of the writer's type; else null.
 
-    Avro does not read a field that only the writer has, but skips it: some lengths that are no
-    lengths, such as that of a block of an array, would then be taken, or make Avro loop for ever.
+    Avro does not read a field that only the writer has, but skips it. That could accept invalid
+    lengths, such as that of a block of an array, or make Avro loop for ever.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.avro.functions import from_avro, to_avro

@@ -129,7 +129,7 @@ def _producers(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) 
 
 
 def _look(cluster: Connection, partitions: Collection[TopicPartition]) -> tuple[Blocked, ...]:
-    """Look, and again while somebody who was just elected cannot answer yet."""
+    """Look, and repeat it while a newly elected broker cannot answer yet."""
 
     def look() -> tuple[Blocked, ...]:
         # With a new client: one that has asked a former coordinator keeps to it.
@@ -158,8 +158,8 @@ def _look_once(
     ids = sorted({each.producer_id for each in first.values()})
     listed = admin.list_transactions(producer_id_filters=ids) if ids else {}
     names: dict[int, list[str]] = defaultdict(list)
-    # Of which some broker says that a transaction is open, though its coordinator may not: one that
-    # was deposed answers from its memory.
+    # The producers for which a broker lists an open transaction, although the coordinator may not:
+    # a deposed coordinator answers from its memory.
     may_be_open = set()
     for some in listed.values():
         for each in some:

@@ -1,8 +1,8 @@
 """Whether the query of a writer has decided on its transaction, as the decision topic says.
 
-A broker that is cut off from the others may still take itself for the leader of the topic, and name
-an end before the last decision. So the answer that counts is read up to a record of the command's
-own, as a driver's start does (`io.eoskafka.decision.DecisionLog`).
+A broker that is cut off from the others may still claim to be the leader of the topic, and return
+an end before the last decision. So the final answer comes from reading up to a record that the
+command has written itself, as a driver does at its start (`io.eoskafka.decision.DecisionLog`).
 """
 
 from __future__ import annotations

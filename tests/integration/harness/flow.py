@@ -315,7 +315,7 @@ class Flow:
         until(lambda: self.committed() == self.ends(), f"all offsets of {self.group}", timeout_s)
 
     def assert_nothing_is_open(self) -> None:
-        """No transaction of the query is left for anybody to wait out."""
+        """Wait until no transaction of the query is open; fail if one stays open."""
         until(
             lambda: not self.open_transactions(),
             f"the end of {self.open_transactions()}",
