@@ -1,8 +1,8 @@
 #!/bin/sh
 # Grants the rights that a query in epoch scope (state, shuffles) needs besides those in acls-task-scope.sh.
-# The values below are defaults: set environment variables of these names to replace them. Run the script as
-# a user who may alter ACLs, with Kafka's bin folder on the PATH; COMMAND_CONFIG names a properties file if
-# the brokers want a log-in.
+# To override the defaults below, set environment variables with these names. Run the script as a user who
+# may alter ACLs, with Kafka's bin folder on the PATH. If the brokers require authentication, set
+# COMMAND_CONFIG to a client properties file.
 set -eu
 : "${SERVERS:=broker:9092}" "${PRINCIPAL:=User:payments-job}"
 : "${DECISION_TOPIC:=__eoskafka_decisions}"
@@ -12,8 +12,8 @@ acl() {
     --add --allow-principal "$PRINCIPAL" "$@"
 }
 
-# Only the first query of a cluster needs Create, and none does if you create the topic yourself.
+# Only the first query on a cluster needs Create. If you create the topic yourself, no query needs it.
 acl --operation Create --topic "$DECISION_TOPIC"
 acl --operation DescribeConfigs --operation Read --operation Write --topic "$DECISION_TOPIC"
-# Without this right epoch scope is more cautious, as docs/brokers.md describes.
+# Without this right, epoch scope makes cautious assumptions about the brokers (docs/brokers.md).
 acl --operation DescribeConfigs --cluster

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Grants the rights that `eoskafka offsets reset` and `eoskafka offsets adopt` need. The values below are
-# defaults: set environment variables of these names to replace them. Run the script as a user who may alter
-# ACLs, with Kafka's bin folder on the PATH; COMMAND_CONFIG names a properties file if the brokers want a
-# log-in.
+# Grants the rights that `eoskafka offsets reset` and `eoskafka offsets adopt` need. To override the
+# defaults below, set environment variables with these names. Run the script as a user who may alter ACLs,
+# with Kafka's bin folder on the PATH. If the brokers require authentication, set COMMAND_CONFIG to a client
+# properties file.
 set -eu
 : "${SERVERS:=broker:9092}" "${PRINCIPAL:=User:payments-operator}"
 : "${INPUT:=payments}" "${GROUP:=eoskafka}"

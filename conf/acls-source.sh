@@ -1,7 +1,7 @@
 #!/bin/sh
-# Grants the rights that a source needs whose query has another sink. The values below are defaults: set
-# environment variables of these names to replace them. Run the script as a user who may alter ACLs, with
-# Kafka's bin folder on the PATH; COMMAND_CONFIG names a properties file if the brokers want a log-in.
+# Grants the rights that a source needs if the query's sink is not eoskafka. To override the defaults below,
+# set environment variables with these names. Run the script as a user who may alter ACLs, with Kafka's bin
+# folder on the PATH. If the brokers require authentication, set COMMAND_CONFIG to a client properties file.
 set -eu
 : "${SERVERS:=broker:9092}" "${PRINCIPAL:=User:payments-job}"
 : "${INPUT:=payments}" "${GROUP:=eoskafka}"
@@ -12,6 +12,6 @@ acl() {
 }
 
 acl --operation Read --topic "$INPUT"
-# The default grants all groups whose names begin with eoskafka, the default of the option groupIdPrefix. With
-# kafka.group.id, set GROUP to that name.
+# By default, this grants access to all groups whose names begin with eoskafka, the default of the option
+# groupIdPrefix. If you set kafka.group.id, set GROUP to the same name.
 acl --operation Read --group "$GROUP" --resource-pattern-type prefixed

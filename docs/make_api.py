@@ -21,9 +21,9 @@ _HEAD = """\
 
 Made from the docstrings by `make docs`; do not edit.
 
-These are the public names of the package `eoskafka`; [versioning.md](versioning.md) says how they may change.
-`help(eoskafka.configure)` in Python prints the whole description of a name. On the site that `make site`
-builds, this page has the whole description of each name.
+This page lists the public names of the package `eoskafka`; [versioning.md](versioning.md) explains how they may
+change. In Python, `help(eoskafka.configure)`, for example, prints the full description of a name. On the web
+site that `make site` builds, this page contains the full description of each name.
 """
 
 _CHAPTERS = {

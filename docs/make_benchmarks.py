@@ -93,7 +93,7 @@ def overview() -> str:
         ("2 M records through `mapInPandas`, rows/s", "throughput-pandas", _BUILT_IN),
     ]
     lines = [
-        "| | eoskafka | built-in (or as named), its defaults | with eoskafka's settings |",
+        "| | eoskafka | built-in (or the named peer), its defaults | with eoskafka's settings |",
         "|---|---|---|---|",
     ]
     for text, name, labels in rows:
@@ -143,7 +143,7 @@ def overview() -> str:
         for name in ("p50", "p99") if latency.keys() >= {ours_label, *labels} else ():
             spreads = [latency[label][f"{name}_ms"] for label in (ours_label, *labels)]
             if any(each["greatest"] > _MOST_APART * each["least"] for each in spreads):
-                # Such rounds have no median to speak of; docs/benchmarks.md has them.
+                # The median of such rounds means little; they are only in the detailed tables.
                 continue
             ours = _number(latency[ours_label][f"{name}_ms"])
             lines.append(
@@ -194,7 +194,7 @@ def _throughput() -> str:
         "",
         f"Reading alone: {_number(limits['read only'])} rows/s; writing alone: "
         f"{_number(limits['write only'])}; one after the other: {_number(limits['both'])}. "
-        f"eoskafka compared with that: {limits['eoskafka_over_both']['median']:.2f}.",
+        f"eoskafka relative to the latter: {limits['eoskafka_over_both']['median']:.2f}.",
         "",
         "| records | peer | rows/s | eoskafka | eoskafka / it |",
         "|---|---|---|---|---|",
@@ -221,8 +221,8 @@ def _latency(name: str) -> str:
         f"{given['partitions']} partitions, {given['rounds']} rounds of {given['seconds']} s"
         f"{conf}{_made(found)}; ms, medians of the rounds (lowest to highest)",
         "",
-        "| peer | p50 | p99 | eoskafka real-time / its p50 | p99 | a batch "
-        "| of it Spark's two log entries | reading and writing |",
+        "| peer | p50 | p99 | eoskafka real-time / its p50 | p99 | batch "
+        "| of which Spark's offset log and commit log | reading and writing |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for label, peer in found["peers"].items():
@@ -304,7 +304,7 @@ def _scale() -> str:
     }
     if {8, 2_000} <= by_partitions.keys():
         ratio = by_partitions[2_000] / by_partitions[8]
-        lines += ["", f"Rows per second of 2,000 input partitions over those of 8: {ratio:.2f}."]
+        lines += ["", f"Rows per second with 2,000 input partitions, relative to 8: {ratio:.2f}."]
     return "\n".join(lines)
 
 
@@ -312,12 +312,12 @@ def _epoch() -> str:
     found = result("epoch")
     commit = found["commit_ms"]
     ratios = ", ".join(
-        f"eoskafka / {label}: {ratio['median']:.2f} (in single rounds {ratio['least']:.2f} to "
+        f"eoskafka / {label}: {ratio['median']:.2f} (in individual rounds {ratio['least']:.2f} to "
         f"{ratio['greatest']:.2f})"
         for label, ratio in found["eoskafka_over"].items()
     )
     return (
-        f"**Epochs**{_made(found)}: the time of a batch of windows, {ratios}; the commit of "
+        f"**Epochs**{_made(found)}: batch time of the plan *windows*, {ratios}; commit time of "
         f"{found['settings']['writers']} writers: {_number(commit)} ms ({commit['least']:,.0f} to "
         f"{commit['greatest']:,.0f})."
     )
@@ -339,7 +339,7 @@ def _far_peers() -> str:
     first = _of_distance("throughput", _distances()[0])
     latency = _of_distance("latency", _distances()[0])["settings"]
     lines = [
-        f"**Far brokers**: three, replicated three times; {_settings(first)}; and "
+        f"**Far brokers**: three brokers, three replicas; {_settings(first)}; and "
         f"{latency['rate']:,} records/s, {latency['rounds']} rounds of {latency['seconds']} s; "
         "medians (lowest to highest)",
         "",
@@ -370,7 +370,7 @@ def _far_epochs() -> str:
     lines = [
         f"**Epochs on far brokers**{_made(given)}: medians of {settings['rounds']} rounds, ms",
         "",
-        "| round trip | a batch of windows | "
+        "| round trip | batch of the plan *windows* | "
         + " | ".join(f"eoskafka / {label}" for label in others)
         + "".join(f" | commit of {count} writers" for count in writers.values())
         + " |",

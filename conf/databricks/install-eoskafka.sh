@@ -1,7 +1,7 @@
 #!/bin/bash
-# An init script of Databricks compute: it puts the connector's jar where the JVM finds it when it starts,
-# because the class of a Spark plugin must exist then. EOSKAFKA_VOLUME is an environment variable of the compute.
-# A test sets EOSKAFKA_TARGET, the folder to copy to.
+# An init script for Databricks compute. It copies the connector's jar to a folder on the JVM's class path,
+# because the class of a Spark plugin must exist when the JVM starts. Set EOSKAFKA_VOLUME as an environment
+# variable of the compute. EOSKAFKA_TARGET, the folder to copy to, is only set by a test.
 set -euo pipefail
 volume=${EOSKAFKA_VOLUME:?set it to the volume that has the jar of eoskafka}
 target=${EOSKAFKA_TARGET:-/databricks/jars}
