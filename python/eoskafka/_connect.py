@@ -38,8 +38,8 @@ def server_url(options: Mapping[str, str]) -> str | None:
         # Its spark.plugins is then that of Connect, whatever the builder has.
         raise ConfigurationError(
             f"pyspark would start a server of Spark Connect in this process ({remote or mode}), "
-            f"with a list of plugins of its own and so without {PLUGIN_CLASS}. {_how_to_start()} "
-            'Then name it: SparkSession.builder.remote("sc://HOST:15002")'
+            f"with its own list of plugins, which lacks {PLUGIN_CLASS}. {_how_to_start()} Then "
+            'give the builder its address: SparkSession.builder.remote("sc://HOST:15002")'
         )
     if not has_classic():
         raise ConfigurationError(

@@ -112,12 +112,14 @@ def check(jar: Path) -> None:
         )
     root = checkout()
     if root is not None and found.get("sources") != sources_digest(root):
-        raise JarError(f"{jar} is stale, its sources have changed since: {_remedy()}")
+        raise JarError(
+            f"{jar} is stale, because its sources have changed since it was built: {_remedy()}"
+        )
     recorded = _record(jar)
     if root is None and not recorded.is_file():
         raise JarError(
-            f"{recorded} is missing, so nobody can tell whether {jar.name} is as it was built. "
-            f"Nothing was read or written: {_remedy()}"
+            f"{recorded} is missing, so nobody can tell whether {jar.name} was changed after it "
+            f"was built. Nothing was read or written: {_remedy()}"
         )
     if recorded.is_file() and (digest := _sha256(jar)) != _recorded(recorded):
         raise JarError(

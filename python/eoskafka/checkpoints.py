@@ -127,7 +127,8 @@ class Checkpoint:
         self.source = self._only_source() if source is None else f"{source}"
         if not _SOURCE.fullmatch(self.source):
             raise ConfigurationError(
-                f"{self.source!r} is no source of a query: give its number, from 0, or its name"
+                f"{self.source!r} does not identify a source of a query: give the number of the "
+                "source, counted from 0, or its name"
             )
 
     @property
@@ -168,7 +169,7 @@ class Checkpoint:
                 raise ValueError(f"version {found['version']}")
             names = (found["group"], found["instanceId"], found["checkpointId"])
             if not all(isinstance(text, str) for text in names):
-                raise ValueError("a name is no text")
+                raise ValueError("a name is not a string")
             # JSON may contain an unpaired surrogate, which has no bytes to digest.
             "".join(names).encode()
             if not isinstance(found["shared"], bool):
@@ -274,8 +275,8 @@ class Checkpoint:
         self._write(
             f"sources/{self.source}/{_TAKEN_OVER}",
             str(batch),
-            "The group's offsets were changed before: do not start the query, correct the rights, "
-            "and repeat this",
+            "The group's offsets were already changed. Do not start the query: correct the "
+            "rights, and repeat the command",
         )
 
     def _only_source(self) -> str:
@@ -343,9 +344,9 @@ class Checkpoint:
 
     def _unreadable(self, name: str, why: Exception) -> CheckpointError:
         return CheckpointError(
-            f"{self.location}/{name} cannot be read: {why}. It is not a file of a Kafka source of "
-            f"Spark, or source {self.source} is another one: --source takes its number in the "
-            "query, or its name"
+            f"{self.location}/{name} cannot be read: {why}. Either this is not a file of a Kafka "
+            f"source of Spark, or source {self.source} is of another kind: give the Kafka source "
+            "with --source, by its number in the query or its name"
         )
 
     # ---- files
@@ -413,7 +414,7 @@ def _file_system(location: str) -> tuple[Any, str]:
     except ImportError as error:
         raise ConfigurationError(
             f"{location} is read with pyarrow, which is not installed: pip install "
-            "'eoskafka[verify]', or give a folder"
+            "'eoskafka[verify]', or give a local folder"
         ) from error
     try:
         found, root = FileSystem.from_uri(re.sub("^s3a://", "s3://", location))

@@ -209,7 +209,8 @@ def _source_columns(rows: DataFrame) -> dict[str, str]:
             raise ConfigurationError(
                 f"a dead letter needs the source's column {name} ({needed}), and the rows have "
                 + (f"one of type {found[name]}" if name in found else "no such column")
-                + ": give results names of their own, and select columns later"
+                + ": give computed columns other names, and drop columns only after "
+                "with_dead_letters"
             )
     return source
 
@@ -293,7 +294,7 @@ def _require_types(both: DataFrame) -> None:
         if (kind := found[f"right_{name}"]).split(" ")[0] not in fits:
             raise ConfigurationError(
                 f"{name} is of type {kind}, and must be {' or '.join(fits).replace(' or void', '')}"
-                + (": null in a row that is right, else the reason" if name == "error" else "")
+                + (": null for a valid row, and otherwise the reason" if name == "error" else "")
             )
 
 

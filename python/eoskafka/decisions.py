@@ -132,8 +132,9 @@ class Entries:
     def _unreadable(self, key: str, problem: ValueError) -> TransactionError:
         return TransactionError(
             f"the entry '{key}' of {self._topic} is none that a driver of this version writes "
-            f"({problem}), so whether its query's last epoch is decided is not known. Nothing was "
-            "ended; find out who else writes there, or use the version that wrote it"
+            f"({problem}), so it is not known whether the last epoch of its query is decided. No "
+            "transaction was ended. Find out who else writes to this topic, or use the version "
+            "that wrote the entry"
         )
 
 

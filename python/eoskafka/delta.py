@@ -29,8 +29,8 @@ def package() -> str:
         delta = version("delta-spark")
     except PackageNotFoundError as error:
         raise ConfigurationError(
-            "delta-spark is not installed, and says which jar fits: pip install 'eoskafka[delta]', "
-            "or add Delta's jar to spark.jars"
+            "delta-spark, which determines the right jar, is not installed: pip install "
+            "'eoskafka[delta]', or add Delta's jar to spark.jars"
         ) from error
     spark = sparks.line(version("pyspark"))
     if delta not in _ARTIFACTS:
@@ -44,7 +44,7 @@ def package() -> str:
         raise ConfigurationError(
             f"delta-spark {delta} has jars for Spark {fits}, and this is Spark "
             f"{version('pyspark')}. Use one of those Spark versions with Delta Lake, or add a jar "
-            "of Delta that is made for this one to spark.jars"
+            "of Delta that was built for this Spark version to spark.jars"
         )
     of_spark = f"{sparks.text(spark)}_" if spark >= (4, 0) else ""
     return f"io.delta:delta-spark_{of_spark}{sparks.scala(version('pyspark'))}:{delta}"

@@ -253,8 +253,9 @@ def _read(read: Callable[[], _Read], answer: object) -> _Read:
 
 def _unreadable(answer: object) -> TransactionError:
     return TransactionError(
-        f"the connector's answer cannot be read, so what is settled is not known: {answer!r:.200}. "
-        "Check that EOSKAFKA_JAR is the jar of this version, and repeat the command"
+        "the connector's answer cannot be read, so it is not known which transactions were "
+        f"settled: {answer!r:.200}. Check that EOSKAFKA_JAR is the jar of this version, and repeat "
+        "the command"
     )
 
 

@@ -117,7 +117,8 @@ def read(file: Path) -> dict[str, str]:
     except javaproperties.InvalidUEscapeError:
         # Without its cause, which shows a part of the line.
         raise ConfigurationError(
-            f"{file} has a \\u that no four hexadecimal digits follow: write a backslash as \\\\"
+            f"{file} has a \\u that is not followed by four hexadecimal digits: write a backslash "
+            "as \\\\"
         ) from None
     return found
 
@@ -206,9 +207,9 @@ def _require_needless(name: str, value: str) -> None:
     if name in _CLASSES and _KAFKAS_OWN.fullmatch(value):
         return
     raise ConfigurationError(
-        f"{_dotted(name)} is read by Java's client only, and the connection could be less safe "
-        "without it. Give this command a file without it, if that is acceptable, or use Kafka's "
-        "own tools"
+        f"{_dotted(name)} is read by Java's client only, and the connection could be less secure "
+        "without it. If that is acceptable, give this command a file without it; otherwise use "
+        "Kafka's own tools"
     )
 
 
@@ -219,8 +220,8 @@ def _login(named: dict[str, str]) -> dict[str, Any]:
     mechanism = named.get("sasl_mechanism", "")
     if mechanism == "GSSAPI" or "Krb5LoginModule" in (jaas or ""):
         raise ConfigurationError(
-            "this command does not log in with Kerberos (sasl.mechanism=GSSAPI). Use a listener "
-            "with SCRAM, OAUTHBEARER or TLS for it, or Kafka's own tools"
+            "this command does not log in with Kerberos (sasl.mechanism=GSSAPI). Connect to a "
+            "listener with SCRAM, OAUTHBEARER or TLS, or use Kafka's own tools"
         )
     if mechanism == "OAUTHBEARER" and "sasl_oauth_token_provider" not in named:
         return {"sasl_oauth_token_provider": tokens.provider(named, options)}
@@ -259,9 +260,9 @@ def _resolved(named: Mapping[str, str]) -> dict[str, str]:
             return found[0]
         if (provider := _OF_PROVIDERS.get(providers[name])) is None:
             raise ConfigurationError(
-                f"the config provider {name} ({providers[name]}) is not known here; these are: "
-                f"{', '.join(_OF_PROVIDERS)}. Give the settings that it has with -X or in a file "
-                "of their own"
+                f"the config provider {name} ({providers[name]}) is not known here. Supported are: "
+                f"{', '.join(_OF_PROVIDERS)}. Give the settings that it provides with -X or in a "
+                "separate file"
             )
         value = provider(path, key)
         if value is None:

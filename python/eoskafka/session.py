@@ -230,8 +230,8 @@ def _of_delta(present: Callable[[str], str]) -> dict[str, str]:
     catalog = present(CATALOG)
     if catalog not in ("", CATALOG_CLASS):
         raise ConfigurationError(
-            f"{CATALOG} is {catalog}, and Delta needs {CATALOG_CLASS} there: have one of them in "
-            "this session, or give the other a catalog name of its own"
+            f"{CATALOG} is {catalog}, but Delta needs {CATALOG_CLASS} there. Use only one of them "
+            "in this session, or give the other catalog another name"
         )
     found = {CATALOG: CATALOG_CLASS}
     if any(has_jar(key, present(key)) for key in (JARS, PACKAGES)):
@@ -283,9 +283,9 @@ def _refuse_hidden(settings: dict[str, str]) -> None:
             how[key] = f"set {key} to {separator.join([*theirs, *lacking])}"
     if how:
         raise ConfigurationError(
-            f"PYSPARK_SUBMIT_ARGS sets {', '.join(sorted(how))}, which comes before what is set "
-            f"here. In it, {'; '.join(how[key] for key in sorted(how))}; or set them on the "
-            "builder instead"
+            f"PYSPARK_SUBMIT_ARGS sets {', '.join(sorted(how))}, which takes precedence over "
+            f"eoskafka.configure. In this variable, {'; '.join(how[key] for key in sorted(how))}; "
+            "or remove these settings from it and set them on the builder"
         )
 
 

@@ -102,8 +102,9 @@ class TokenService:
         except (OSError, http.client.HTTPException) as error:
             raise UnreachableError(
                 f"the token service at {self.url} could not be asked: {error}. Nothing was asked "
-                "of the brokers. Check the address, and whose certificate it has: the JAAS option "
-                "ssl.truststore.location names a PEM file with its authority's"
+                "of the brokers. Check the address and the certificate of the service: the JAAS "
+                "option ssl.truststore.location names a PEM file with the certificate of its "
+                "authority"
             ) from None
         try:
             token = _json.parse(content)["access_token"]

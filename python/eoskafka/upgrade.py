@@ -252,15 +252,15 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
     if found.verdict is Verdict.FREE:
         return (
             f"A new query can begin with kafka.group.id={group}, at its startingOffsets.",
-            "If a job has run with this group, its offsets have expired or were deleted, and "
-            "nothing here says how far it came: compare its output with its input first.",
+            "If a job has run with this group, its offsets have expired or were deleted, and it "
+            "is not known how far it got: compare its output with its input first.",
         )
     if found.verdict is Verdict.IN_USE and not found.members and not found.pending:
         which = ", ".join(found.open_transactions) or "this user may not see every transaction"
         return (
-            "Name the query's topics in --topics, and run this check again: only of topics that "
-            "are named can it decide whether an open transaction holds the group's first offsets "
-            f"({which}).",
+            "Name the query's topics in --topics, and run this check again: it can find out "
+            "whether an open transaction holds the group's first offsets only for topics that you "
+            f"name ({which}).",
         )
     if found.verdict is Verdict.IN_USE:
         return (stop, "Run this check again: what it has read may still be committed.")
@@ -275,11 +275,12 @@ def _steps(found: Report, group: str) -> tuple[str, ...]:
         return (stop, "Start it with the new version, on the same checkpoint: it continues.")
     if found.verdict is Verdict.NEWER:
         return (
-            "Use the newer version of eoskafka that committed the offsets; there is no way back.",
+            "Use the newer version of eoskafka that committed the offsets: an older version "
+            "cannot continue from them.",
         )
     if found.verdict is Verdict.OVERWRITTEN:
         return _steps_if_overwritten(found, group, stop)
-    again = f"{stop} Then run this check again: offsets that still change are not a place to start."
+    again = f"{stop} Then run this check again: do not start from offsets that may still change."
     if found.pending:
         return (again,)
     begin = (
@@ -320,7 +321,7 @@ def _steps_if_overwritten(found: Report, group: str, stop: str) -> tuple[str, ..
         "If the query does not read the topics of the offsets that are not its own, name its "
         "topics in --topics, and run this check again.",
         stop,
-        "Otherwise the present offsets may skip or repeat records: do not start from them, but "
-        f"{_LOOK}.",
+        "Otherwise the present offsets may skip or repeat records. Do not start from them. "
+        f"Instead, {_LOOK}.",
         anew,
     )

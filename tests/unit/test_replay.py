@@ -111,7 +111,7 @@ NULL = [(f"{PREFIX}topic", b"in"), ("trace", None)]
         (letter(1, headers=[(f"{PREFIX}topic", b"dead")]), "the topic of the dead letters itself"),
         (letter(1, headers=NULL), "its header 'trace' is null"),
         (letter(1, source=8, key=None, value=None), "neither a key nor a value"),
-        (letter(1, source=5), "another dead letter has the same record, in-3, offset 5"),
+        (letter(1, source=5), "another dead letter was made from the same record, in-3, offset 5"),
     ],
 )
 def test_a_record_that_cannot_be_replayed_can_be_left_out(

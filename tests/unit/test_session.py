@@ -173,7 +173,7 @@ def test_deltas_jar_that_is_there_is_not_added_again(key: str, value: str) -> No
 
 def test_delta_does_not_take_another_catalogs_place() -> None:
     builder = SparkSession.builder.config("spark.sql.catalog.spark_catalog", "org.Other")
-    with pytest.raises(ConfigurationError, match=r"spark_catalog is org\.Other, and Delta needs"):
+    with pytest.raises(ConfigurationError, match=r"spark_catalog is org\.Other, but Delta needs"):
         eoskafka.configure(builder, delta=True)
 
 

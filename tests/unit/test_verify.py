@@ -415,7 +415,7 @@ def test_a_large_table_is_read_in_portions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"amount": [1]}, "has no column value, but amount"),
+        ({"amount": [1]}, "has no column value; its columns are amount"),
         ({"value": [1]}, "column value of .* is int64: cast it as the query does"),
     ],
     ids=str,

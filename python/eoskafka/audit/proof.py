@@ -252,8 +252,8 @@ def _require_one_query(names: Collection[str]) -> None:
         known = [repr(name) for name in sorted(names) if name]
         raise UndecidedError(
             f"the dead letters of the input are of several queries ({', '.join(known)}"
-            f"{' and one without a name' if '' in names else ''}), and one of another query could "
-            "stand in for a lost record. Give --dead-letters-query"
+            f"{' and one without a name' if '' in names else ''}), so a dead letter of another "
+            "query could hide a lost record. Name this query with --dead-letters-query"
         )
 
 

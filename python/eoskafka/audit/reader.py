@@ -176,5 +176,5 @@ def describe_hidden(
     return (
         f"after {waited_s:g} s an open transaction still hides records in {places}. "
         f"Open transactions: {', '.join(open_over) or 'none that the coordinators know'}. "
-        "Read again when they have ended."
+        "Repeat the command when they have ended."
     )

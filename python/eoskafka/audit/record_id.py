@@ -24,7 +24,9 @@ def id_of(request: Request) -> Callable[[bytes | None, bytes | None], tuple[byte
 
     def key_alone(key: bytes | None, _value: bytes | None) -> tuple[bytes | None, ...]:
         if key is None:
-            raise NoIdError("it has no key, so tell records apart by value or a field of it")
+            raise NoIdError(
+                "it has no key: identify records by their value, or by a field of the value"
+            )
         return (key,)
 
     def value_alone(_key: bytes | None, value: bytes | None) -> tuple[bytes | None, ...]:

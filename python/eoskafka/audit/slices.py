@@ -129,14 +129,16 @@ def look(
         if until is None:
             if group and stable.get(p, 0) > starts[p]:
                 raise UndecidedError(
-                    f"group {group} has no offset of {_name(p)}, which has records: is it the "
-                    "group of the query that reads this topic, and has it ended its first batch?"
+                    f"group {group} has no offset of {_name(p)}, which has records. Check that "
+                    "this is the group of the query that reads the topic, and that the query has "
+                    "finished its first batch"
                 )
             until = starts[p]
         if until > starts[p] and not first[p] <= until <= readable[p]:
             raise UndecidedError(
                 f"group {group} stands at {until} in {_name(p)}, whose log has {first[p]} to "
-                f"{readable[p]}: what it has read is gone, or of another topic of that name"
+                f"{readable[p]}: the records that it has read were deleted, or the topic was "
+                "deleted and created again"
             )
         middle = max(starts[p], until)
         must.append(Slice(p, starts[p], middle))
@@ -191,7 +193,7 @@ def _require_of_these_topics(
         if stamp is not None and stamp.topic_id != ids[partition]:
             raise UndecidedError(
                 f"the offset of group {group} in {_name(partition)} is of a former topic of that "
-                "name, so it does not say how much of the present one was read"
+                "name, so it does not show how much of the current topic was read"
             )
 
 
@@ -225,7 +227,7 @@ def _starts(
     topics = {p.topic for p in given}
     for partition in given:
         if partition not in first:
-            raise ConfigurationError(f"{option} has {_name(partition)}, which is not there")
+            raise ConfigurationError(f"{option} names {_name(partition)}, which does not exist")
     starts = {}
     for p in partitions:
         start = given.get(p, _EARLIEST)
@@ -233,9 +235,10 @@ def _starts(
             raise ConfigurationError(f"{option} has no offset of {_name(p)}")
         if p not in given and first[p] > 0:
             raise UndecidedError(
-                f"the log of {_name(p)} begins at {first[p]}: what was before is gone. Say with "
-                "--input-from and --output-from where the query and its output begin ("
-                f'{{"{p.topic}":{{"{p.partition}":{first[p]}}}}}, -2 for where a log begins now)'
+                f"the log of {_name(p)} begins at {first[p]}: what was before is gone. Use "
+                "--input-from and --output-from to give the offsets at which the query and its "
+                f'output begin ({{"{p.topic}":{{"{p.partition}":{first[p]}}}}}; -2 stands for the '
+                "first offset that a log has now)"
             )
         if start == _EARLIEST:
             start = first[p]
@@ -257,13 +260,13 @@ def _refuse_compacted(admin: KafkaAdminClient, topic: str) -> None:
     found = admin.describe_configs([resource], config_filter="all")["topic"][topic]
     if "cleanup.policy" not in found:
         raise UndecidedError(
-            f"the brokers do not show this user whether topic {topic} is compacted, and then what "
-            "is missing from it would prove nothing: grant DescribeConfigs on it"
+            f"this user may not see whether topic {topic} is compacted. If it is, missing records "
+            "prove nothing: grant DescribeConfigs on it"
         )
     if "compact" in found["cleanup.policy"]["value"]:
         raise UndecidedError(
-            f"topic {topic} is compacted: records that a later one of their key replaces vanish "
-            "from it, so what is missing proves nothing"
+            f"topic {topic} is compacted: Kafka deletes a record from it when a later one has the "
+            "same key, so missing records prove nothing"
         )
 
 

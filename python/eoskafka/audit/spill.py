@@ -88,8 +88,8 @@ class Spill:
         divisor = self._divisor * self._buckets
         if divisor >= 2**63:
             raise UndecidedError(
-                f"{size:,} records have the same, and up to {self._most:,} fit into memory: "
-                f"{self._too_many}"
+                f"{size:,} records have the same id or key, but only {self._most:,} fit into "
+                f"memory: {self._too_many}"
             )
         with Spill(
             *(self._folder, self._dtype, self._by, self._memory, self._too_many),

@@ -40,13 +40,14 @@ class Table:
         for name in columns:
             if name not in schema.names:
                 raise ConfigurationError(
-                    f"{path} has no column {name}, but {', '.join(schema.names)}; records are told "
-                    f"apart by {' and '.join(columns)}"
+                    f"{path} has no column {name}; its columns are {', '.join(schema.names)}. "
+                    f"Records are identified by {' and '.join(columns)}"
                 )
             type_ = schema.field(name).type
             if name in self._table.partitioned_by and _is_binary(type_):
                 raise ConfigurationError(
-                    f"{path} is partitioned by {name}, a binary, which no file has as it is"
+                    f"{path} is partitioned by the binary column {name}, whose exact values are "
+                    "not stored in its files"
                 )
             if not (_is_text(type_) or _is_binary(type_)):
                 raise ConfigurationError(

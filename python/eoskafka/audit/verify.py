@@ -74,11 +74,15 @@ def verify(cluster: Connection, request: Request, progress: Progress) -> Verdict
 
 def _nothing(verdict: Verdict) -> str:
     if not verdict.optional:
-        return "there is nothing to compare: no input that must be out, no output"
+        return (
+            "there is nothing to compare: no input record has to be in the output, and the "
+            "output is empty"
+        )
     return (
         f"there is nothing to compare: none of the {verdict.optional:,} input records must be out, "
-        "because all of them are after the group's offsets or before --input-from. Is it the "
-        "query's group, and has it got beyond its start? Without --group, all input must be out"
+        "because all of them are after the group's offsets or before --input-from. Check that "
+        "this is the query's group, and that the query has finished a batch. Without --group, all "
+        "input must be out"
     )
 
 
@@ -110,6 +114,6 @@ def _require_room(request: Request, records: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise UndecidedError(
-            f"{records:,} records need {needed >> 20:,} MiB for the comparison, and {folder} has "
-            f"{free >> 20:,}: give another --folder"
+            f"{records:,} records need {needed >> 20:,} MiB for the comparison, but {folder} has "
+            f"only {free >> 20:,} MiB free: give another --folder"
         )

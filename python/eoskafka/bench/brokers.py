@@ -118,7 +118,7 @@ def _delay_line(round_trip_ms: float, ports: Iterable[tuple[int, int]]) -> Itera
         try:
             assert process.stdout is not None
             if not process.stdout.readline():
-                raise BenchError(f"the proxy has ended with exit code {process.wait()}")
+                raise BenchError(f"the proxy has exited with code {process.wait()}")
             yield
         finally:
             process.kill()

@@ -147,7 +147,7 @@ class Tally:
                 *(f"record {n} never came out" for n in lost[:_NAMED]),
                 *(f"record {n} came out {times[n]} times" for n in doubled[:_NAMED]),
                 *self._altered,
-                *(f"record {n} was never put in" for n in unexpected[:_NAMED]),
+                *(f"record {n} is not in the input" for n in unexpected[:_NAMED]),
             ),
         )
 
@@ -161,7 +161,7 @@ def read(bootstrap_servers: str, topic: str, taker: Taker) -> None:
     try:
         ends = stable_ends(bootstrap_servers, topic, STALL_TIMEOUT_S)
     except kafka.errors.KafkaError as error:
-        raise UndecidedError(f"the ends of {topic} are not known: {error}") from error
+        raise UndecidedError(f"the end offsets of {topic} cannot be read: {error}") from error
 
     def take(messages: list[Message]) -> None:
         taker.take([m.key() for m in messages], [m.value() or b"" for m in messages])

@@ -128,7 +128,7 @@ def _run(
                 elif now - looks[-1][0] > _IDLE_S or failure() is not None:
                     raise BenchError(
                         f"{peer.label}: {seen:,} of {given.records:,} records are committed, and "
-                        f"no more come: {failure() or f'nothing in {_IDLE_S:g} s'}"
+                        f"no more arrive: {failure() or f'nothing in {_IDLE_S:g} s'}"
                     )
         counted = count(
             there.addresses.direct,
@@ -171,7 +171,10 @@ def rows_per_s(looks: Sequence[tuple[float, int]], records: int) -> float:
     began, first = next(look for look in looks if look[1] >= _FROM * records)
     ended, last = next(look for look in looks if look[1] >= _TO * records)
     if began == ended:
-        raise BenchError(f"{records:,} records are done at once: choose a larger --backlog")
+        raise BenchError(
+            f"{records:,} records were processed too fast to measure the rate: choose "
+            "a larger --backlog"
+        )
     return (last - first) / (ended - began)
 
 

@@ -191,7 +191,7 @@ def _running(
         while not (query.recentProgress or peer.real_time):
             _require_alive(peer, query)
             if time.monotonic() > deadline:
-                raise BenchError(f"the query of {peer.label} has not begun in {_START_S:g} s")
+                raise BenchError(f"the query of {peer.label} did not start within {_START_S:g} s")
             time.sleep(0.05)
         timed_from = datetime.now(timezone.utc) + timedelta(seconds=warm_up_s)
         yield

@@ -74,7 +74,11 @@ def load(
     except KafkaException as error:
         raise BenchError(f"the input was not written: {error}") from error
     if failures or left:
-        reason = failures[0] if failures else f"{left:,} records had no answer in {_FLUSH_S:g} s"
+        reason = (
+            failures[0]
+            if failures
+            else f"{left:,} records were not acknowledged within {_FLUSH_S:g} s"
+        )
         raise BenchError(f"the input was not written: {reason}")
 
 

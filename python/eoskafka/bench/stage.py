@@ -356,9 +356,9 @@ def _require_files(partitions: int) -> None:
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != allowed < partitions + _OTHER_FILES:
         raise BenchError(
-            f"this machine lets a process have {allowed:,} files open (ulimit -Hn), and a broker "
-            f"with {partitions:,} partitions needs {partitions + _OTHER_FILES:,}: raise that, or "
-            "ask for fewer partitions"
+            f"on this machine a process can have {allowed:,} files open (ulimit -Hn), but a broker "
+            f"with {partitions:,} partitions needs {partitions + _OTHER_FILES:,}: raise the limit, "
+            "or ask for fewer partitions"
         )
 
 
@@ -391,11 +391,11 @@ def create_topic(admin: KafkaAdminClient, name: str, partitions: int) -> None:
         for total in range(2 * _MOST_AT_ONCE, partitions + _MOST_AT_ONCE, _MOST_AT_ONCE):
             admin.create_partitions({name: min(total, partitions)})
     except KafkaError as error:
-        raise BenchError(f"topic {name} cannot be made: {error}") from error
+        raise BenchError(f"topic {name} cannot be created: {error}") from error
     deadline = time.monotonic() + _TOPIC_S
     while len(_led(admin, name)) < partitions:
         if time.monotonic() > deadline:
-            raise BenchError(f"topic {name} has not got its {partitions:,} partitions")
+            raise BenchError(f"topic {name} did not get its {partitions:,} partitions in time")
         time.sleep(0.1)
 
 

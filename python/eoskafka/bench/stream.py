@@ -104,7 +104,7 @@ def feed(bootstrap_servers: str, topic: str, stream: Stream) -> None:
         raise BenchError(f"the input was not written: {failures[0] if failures else 'no answer'}")
     if most_behind_s > _MOST_BEHIND_S:
         raise BenchError(
-            f"{stream.rate:,} records/s cannot be sent from here: some were "
+            f"{stream.rate:,} records/s cannot be sent from this machine: some were "
             f"{most_behind_s:.1f} s late. Choose a lower rate."
         )
 

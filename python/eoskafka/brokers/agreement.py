@@ -107,8 +107,8 @@ def disagreement_on_ids(
     """
     problem = _asked_again(cluster, topics, lambda found: _other_id(ids, found))
     return problem and (
-        f"{problem}. A broker that is cut off from the controllers still names the former id of a "
-        "topic that was created again"
+        f"{problem}. A broker that is cut off from the controllers still reports the old id of a "
+        "topic that was deleted and created again"
     )
 
 
@@ -164,7 +164,7 @@ def _connected(brokers: Mapping[int, str], answers: Mapping[int, Answer]) -> tup
     core = _in_each_list(brokers, answers.values())
     connected = _in_each_list(brokers, [answers[each] for each in core & answers.keys()])
     if not core:
-        return {}, "no broker is in the lists of all others"
+        return {}, "no broker is listed by all other brokers"
     for each in sorted(connected - answers.keys()):
         return {}, f"broker {each} at {brokers[each]} does not answer, and the others list it"
     return {f"broker {each} at {brokers[each]}": answers[each] for each in sorted(connected)}, ""

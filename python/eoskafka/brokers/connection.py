@@ -92,8 +92,8 @@ class Connection:
             )
         except (KafkaConfigurationError, TypeError, ValueError, AssertionError) as error:
             raise ConfigurationError(
-                f"the client refuses an address or a setting: {error}. It is kafka-python's, whose "
-                "settings have underscores or dots: security_protocol"
+                f"the client refuses an address or a setting: {error}. The client is kafka-python: "
+                "write its settings with underscores or dots, such as security_protocol"
             ) from error
         return closing(client)
 
@@ -142,9 +142,9 @@ class Connection:
             raise UnreachableError(
                 f"{what} could not be looked at on {self.servers}: {error!r}. Check the address, "
                 "that its brokers are up, that the log-in and the brokers' certificate are valid "
-                "(the client does not tell a refused log-in from a broker that is away), and that "
-                "this user may describe the cluster, the group, its transactions and the topic "
-                f"{OFFSETS_TOPIC}"
+                "(the client cannot distinguish a rejected log-in from an unreachable broker), "
+                "and that this user may describe the cluster, the group, its transactions and the "
+                f"topic {OFFSETS_TOPIC}"
             ) from error
 
     @contextmanager
@@ -166,8 +166,8 @@ class Connection:
         except (KafkaError, OSError) as error:
             raise UnreachableError(
                 f"the change of {what} on {self.servers} got no clear answer: {error!r}. It was "
-                f"made, in part or not at all, or it is made later: {look}, and repeat the "
-                "command. Before the next start of the query, look again"
+                f"made, in part or not at all, or it may still be made: {look}, and repeat the "
+                "command. Look again before you start the query"
             ) from error
 
 

@@ -36,8 +36,8 @@ def open_ids(admin: KafkaAdminClient) -> list[str]:
     silent = silent_coordinators(admin, listed)
     if silent:
         raise BrokerNotAvailableError(
-            f"the transactions that broker {sorted(silent)[0]} coordinates are not listed (-1: "
-            "their coordinator is not there)"
+            f"the transactions that broker {sorted(silent)[0]} coordinates are not listed (broker "
+            "-1: their coordinator is not available)"
         )
     return sorted({each.transactional_id for some in listed.values() for each in some})
 

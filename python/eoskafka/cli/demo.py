@@ -104,7 +104,7 @@ def demo(
     With --compare, the exit code depends only on the result for eoskafka.
     """
     if plot is not None and not compare:
-        raise typer.BadParameter("there is a picture with --compare only", param_hint="--plot")
+        raise typer.BadParameter("a picture is drawn only with --compare", param_hint="--plot")
     picture = (plot or _PICTURE) if compare else None
     if picture is not None:
         _require_comparable(picture)
@@ -137,8 +137,8 @@ def _require_comparable(picture: Path) -> None:
     require_plottable(picture)
     if reason := missing():
         reason = (
-            f"it runs one of the benchmarks' peers: {reason}. Run the command in a clone of the "
-            "repository, on a machine that has Maven"
+            f"it runs one of the connectors of the benchmarks: {reason}. Run the command in a "
+            "clone of the repository, on a machine that has Maven"
         )
     if reason is None and find_spec("matplotlib") is None:
         reason = "its picture needs matplotlib: pip install 'eoskafka[bench]'"

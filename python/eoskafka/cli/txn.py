@@ -174,9 +174,9 @@ def abort(
             client_settings(client, config),
         )
     end = (
-        "is aborted; its query processes again what it had not committed by then"
+        "was aborted; its query processes the uncommitted records again"
         if found.kind is Kind.TASK
-        else "is aborted: nothing of it has taken effect"
+        else "was aborted: none of its records or offsets has taken effect"
     )
     messages.print(f"{found.id} {end}", markup=False)
 
@@ -349,7 +349,7 @@ def _resolve_checkpoint(
     if output is Format.JSON:
         print_json({"checkpoint": checkpoint, "writes": [asdict(write) for write in writes]})
     elif not writes:
-        data.print(f"{checkpoint}: this checkpoint knows no write in epoch scope", markup=False)
+        data.print(f"{checkpoint}: this checkpoint contains no write in epoch scope", markup=False)
     else:
         for write in writes:
             data.print(text_of_write(write), markup=False)
@@ -365,7 +365,7 @@ def _resolve_checkpoint(
             f"No loss was accepted: {len(have_lost)} writes have lost records of epoch "
             f"{accept_loss}. "
             + (
-                "Say with --of-write which one is meant."
+                "Select one of them with --of-write."
                 if len(have_lost) > 1 or (have_lost and of_write is None)
                 else "Run the command without --accept-loss to see what is lost."
             ),

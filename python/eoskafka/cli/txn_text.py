@@ -8,11 +8,11 @@ from eoskafka.jobs import Outcome, Resolution, Settled
 def text_of_job(write_id: str, found: Resolution) -> str:
     """What has become of a batch job."""
     text = {
-        Outcome.UNKNOWN: "nothing is known of it here. Either it has never begun (check the name, "
-        "the brokers, --decision-topic and --transactional-id-prefix), or it has ended well and "
-        "its entry was removed, as with a job without a writeId. Check the output before you run "
-        "it again",
-        Outcome.UNDECIDED: "nothing of it has taken effect, and no transaction of it is open "
+        Outcome.UNKNOWN: "nothing is known of it here. Either it has never begun to write (check "
+        "the name, the brokers, --decision-topic and --transactional-id-prefix), or it was "
+        "successful and its entry was removed, as it is for a job without a writeId. Check the "
+        "output before you run it again",
+        Outcome.UNDECIDED: "nothing of it has taken effect, and none of its transactions is open "
         "now; run the job again",
         Outcome.COMMITTED: f"all of it has taken effect, in {found.committed} transactions",
         Outcome.INCOMPLETE: f"a part of it has taken effect: {found.lost} of "

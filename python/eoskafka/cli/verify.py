@@ -50,10 +50,10 @@ _IDS = (
     "something that only one has (--by digest, --id-field)"
 )
 _DIGESTS = (
-    "the same key and value are in input that may or may not be out (after the group's offsets, or "
-    "before --input-from), and one of these could stand in for a lost one. Identify records by "
-    "something that only one has (--id-field), repeat the command when the query has read "
-    "everything"
+    "some have the same key and value as input records that may or may not be in the output "
+    "(after the group's offsets, or before --input-from), and one of these could stand in for a "
+    "lost one. Identify records by something that only one has (--id-field), repeat the command "
+    "when the query has read everything"
 )
 _HAS_GROWN = "the query found new topics or partitions while the command read; try again"
 
@@ -188,17 +188,20 @@ def _require_distinct(verdict: Verdict, by_digest: bool, output: Format) -> None
 
 def _require_sense(request: Request) -> None:
     if not request.outputs:
-        raise typer.BadParameter("there is no topic", param_hint="--output")
+        raise typer.BadParameter("it names no topic", param_hint="--output")
     if bool(request.inputs) == (request.expected is not None):
         raise typer.BadParameter("give one of --input and --expected", param_hint="--input")
     if request.expected is not None and (
         request.group or request.input_starts or request.dead_letters
     ):
         raise typer.BadParameter(
-            "--group, --input-from and --dead-letters are for --input", param_hint="--expected"
+            "--group, --input-from and --dead-letters are used only with --input",
+            param_hint="--expected",
         )
     if request.dead_letters_query and not request.dead_letters:
-        raise typer.BadParameter("it is for --dead-letters", param_hint="--dead-letters-query")
+        raise typer.BadParameter(
+            "it is used only with --dead-letters", param_hint="--dead-letters-query"
+        )
     if both := set(request.inputs) & set(request.outputs):
         raise typer.BadParameter(f"{min(both)} is both input and output", param_hint="--output")
     if both := {*request.inputs, *request.outputs} & set(request.dead_letters):

@@ -44,24 +44,24 @@ def read_checkpoint(location: str, cluster: Connection) -> Known:
     identity, batch, starts = found.identity(), found.last_batch(), found.starts()
     if identity is None or batch is None:
         raise ConfigurationError(
-            f"{location} is no checkpoint of a query that eoskafka's source has begun"
+            f"{location} is no checkpoint of a query that began with eoskafka's source"
         )
     if batch.sources > 1:
         raise ConfigurationError(
-            f"{location} is of a query with several sources: what it should have written is a "
-            "matter for --expected"
+            f"{location} belongs to a query with several sources, for which the command cannot "
+            "derive the expected output: give it with --expected"
         )
     if identity.shared or starts is None:
         raise ConfigurationError(
-            f"{location} does not say where its group began"
+            f"{location} does not contain the offsets at which its group began"
             + (", which several drivers share" if identity.shared else "")
             + ": give --input, --group and --input-from"
         )
     topics = sorted({p.topic for p in batch.end})
     if gone := sorted({p.topic for p in starts} - set(topics)):
         raise ConfigurationError(
-            f"the query of {location} has read {', '.join(gone)}, which is gone: give --input, "
-            "--group, --input-from and --output-from"
+            f"the query of {location} has read {', '.join(gone)}, which it no longer reads: give "
+            "--input, --group, --input-from and --output-from"
         )
     with cluster.looking_at("the topics"), cluster.admin() as admin:
         partitions = topic_ids(admin, topics)

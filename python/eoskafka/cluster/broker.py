@@ -99,7 +99,9 @@ class Broker:
         """End it at once (SIGKILL) and wait until it is gone."""
         process = self._send(signal.SIGKILL)
         if not process.wait(STOP_TIMEOUT_S) or self.pid is not None:
-            raise ClusterError(f"broker {self.node_id} (pid {process.pid}) outlives a SIGKILL")
+            raise ClusterError(
+                f"broker {self.node_id} (pid {process.pid}) still runs after SIGKILL"
+            )
 
     def pause(self) -> None:
         """Stop it from running, with its connections open (SIGSTOP)."""

@@ -98,7 +98,7 @@ class LocalCluster:
     def cluster_id(self) -> str:
         """Kafka's id of this cluster; ClusterError before the first start."""
         if self._cluster_id is None:
-            raise ClusterError("the cluster has no id before it was started")
+            raise ClusterError("the cluster has no id until it is started")
         return self._cluster_id
 
     @property
@@ -133,7 +133,7 @@ class LocalCluster:
             if known and len(self._brokers) != self._size:
                 raise ClusterError(
                     f"{self.data_dir} holds a cluster of {len(self._brokers)} brokers, not "
-                    f"{self._size}: purge it first (its data is lost), or take another data_dir"
+                    f"{self._size}: purge it first (this deletes its data), or use another data_dir"
                 )
             if not known:
                 self._create()
@@ -298,7 +298,7 @@ class LocalCluster:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise ClusterError(
-                    f"another process is just starting the cluster in {self.data_dir}"
+                    f"another process is starting the cluster in {self.data_dir}"
                 ) from error
             yield
 

@@ -44,9 +44,9 @@ _HIDDEN = {
         "how long a query may be down before its offsets are deleted, which stops it with an error"
     ),
     "transaction.state.log.replication.factor": (
-        "whether transactions outlive the loss of a broker"
+        "whether transactions survive the loss of a broker"
     ),
-    "offsets.topic.replication.factor": "whether offsets outlive the loss of a broker",
+    "offsets.topic.replication.factor": "whether offsets survive the loss of a broker",
 }
 
 
@@ -108,8 +108,8 @@ def _brokers(at: Connection) -> Iterator[Finding]:
                 about,
                 Level.PROBLEM,
                 f"Kafka {broker.release}: it {'; it '.join(broker.lacks)}",
-                "upgrade it to Kafka 3.0 or newer; of a service that is compatible with Kafka, ask "
-                "the operator for these requests",
+                "upgrade it to Kafka 3.0 or newer; for a Kafka-compatible service, ask its "
+                "operator to support these requests",
             )
         else:
             yield Finding(about, Level.FINE, f"Kafka {broker.release} or newer")
@@ -124,14 +124,14 @@ def _features(at: Connection) -> Iterator[Finding]:
             "transaction.version",
             Level.NOTE,
             "these brokers have no version 2 (KIP-890, Kafka 4.0)",
-            "on older brokers, a record of a transaction that has timed out can hang: "
-            "`eoskafka txn find-hanging` lists them",
+            "on older brokers, a late record can leave a hanging transaction, for which readers "
+            "wait forever: `eoskafka txn find-hanging` lists such transactions",
         )
     elif level < 2:
         yield Finding(
             "transaction.version",
             Level.NOTE,
-            f"{level}, and these brokers have 2 (KIP-890)",
+            f"{level}, but these brokers support 2 (KIP-890)",
             "once all are upgraded: kafka-features.sh --bootstrap-server ... upgrade --feature "
             "transaction.version=2",
         )
@@ -167,8 +167,8 @@ def _longest(longest: int) -> Finding:
         return Finding(
             about,
             Level.PROBLEM,
-            f"{longest:,} ms, but a task's transaction asks for {_TASK_TIMEOUT_MS:,}",
-            f"raise it, or give the sink kafka.transaction.timeout.ms={longest}",
+            f"{longest:,} ms, but a transaction in task scope asks for {_TASK_TIMEOUT_MS:,}",
+            f"raise it, or set kafka.transaction.timeout.ms={longest} in the sink",
         )
     return Finding(
         about,
@@ -197,8 +197,8 @@ def _copies(setting: str, copies: int, brokers_there: int) -> Finding:
         return Finding(
             setting,
             Level.NOTE,
-            f"{copies}, on {brokers_there} brokers",
-            f"with {wanted}, no transaction or offset is lost with a broker",
+            f"{copies}, on a cluster of {brokers_there} brokers",
+            f"with {wanted}, the loss of one broker loses no transaction or offset",
         )
     return Finding(setting, Level.FINE, str(copies))
 

@@ -16,15 +16,15 @@ def client(spark: str) -> Iterator[Finding]:
         yield Finding(
             "Spark Connect",
             Level.PROBLEM,
-            f"pyspark-client {spark}, and the connector runs on {sparks.supported()}",
-            f"pip install an eoskafka that knows {minor(spark)}",
+            f"pyspark-client {spark}, but the connector supports only {sparks.supported()}",
+            f"install a version of eoskafka that supports Spark {minor(spark)}",
         )
         return
     yield Finding(
         "Spark Connect",
         Level.FINE,
-        f"pyspark-client {spark}: Java, Spark's jars and the connector's jar are the server's",
-        "eoskafka doctor --remote sc://HOST:15002 asks a server for the connector",
+        f"pyspark-client {spark}: Java, Spark's jars and the connector's jar are on the server",
+        "eoskafka doctor --remote sc://HOST:15002 checks whether a server has the connector",
     )
 
 

@@ -97,8 +97,9 @@ def _spark_and_jar() -> Iterator[Finding]:
         yield Finding(
             "Spark",
             Level.PROBLEM,
-            f"pyspark {spark}, and the jar runs on {sparks.supported()}",
-            f"pip install 'pyspark=={newest}.*', or an eoskafka that knows {minor(spark)}",
+            f"pyspark {spark}, but the jar supports only {sparks.supported()}",
+            f"pip install 'pyspark=={newest}.*', or install a version of eoskafka that supports "
+            f"Spark {minor(spark)}",
         )
         return
     yield Finding("Spark", Level.FINE, f"pyspark {spark}")
@@ -111,13 +112,13 @@ def _spark_and_jar() -> Iterator[Finding]:
         )
     scala = _scala()
     if scala is None:
-        yield Finding("Scala", Level.UNKNOWN, "Spark's jars are not beside pyspark")
+        yield Finding("Scala", Level.UNKNOWN, "Spark's jars were not found")
     elif minor(scala) != built["scala"]:
         yield Finding(
             "Scala",
             Level.PROBLEM,
-            f"{scala}, and the jar is for {built['scala']}",
-            f"take the Spark that is built for Scala {built['scala']}",
+            f"{scala}, but the jar was built for {built['scala']}",
+            f"use the build of Spark for Scala {built['scala']}",
         )
     else:
         yield Finding("Scala", Level.FINE, scala)
@@ -154,7 +155,7 @@ def _workers() -> Finding:
         return Finding(
             "Python workers",
             Level.NOTE,
-            f"PYSPARK_PYTHON is not set, so they are {python3}, and the driver's Python is "
+            f"PYSPARK_PYTHON is not set, so they use {python3}, but the driver's Python is "
             f"{sys.executable}",
             f"export PYSPARK_PYTHON={sys.executable}, or UDFs may lack packages",
         )

@@ -92,11 +92,11 @@ def refuse_former_topics(
         may_name = not any(map(is_by_checkpoint, committed.values()))
         raise OffsetsError(
             f"the topic of {names_of(former)} was deleted and created again since eoskafka last ran"
-            f" the query: the offset in Spark's log at {candidate.location} may be one of the old "
+            f" the query: the offset in Spark's log at {candidate.location} may belong to the old "
             "topic. Nothing was changed. If the last batches were read with "
             'readStream.format("eoskafka"), start the query with the sink of those batches and '
-            "failOnDataLoss=false, until it has logged a batch. If the built-in connector has read "
-            "them, "
+            "failOnDataLoss=false, until it has logged a batch. If the built-in connector has "
+            "read them, "
             + ("name all of these partitions with --at, or " if may_name else "")
             + BEGIN_ANEW
         )
@@ -115,8 +115,8 @@ def refuse_restarts(candidate: Candidate, batch: Batch, group: Snapshot) -> None
     """
     if restarts := candidate.restarts(batch, group.topic_ids):
         raise OffsetsError(
-            f"{names_of(sorted(restarts))}: the topic was created again, or its log was cut, and "
-            f"{candidate.location} says where the query continues: at {offset_json(restarts)}. "
+            f"{names_of(sorted(restarts))}: the topic was created again, or its log was truncated, "
+            f"and {candidate.location} says where the query continues: at {offset_json(restarts)}. "
             "Nothing was changed. Start the query with the sink that it had in its last batch, "
             "until it has logged a batch. Then repeat this command"
         )
@@ -159,8 +159,9 @@ def _require_in_log(
         missing = sorted(set(start) - set(ids))
         if missing:
             raise OffsetsError(
-                f"{candidate.location} has read {names_of(missing)}, and the cluster at "
-                f"{cluster.servers} has no such partition. Nothing was changed. Is it this cluster?"
+                f"{candidate.location} has read {names_of(missing)}, but the cluster at "
+                f"{cluster.servers} has no such partition. Nothing was changed. Is it this "
+                "cluster? If not, correct --bootstrap-servers"
             )
         log = LogOffsets(admin, sorted(start))
     for partition, offset in sorted(start.items()):

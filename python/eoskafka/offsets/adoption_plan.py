@@ -85,10 +85,10 @@ def plan_of(candidate: Candidate, group: Snapshot, named: Mapping[TopicPartition
 def _expired(candidate: Candidate, partitions: Sequence[TopicPartition]) -> str:
     return (
         f"group '{candidate.owner.group}' has no offset of {names_of(partitions)}, though "
-        f"{candidate.location} has run with it: it expired or was deleted, and whether the last "
-        "batch took effect is not known. Nothing was changed. Check the output, and say with --at "
-        "where these partitions continue. If a topic was created again, its query continues by "
-        "itself with failOnDataLoss=false"
+        f"{candidate.location} has run with it: it expired or was deleted, so it is not known "
+        "whether the last batch took effect. Nothing was changed. Check the output, and use --at "
+        "to give the offsets where these partitions continue. If a topic was created again, its "
+        "query continues by itself with failOnDataLoss=false"
     )
 
 

@@ -60,7 +60,7 @@ def refuse_overwritten(candidate: Candidate, unsaid: Mapping[TopicPartition, int
             f"of {named}" + ("" if batch.committed else ", and whether it took effect is not known")
         )
     else:
-        where = f"no batch of {candidate.location} has read {named}, as far as its log says"
+        where = f"according to its log, no batch of {candidate.location} has read {named}"
     look = (
         "Check the output, since a batch that was not finished, a long batch or real-time mode may "
         "have stopped elsewhere"
@@ -99,16 +99,16 @@ def refuse_unadoptable(
         map(is_by_checkpoint, group.committed.values())
     ):
         raise OffsetsError(
-            f"{candidate.location} was in epoch scope, or without a sink of eoskafka: the "
-            "checkpoint says where its query continues, and the query does not start while other "
-            "offsets are in its group. Nothing was changed. "
+            f"{candidate.location} was in epoch scope, or without a sink of eoskafka: its "
+            "checkpoint says where the query continues, and the query does not start while its "
+            "group has offsets of others. Nothing was changed. "
             + (
                 "If the checkpoint is the one that the query has run with last, and not an older "
                 "copy, delete the group with kafka-consumer-groups.sh --delete, and start the "
                 f"query. Otherwise {BEGIN_ANEW}"
                 if _can_do_without_group(candidate, group)
-                else f"Do not delete the group, because the checkpoint's log may not say all that "
-                f"has taken effect: {BEGIN_ANEW}"
+                else "Do not delete the group, because the checkpoint's log may lack records that "
+                f"have taken effect: {BEGIN_ANEW}"
             )
         )
     for partition, each in foreign.items():
@@ -116,8 +116,9 @@ def refuse_unadoptable(
         if stamp is not None and stamp.sink_cluster != "-":
             raise OffsetsError(
                 f"the offset of {names_of([partition])} is that of a query whose sink is on another"
-                " cluster. Such a query is never in task scope, and what it has decided may have "
-                f"taken effect beyond this offset. Nothing was changed. Instead, {BEGIN_ANEW}"
+                " cluster. Such a query never runs in task scope, and epochs that it has decided "
+                "may have taken effect beyond this offset. Nothing was changed. Instead, "
+                f"{BEGIN_ANEW}"
             )
         if each.kind in (stamps.Kind.OLDER.value, stamps.Kind.NEWER.value):
             raise OffsetsError(

@@ -49,7 +49,7 @@ class Candidate:
         if identity and group and identity.group != group:
             raise OffsetsError(
                 f"{location} belongs to group '{identity.group}', not to '{group}'. Nothing was "
-                "changed. To begin with the other group use a new checkpoint"
+                "changed. To use the other group, start the query with a new checkpoint"
             )
         batch = spark_batch = checkpoint.last_batch()
         if not (identity or group or batch):
@@ -113,7 +113,7 @@ class Candidate:
         if start is None:
             raise OffsetsError(
                 f"batch {batch.number} of {self.location} was not finished, and the checkpoint "
-                "does not have its start. Nothing was changed. Run the query with the connector "
-                "and the sink that began the batch, until it is finished"
+                "does not have its start offsets. Nothing was changed. Run the query with the "
+                "connector and the sink that began the batch, until it is finished"
             )
         return start

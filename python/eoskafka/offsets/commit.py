@@ -82,8 +82,9 @@ def commit_offsets(
     ]
     if wrong:
         raise OffsetsError(
-            f"group '{group}' has other offsets now than were written, of {names_of(wrong)}: "
-            "somebody else has changed them since. Look at them, and repeat this"
+            f"group '{group}' no longer has the offsets that this command has written, of "
+            f"{names_of(wrong)}: another client has changed them since. Look at them, and repeat "
+            "the command"
         )
 
 
@@ -98,8 +99,9 @@ def _require_unchanged(
     if changed:
         raise OffsetsError(
             f"the offsets of {names_of(changed)} in group '{group}' have changed while the command "
-            "looked at the group, or a former coordinator has answered first. No offset was "
-            "changed. If the query has run meanwhile, keep it stopped; then repeat the command"
+            "was reading them, or a former coordinator of the group has answered the first "
+            "request. No offset was changed. If the query has run meanwhile, keep it stopped; "
+            "then repeat the command"
         )
 
 
@@ -138,6 +140,6 @@ def _commit_all(
                 f"the broker refused {len(refused)} of {len(part)} offsets of group '{group}', the "
                 f"first one of {names_of([partition])}: {error.__name__}. Of the {len(everything)} "
                 f"offsets, {changed} were changed and stay so. Do not start the query before you "
-                "have repeated the command without an error. UnknownMemberIdError means that "
-                "somebody has joined the group since: stop it first"
+                "have repeated the command without an error. UnknownMemberIdError means that a "
+                "consumer has joined the group since: stop it first"
             )

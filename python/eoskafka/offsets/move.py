@@ -53,7 +53,7 @@ def reset(
     """
     target = Target.parse(to)
     if target.offsets and topics:
-        raise ConfigurationError("offsets in JSON name their topics: remove --topics")
+        raise ConfigurationError("remove --topics: offsets in JSON name their own topics")
     chosen = topics_named(target) or set(topics)
     cluster = Connection(bootstrap_servers, client or {})
     with cluster.looking_at(f"group '{group}'", topics="Read", groups="Read"):
@@ -71,7 +71,8 @@ def reset(
         if without_offset and target.offsets:
             raise OffsetsError(
                 f"group '{group}' has no offset of {names_of(without_offset)} that could be moved: "
-                "a query begins by itself with a partition that it finds later. Nothing was changed"
+                "the query itself decides where it begins to read a new partition. Nothing was "
+                "changed"
             )
         to_commit = _to_commit(found, after)
         if not dry_run:
@@ -128,7 +129,7 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
         if each.kind == stamps.Kind.NONE.value:
             raise OffsetsError(
                 f"{place} is another application's, or a tool has set it. Nothing was changed. "
-                "`eoskafka offsets adopt CHECKPOINT` gives it to a query"
+                "To let a query continue from it, use `eoskafka offsets adopt CHECKPOINT`"
             )
         if each.kind != stamps.Kind.OURS.value:
             raise OffsetsError(
@@ -138,7 +139,7 @@ def _refuse_unmovable(standing: Standing, topics: Collection[str]) -> None:
         if each.scope != stamps.Scope.TASK.value:
             raise OffsetsError(
                 f"{place} was committed in {each.scope} scope: the query's checkpoint says where "
-                "it continues, and its state belongs to that place. Nothing was changed. To read "
+                "it continues, and its state belongs to that offset. Nothing was changed. To read "
                 "records again, start it with a new checkpoint and kafka.group.id, and with "
                 "startingOffsets or startingTimestamp"
             )
@@ -187,8 +188,8 @@ def _refuse_other_sink(
         if stamp and stamp.identity in identities and stamp.sink_cluster != "-":
             raise OffsetsError(
                 f"the offset of {names_of([partition])} in group '{group}' is that of a query whose"
-                " sink is on another cluster. Such a query is never in task scope, and what it has "
-                "decided may have taken effect beyond this offset. Nothing was changed. To read "
-                "records again, start it with a new checkpoint and kafka.group.id, and with "
-                "startingOffsets or startingTimestamp"
+                " sink is on another cluster. Such a query never runs in task scope, and epochs "
+                "that it has decided may have taken effect beyond this offset. Nothing was "
+                "changed. To read records again, start it with a new checkpoint and "
+                "kafka.group.id, and with startingOffsets or startingTimestamp"
             )

@@ -132,7 +132,7 @@ def require_agreed_ids(cluster: Connection, group: Snapshot) -> None:
     if problem := disagreement_on_ids(cluster, group.topic_ids, topics):
         raise OffsetsError(
             f"it is not known which ids the topics of group '{group.standing.group}' have: "
-            f"{problem}, and with that id in its offsets the query could read the topic twice. "
+            f"{problem}. With a wrong id in its offsets, the query could read the topic twice. "
             f"Nothing was changed. {WAY_OUT}"
         )
 

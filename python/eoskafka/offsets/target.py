@@ -125,9 +125,10 @@ def _latest(log: Position) -> int:
     if log.committed > log.end + log.open_records:
         # A former leader may have answered, whose log ends earlier.
         raise OffsetsError(
-            f"the group is at offset {log.committed} of {log.topic}-{log.partition}, and the broker"
-            f" says that its log ends at {log.end + log.open_records}. Nothing was changed. Repeat "
-            "the command in a minute. If records were really lost, give the offset as JSON"
+            f"the group is at offset {log.committed} of {log.topic}-{log.partition}, and the "
+            f"broker says that its log ends at {log.end + log.open_records}: the broker may be "
+            "behind. Nothing was changed. Repeat the command in a minute. If records were really "
+            "lost, give the offset as JSON"
         )
     return max(log.end, log.committed)
 

@@ -76,8 +76,8 @@ def _refuse_wrong_offsets(group: str, committed: Committed, log: TopicLog) -> No
             )
         if metadata != _MARK + log.ids[p]:
             raise OffsetsError(
-                f"{group_has} as it was before the topic was deleted and created again. Nothing "
-                "was replayed. Give another --group"
+                f"{group_has}, which was committed before the topic was deleted and created again. "
+                "Nothing was replayed. Give another --group"
             )
         if offset > log.ends[p]:
             raise OffsetsError(
@@ -121,8 +121,8 @@ class Confirmation:
             if (begun and begun[:2]) != (now and now[:2]):
                 raise OffsetsError(
                     f"group {self._group} has offset {now.offset if now else None} of "
-                    f"{p.topic}-{p.partition}, and this replay began at offset "
-                    f"{begun.offset if begun else None}, which a former coordinator has told it. "
+                    f"{p.topic}-{p.partition}, but this replay began at offset "
+                    f"{begun.offset if begun else None}, which a former coordinator has reported. "
                     "Nothing was replayed. Repeat the command in a minute"
                 )
         # From now on nobody else can commit without fencing this producer.

@@ -177,7 +177,7 @@ def _initialise(producer: KafkaProducer, cluster: Connection) -> None:
         raise ConfigurationError(
             f"the brokers allow no transaction of {_transaction_ms(cluster) / 1_000:g} s. Nothing "
             "was replayed. Give -X request.timeout.ms=MS, with MS at least 30,000 less than the "
-            "brokers' transaction.max.timeout.ms, or raise this"
+            "brokers' transaction.max.timeout.ms, or raise that setting of the brokers"
         ) from error
 
 
@@ -213,7 +213,7 @@ def _commit(
                     f"topic {arguments['topic']} refuses the dead letter at PARTITION:OFFSET "
                     f"{letter} as too large. Its transaction was aborted, and the ones before it "
                     "are committed. Raise max.message.bytes of the topic, and repeat the command; "
-                    f"or leave this dead letter out with --skip {letter}"
+                    f"or skip this dead letter with --skip {letter}"
                 ) from error
         producer.send_offsets_to_transaction(offsets, group)
         confirmation.require(producer)

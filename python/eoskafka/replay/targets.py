@@ -128,9 +128,10 @@ def require_replayable(
                 problems[place(record)] = problem
             elif sources.is_repeated(origin):
                 problems[place(record)] = (
-                    f"another dead letter has the same record, {origin.topic}-{origin.partition}, "
-                    f"offset {origin.offset}, which would be written twice. Several queries write "
-                    "to this topic, or a query has made several rows of one record"
+                    "another dead letter was made from the same record, "
+                    f"{origin.topic}-{origin.partition}, offset {origin.offset}, so this record "
+                    "would be written twice. Several queries write to this topic, or a query has "
+                    "made several rows of one record"
                 )
             else:
                 # Now, because this names a topic that is missing.
@@ -144,8 +145,8 @@ def _refusal(problems: dict[str, str]) -> str:
     options = " ".join(f"--skip {each}" for each in [*problems][:_NAMED])
     unnamed = len(problems) - _NAMED
     return (
-        f"{len(problems):,} of the dead letters cannot be replayed, the first one of them that at "
-        f"PARTITION:OFFSET {first}: {problem}. Nothing was replayed. To replay the others and "
-        f"leave out what cannot be replayed, add {options}"
-        + (f" (and so on: the next attempt names {unnamed:,} more)" if unnamed > 0 else "")
+        f"{len(problems):,} of the dead letters cannot be replayed; the first one is at "
+        f"PARTITION:OFFSET {first}: {problem}. Nothing was replayed. To skip these dead letters "
+        f"and replay the others, add {options}"
+        + (f" (there are {unnamed:,} more, which the next attempt names)" if unnamed > 0 else "")
     )

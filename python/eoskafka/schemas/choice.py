@@ -52,9 +52,9 @@ def choose(
         return found, True
     if version is None and pin is None:
         raise ConfigurationError(
-            "give `version`, `pin` or both: a restart must find the same schema again, or it "
-            "would decode or encode the records of a failed batch in another way. "
-            "version='latest' takes the newest one at each start"
+            "give `version`, `pin` or both: a restart must use the same schema, or it would "
+            "decode or encode the records of a failed batch differently. version='latest' takes "
+            "the newest one at each start"
         )
     return asked.version(subject, version or "latest"), False
 
@@ -70,7 +70,8 @@ def choose_to_write(
     """The schema of values to write, and whether the pin names it already."""
     if (schema is None) == (version is None and pin is None):
         raise ConfigurationError(
-            "give `version`, `pin` or both, or else `schema`: which schema are the values to have?"
+            "give `version`, `pin` or both, or else `schema`: exactly one of these two ways "
+            "determines the schema of the values"
         )
     if register and schema is None:
         raise ConfigurationError("`register` needs the text of a schema in `schema`")

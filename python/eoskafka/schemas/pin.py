@@ -34,7 +34,7 @@ def look_up(asked: Requests, subject: str, version: Version | None, path: str) -
     if version not in (None, "latest", content["version"]):
         raise ConfigurationError(
             f"{path} has version {content['version']} of the subject {subject}, with which the "
-            f"query began, and the program asks for version {version}. {_way_out(path)}"
+            f"query began, but the program asks for version {version}. {_way_out(path)}"
         )
     found = asked.version(subject, content["version"])
     if (now := _content(found)) != content:

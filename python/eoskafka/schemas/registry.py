@@ -124,8 +124,8 @@ def requests_of(registry: Registry) -> Iterator[Requests]:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:
         raise ConfigurationError(
-            "a schema registry is asked with confluent-kafka, and it cannot be imported "
-            f"({error}): pip install 'eoskafka[schemas]'"
+            f"confluent-kafka, the client for schema registries, cannot be imported ({error}): pip "
+            "install 'eoskafka[schemas]'"
         ) from error
     try:
         client = SchemaRegistryClient(registry._settings)

@@ -54,7 +54,7 @@ def named_ends(cluster: Connection, topic: str, writer: Transaction) -> dict[Top
     if not partitions:
         raise TransactionError(
             f"the topic {topic} cannot be read, so it is not known whether '{writer.id}' "
-            "is decided. Nothing was aborted. Is this the query's decisionTopic?"
+            "is decided. Nothing was aborted. Check that this is the query's decisionTopic"
         )
     with cluster.admin() as admin:
         return log_offsets(admin, partitions, OffsetSpec.LATEST)
@@ -108,7 +108,7 @@ def _fenced(writer: Transaction) -> Iterator[None]:
         raise TransactionError(
             f"'{writer.id}' was not aborted: its query was started meanwhile, which settles its "
             "transactions, or the brokers of the decision topic are slow. If the query does not "
-            "run, repeat this"
+            "run, repeat the command"
         ) from error
 
 
@@ -126,7 +126,7 @@ def _commit_records(
         offsets = {each: int(future.get().offset) for each, future in sent.items()}
         unknown = [each for each, offset in offsets.items() if offset < 0]
         if unknown:
-            raise KafkaError(f"the broker does not say which offset a record of {unknown[0]} has")
+            raise KafkaError(f"the broker has not reported the offset of a record in {unknown[0]}")
     except Exception:
         with suppress(KafkaError):
             producer.abort_transaction()

@@ -113,13 +113,13 @@ def _refusal(found: Transaction | None, name: str, fence: bool) -> str:
     if found.state != "Ongoing":
         return (
             f"its outcome is decided ({found.state}), and it ends when the leaders of its "
-            "partitions have answered: check that their brokers are up"
+            "partitions have confirmed this: check that their brokers are up"
         )
     return {
         Kind.TASK: "",
         Kind.WRITER: ""
         if fence
-        else "a running query could decide its epoch meanwhile. Start the query if you can: that "
+        else "a running query could still decide its epoch. Start the query if you can: that "
         "commits or aborts it. If the query will never run again, repeat this with --fence",
         Kind.DECISIONS: "it is a decision of a query in epoch scope, which takes seconds: start "
         "the query, which settles it, or wait for its timeout",
