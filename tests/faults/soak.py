@@ -268,7 +268,8 @@ topic's segments have 1 MiB instead of 4: to see in hours what takes weeks.
 Greater in the last third of the stretches than in the first, by more than the bound:
 {"; ".join(grown) or "nothing"}. Memory is in MiB after a full collection, and the driver of a
 stretch is a new process. Threads are those of Java without Spark's pools, which keep a thread for a
-minute and so grow with epochs per second.
+minute and so grow with epochs per second. A broker's files include the controller's snapshots, kept
+for a week: one a minute here, so that the first one comes early, and one an hour by default.
 
 | | first third | last third | bound of the difference |
 |---|---|---|---|
