@@ -11,15 +11,17 @@ from typing import Any
 
 import psutil
 import pyspark
-from eoskafka._jar import jar_file, sources_digest
+from eoskafka._jar import jar_file
 from mutations.run import ROOT, git
+
+from prove.behaviour import connector_digest
 
 DIGEST_CHARS = 12
 
 
 def connector() -> str:
-    """A digest of the sources that the jar is built from."""
-    return sources_digest(ROOT)[:DIGEST_CHARS]
+    """A digest of the sources that the jar is built from, without comments and messages."""
+    return connector_digest(ROOT)[:DIGEST_CHARS]
 
 
 def provenance() -> dict[str, Any]:
