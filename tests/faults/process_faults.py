@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from harness import Point, until
+from harness import Action, Point, until
 from harness.flow import end
 
 from faults.proxy import Api
@@ -32,7 +32,16 @@ _DELAY_S = 0.3
 _REQUEST_S = 60.0
 # A worker kills an executor ten seconds after it was told to end it.
 _OTHERS_S = 8.0
+# A driver reads at once what has become of a transaction whose commit is refused.
 _NOTICED_S = 30.0
+
+
+def _taken(campaign: Campaign, point: Point, action: Action) -> int:
+    """The process that next reaches this point, and does this there: the fault happens then."""
+    campaign.application.faults.arm(point, action)
+    pid = campaign.application.faults.wait_taken(point)
+    campaign.happens_now()
+    return pid
 
 
 def kill_executor(campaign: Campaign, rng: random.Random) -> str:
@@ -57,10 +66,7 @@ def executor_killed(point: Point) -> Fault:
     """Kills the executor that next reaches this point."""
 
     def kill(campaign: Campaign, _: random.Random) -> str:
-        campaign.application.faults.arm(point, "kill")
-        victim = campaign.application.faults.wait_taken(point)
-        campaign.happens_now()
-        return f"pid {victim}"
+        return f"pid {_taken(campaign, point, 'kill')}"
 
     return kill
 
@@ -73,9 +79,7 @@ def executor_given_up(point: Point) -> Fault:
 
     def give_up(campaign: Campaign, _: random.Random) -> str:
         application = campaign.application
-        application.faults.arm(point, "stop")
-        victim = application.faults.wait_taken(point)
-        campaign.happens_now()
+        victim = _taken(campaign, point, "stop")
         before = len(application.text())
         until(
             lambda: "with no recent heartbeats" in application.text()[before:],
@@ -102,9 +106,7 @@ def driver_killed(point: Point) -> Fault:
     """Kills the driver when it next reaches this point, and starts the query in another one."""
 
     def kill(campaign: Campaign, _: random.Random) -> str:
-        campaign.application.faults.arm(point, "kill")
-        campaign.application.faults.wait_taken(point)
-        campaign.happens_now()
+        _taken(campaign, point, "kill")
         campaign.replace_driver()
         return "its JVM, then its Python process"
 
@@ -132,9 +134,7 @@ def driver_replaced(point: Point) -> Fault:
     """Stops the driver when it next reaches this point; then as `replace_paused_driver`."""
 
     def replace(campaign: Campaign, _: random.Random) -> str:
-        campaign.application.faults.arm(point, "stop")
-        victim = campaign.application.faults.wait_taken(point)
-        campaign.happens_now()
+        victim = _taken(campaign, point, "stop")
         campaign.outlive_driver()
         return f"its JVM, pid {victim}"
 
@@ -148,13 +148,16 @@ def abort_decided(campaign: Campaign, _: random.Random) -> str:
     decided = [
         name for name in campaign.flow.open_transactions() if not name.endswith("-decisions")
     ]
+    assert decided, "the driver has decided on no transaction that is still open"
     for name in decided:
         end(campaign.flow, name)
     campaign.happens_now()
     campaign.application.resume()
-    # If it does not notice, it goes on, and the records are missing at the end.
-    with suppress(TimeoutError):
+    try:
         error = campaign.query.wait_end(_NOTICED_S).error or ""
+    except TimeoutError:
+        pass  # It has not noticed, and goes on; then records are missing at the end.
+    else:
         assert "[EOSKAFKA_EPOCH_TIMED_OUT]" in error, error
         campaign.start_query()
     return f"{len(decided)} transactions"
