@@ -7,8 +7,9 @@ line of reports/chaos.jsonl, with the commit that it ran on, so that the evidenc
 run; reports/chaos.md is written from it after every round. A round in which anything was wrong
 leaves its logs and its journal in build/chaos.
 
-`--replay JOURNAL` repeats the faults of one `faults.jsonl` instead, with the targets and not before
-the times that it names, and writes no report.
+`--kinds KIND ...` causes these faults alone, in this order, on the workload of `--only`, and
+`--replay JOURNAL` repeats the faults of one `faults.jsonl`, with the targets and not before the
+times that it names. Neither writes a report.
 
 Exit code 0: this run found nothing wrong. 1: it found an anomaly, or a round could not be finished.
 """
@@ -22,6 +23,7 @@ import shutil
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,12 +52,23 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=35, help="start no round after this time")
     parser.add_argument("--seed", type=int, help="of the first round; without, the next one")
     parser.add_argument("--only", choices=WORKLOADS, help="rounds of this workload alone")
+    parser.add_argument("--kinds", nargs="+", metavar="KIND", help="these faults alone")
     parser.add_argument("--replay", type=Path, metavar="JOURNAL", help="repeat its faults")
     parser.add_argument("--report", action="store_true", help="only write the page anew")
     arguments = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     if arguments.replay:
-        return replay(arguments.replay)
+        journal = Journal.read(arguments.replay)
+        workload = WORKLOADS[journal.workload]
+        return alone(workload, journal.seed, lambda campaign: campaign.replay(journal))
+    if arguments.kinds:
+        if not arguments.only:
+            parser.error("--kinds needs the workload, with --only")
+        workload = WORKLOADS[arguments.only]
+        possible = kinds.kinds(workload)
+        if unknown := set(arguments.kinds).difference(possible):
+            parser.error(f"{', '.join(sorted(unknown))}: not among {', '.join(possible)}")
+        return alone(workload, arguments.seed or 1, lambda campaign: campaign.run(arguments.kinds))
     if arguments.report:
         write()
         return 0
@@ -98,8 +111,7 @@ def run_round(workload: Workload, seed: int) -> dict[str, Any]:
     ]
     folder = _emptied(WORK / f"seed-{seed:05}")
     began = time.monotonic()
-    rate = RATE_WITH_STATE if workload.keeps_state else RATE
-    campaign = Campaign(folder, workload, seed, rate)
+    campaign = Campaign(folder, workload, seed, rate(workload))
     judged, spark_start, error = None, None, ""
     try:
         with campaign:
@@ -124,12 +136,16 @@ def run_round(workload: Workload, seed: int) -> dict[str, Any]:
     }
 
 
-def replay(file: Path) -> int:
-    """One campaign with a journal's faults; what it came to is printed."""
-    journal = Journal.read(file)
-    campaign = Campaign(_emptied(WORK / "replay"), WORKLOADS[journal.workload], journal.seed)
+def rate(workload: Workload) -> int:
+    """How many records per second a workload gets."""
+    return RATE_WITH_STATE if workload.keeps_state else RATE
+
+
+def alone(workload: Workload, seed: int, cause: Callable[[Campaign], None]) -> int:
+    """One campaign with the faults that `cause` causes; what it came to is printed."""
+    campaign = Campaign(_emptied(WORK / "alone"), workload, seed, rate(workload))
     with campaign:
-        campaign.replay(journal)
+        cause(campaign)
         judged = campaign.finish()
     for event in judged.events:
         print(

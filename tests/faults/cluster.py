@@ -83,17 +83,21 @@ class FaultyCluster:
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """The node id of the broker that coordinates this id's transactions now."""
-        return self._leader(_TRANSACTIONS, transactional_id)
+        return self._coordinator(_TRANSACTIONS, transactional_id)
 
     def group_coordinator(self, group: str) -> int:
         """The node id of the broker that coordinates this group now."""
-        return self._leader(_GROUPS, group)
+        return self._coordinator(_GROUPS, group)
 
-    def _leader(self, topic: str, name: str) -> int:
+    def leaders(self, topic: str) -> dict[int, int]:
+        """The node ids of a topic's leaders now, by partition."""
         with KafkaAdminClient(bootstrap_servers=self.direct_servers) as admin:
             (described,) = admin.describe_topics([topic])
-        leaders = {p["partition_index"]: p["leader_id"] for p in described["partitions"]}
-        return int(leaders[partition_of(name, len(leaders))])
+        return {p["partition_index"]: p["leader_id"] for p in described["partitions"]}
+
+    def _coordinator(self, topic: str, name: str) -> int:
+        leaders = self.leaders(topic)
+        return leaders[partition_of(name, len(leaders))]
 
     def _properties(self, broker: Broker) -> Mapping[str, str]:
         (port,) = free_ports(1)

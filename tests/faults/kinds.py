@@ -10,6 +10,8 @@ from faults.workloads import Workload
 KINDS: dict[str, Fault] = {
     "executor killed": process_faults.kill_executor,
     "executor paused": process_faults.pause_executor,
+    "executor paused, then the other killed": process_faults.kill_other_after_pause,
+    "executor paused before it reads": process_faults.pause_executor_before_reading,
     "driver killed": process_faults.kill_driver,
     "driver paused": process_faults.pause_driver,
     "broker paused": process_faults.pause_broker,
@@ -21,6 +23,7 @@ KINDS: dict[str, Fault] = {
     "brokers restarted in turn": cluster_faults.restart_brokers_in_turn,
     "a stranger's transaction open": cluster_faults.leave_transaction_open,
     "connections cut": process_faults.cut_connections,
+    "leader of the output cut off before-flush": process_faults.cut_off_leader_of_output,
     "replies swallowed": cluster_faults.swallow_replies,
     "disk full": cluster_faults.fill_disk,
     "packets lost": cluster_faults.lose_packets,

@@ -26,6 +26,8 @@ Fault = Callable[["Campaign", random.Random], str]
 
 # How long each fault lasts. Brokers are taken for dead after 4 s.
 _PAUSE_S = 3.0
+# Spark waits three seconds for the executor that a task prefers, and five for its sign of life.
+_MOVED_S = 4.0
 _BROKER_PAUSE_S = 6.0
 _CUT_S = 3.0
 _DELAY_S = 0.3
@@ -60,6 +62,40 @@ def pause_executor(campaign: Campaign, rng: random.Random) -> str:
     campaign.last(_PAUSE_S)
     campaign.application.resume(victim.id.pid)
     return f"pid {victim.id.pid}"
+
+
+def kill_other_after_pause(campaign: Campaign, rng: random.Random) -> str:
+    """Stop an executor until others do its work, let it continue, and kill these others.
+
+    Its work comes back to it, and what it has kept is of batches that are long over.
+    """
+    executors = campaign.application.executors()
+    kept, *others = rng.sample(executors, len(executors))
+    campaign.application.pause(kept.id.pid)
+    campaign.last(_MOVED_S)
+    campaign.application.resume(kept.id.pid)
+    now = time.monotonic()
+    until(lambda: campaign.reader.has_all_since(now), "what all executors do", _REQUEST_S)
+    campaign.happens_now()
+    for other in others:
+        other.id.send(signal.SIGKILL)
+    return f"all but pid {kept.id.pid}"
+
+
+def pause_executor_before_reading(campaign: Campaign, _: random.Random) -> str:
+    """Kill the executors; stop one of the next ones when it has read nothing yet, for a while."""
+    campaign.application.faults.arm("after-init", "stop")
+    _kill_executors(campaign)
+    victim = campaign.application.faults.wait_taken("after-init")
+    campaign.happens_now()
+    campaign.last(_PAUSE_S)
+    campaign.application.resume(victim)
+    return f"pid {victim}"
+
+
+def _kill_executors(campaign: Campaign) -> None:
+    for executor in campaign.application.executors():
+        executor.id.send(signal.SIGKILL)
 
 
 def executor_killed(point: Point) -> Fault:
@@ -195,6 +231,22 @@ def cut_connections(campaign: Campaign, rng: random.Random) -> str:
     return f"broker {node}'s clients"
 
 
+def cut_off_leader_of_output(campaign: Campaign, rng: random.Random) -> str:
+    """No client reaches a leader of the output when a task has written and not yet flushed.
+
+    A broker that is stopped would not do: until it is out of the replicas that must be in sync, no
+    record of any other leader is acknowledged either.
+    """
+    victim = _taken(campaign, "before-flush", "stop")
+    leaders = campaign.cluster.leaders(campaign.flow.output)
+    node = leaders[rng.choice(sorted(leaders))]
+    campaign.cluster.proxies[node].cut()
+    campaign.application.resume(victim)
+    campaign.last(_CUT_S)
+    campaign.cluster.proxies[node].mend()
+    return f"broker {node}'s clients"
+
+
 def delay_replies(campaign: Campaign, _: random.Random) -> str:
     """Every reply takes 0.3 s longer for a while."""
     campaign.happens_now()
@@ -212,8 +264,7 @@ def reply_lost(api: Api) -> Fault:
     def lose(campaign: Campaign, _: random.Random) -> str:
         drops = [proxy.drop_reply(api) for proxy in campaign.cluster.proxies.values()]
         if api is Api.INIT_PRODUCER_ID:  # executors without a producer ask for one
-            for executor in campaign.application.executors():
-                executor.id.send(signal.SIGKILL)
+            _kill_executors(campaign)
         until(
             lambda: any(drop.happened.is_set() for drop in drops), f"a lost {api.name}", _REQUEST_S
         )

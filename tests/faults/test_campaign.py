@@ -27,6 +27,7 @@ IN_OTHER_TESTS = (
 ALIKE = (
     *("controller killed", "replies delayed"),
     *("driver killed", "END_TXN reply lost", "INIT_PRODUCER_ID reply lost"),
+    "leader of the output cut off before-flush",
 )
 IN_SHORT = [
     kind
@@ -35,7 +36,7 @@ IN_SHORT = [
 ]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("workload", "chosen"),
     [

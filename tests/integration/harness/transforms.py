@@ -8,13 +8,15 @@ from typing import Any
 
 from eoskafka import guard, schemas, with_dead_letters
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.functions import col, concat, expr, lit, rand, when
+from pyspark.sql.functions import col, concat, expr, lit, rand, regexp_replace, when
 from pyspark.sql.functions import max as max_
 
 # Of pandas data frames, which have no types here.
 Frames = Iterator[Any]
 
 _ROWS = "key binary, value binary"
+# At the end of a partner's value.
+_PARTNER = "'"
 
 # The setting of a session that says where the table of `in_table` is.
 TABLE = "spark.eoskafka.test.table"
@@ -72,15 +74,24 @@ def grouped(rows: DataFrame) -> DataFrame:
 
 
 def deduplicated(rows: DataFrame) -> DataFrame:
-    """As `exclaim`, with the records that came before in its state, so that none passes twice."""
-    return exclaim(rows.dropDuplicates(["key", "value"]))
+    """As `exclaim`; of a record and its partner (see `Feeder`) only the first one, once."""
+    return exclaim(_without_mark(rows).dropDuplicates(["key", "value"]))
 
 
 def joined(rows: DataFrame) -> DataFrame:
-    """As `exclaim`, of each record joined with itself: an inner join, which keeps both in state."""
-    others = rows.select(col("key").alias("other_key"), col("value").alias("other_value"))
+    """As `exclaim`, of each record that has a partner (see `Feeder`), when both have come."""
+    is_partner = col("value").cast("string").endswith(_PARTNER)
+    partners = _without_mark(rows.where(is_partner)).select(
+        col("key").alias("other_key"), col("value").alias("other_value")
+    )
     is_same = (col("key") == col("other_key")) & (col("value") == col("other_value"))
-    return exclaim(rows.join(others, is_same))
+    return exclaim(rows.where(~is_partner).join(partners, is_same))
+
+
+def _without_mark(rows: DataFrame) -> DataFrame:
+    """Each partner with the value of the record that it belongs to."""
+    number = regexp_replace(col("value").cast("string"), f"{_PARTNER}$", "")
+    return rows.withColumn("value", number.cast("binary"))
 
 
 def drop_all(rows: DataFrame) -> DataFrame:
