@@ -17,6 +17,7 @@ def records(*values: bytes) -> list[Record]:
     [
         ("deduplication", [(b"0", b"0!"), (b"1", b"1!"), (b"2'", b"2!")]),
         ("join of two streams", [(b"0'", b"0!"), (b"2", b"2!")]),
+        ("aggregation", [(b"0'", b"0!"), (b"2", b"2!")]),
     ],
 )
 def test_a_pair_has_one_output_and_a_record_without_partner_only_where_none_is_needed(

@@ -129,6 +129,14 @@ WORKLOADS: dict[str, Workload] = {
             of_pair=2,
         ),
         Workload(
+            "aggregation",
+            {"transform": "counted", "mode": "update"},
+            in_epoch_scope=True,
+            keeps_state=True,
+            in_order=False,
+            of_pair=2,
+        ),
+        Workload(
             "dead letters",
             {"transform": "dead_letters", "sink": {"commitIntervalMs": "20"}},
             second=_DEAD,

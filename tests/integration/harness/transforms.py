@@ -88,6 +88,12 @@ def joined(rows: DataFrame) -> DataFrame:
     return exclaim(rows.where(~is_partner).join(partners, is_same))
 
 
+def counted(rows: DataFrame) -> DataFrame:
+    """As `exclaim` (update mode), of each record that has a partner, when two have been counted."""
+    counts = _without_mark(rows).groupBy("key", "value").count()
+    return exclaim(counts.where("count = 2"))
+
+
 def _without_mark(rows: DataFrame) -> DataFrame:
     """Each partner with the value of the record that it belongs to."""
     number = regexp_replace(col("value").cast("string"), f"{_PARTNER}$", "")
@@ -212,6 +218,7 @@ TRANSFORMS: dict[str, Callable[[DataFrame], DataFrame]] = {
         grouped,
         deduplicated,
         joined,
+        counted,
         drop_all,
         fail_all,
         in_table,
