@@ -20,7 +20,7 @@ from faults.cluster import FaultyCluster
 from faults.feeder import Feeder
 from faults.history import Finding, History, Observation, Output, check
 from faults.journal import Event, Journal, Report
-from faults.kinds import KINDS
+from faults.kinds import DURING, KINDS
 from faults.observer import Observer
 from faults.reader import Reader
 from faults.workloads import Workload
@@ -29,8 +29,6 @@ PARTITIONS = 4
 
 _RECOVERY_S = 120.0
 _SETTLE_S = 120.0
-
-_DURING = " during "
 
 T = TypeVar("T")
 
@@ -113,7 +111,7 @@ class Campaign:
             with ThreadPoolExecutor(2) as pool:
                 parts = [
                     pool.submit(KINDS[part], self, random.Random(f"{self.seed}/{number}/{part}"))
-                    for part in kind.split(_DURING)
+                    for part in kind.split(DURING)
                 ]
                 target = " and ".join(done.result() for done in parts)
             recovery = self._wait_for_news(self._sent) - self._at

@@ -66,7 +66,8 @@ def main() -> int:
             parser.error("--kinds needs the workload, with --only")
         workload = WORKLOADS[arguments.only]
         possible = kinds.kinds(workload)
-        if unknown := set(arguments.kinds).difference(possible):
+        parts = {part for kind in arguments.kinds for part in kind.split(kinds.DURING)}
+        if unknown := parts.difference(possible):
             parser.error(f"{', '.join(sorted(unknown))}: not among {', '.join(possible)}")
         return alone(workload, arguments.seed or 1, lambda campaign: campaign.run(arguments.kinds))
     if arguments.report:
@@ -106,7 +107,7 @@ def run_round(workload: Workload, seed: int) -> dict[str, Any]:
     chosen = kinds.kinds(workload)
     rng.shuffle(chosen)
     chosen += [
-        f"{rng.choice(kinds.of_processes(workload))} during {rng.choice(kinds.OF_BROKERS)}"
+        f"{rng.choice(kinds.of_processes(workload))}{kinds.DURING}{rng.choice(kinds.OF_BROKERS)}"
         for _ in range(PAIRS)
     ]
     folder = _emptied(WORK / f"seed-{seed:05}")

@@ -44,13 +44,20 @@ KINDS: dict[str, Fault] = {
         f"executor given up {point}": process_faults.executor_given_up(point)
         for point in ("before-flush", "after-flush")
     },
+    "executor given up, and its successor late": process_faults.let_given_up_executor_commit,
     "driver replaced while paused": process_faults.replace_paused_driver,
     **{
         f"driver replaced {point}": process_faults.driver_replaced(point)
         for point in ("before-decision", "after-decision")
     },
     "decided transactions aborted": process_faults.abort_decided,
+    "driver killed, and the rest of its decided transactions aborted": (
+        process_faults.abort_rest_of_decided
+    ),
 }
+
+# Between the names of two faults that happen at the same time.
+DURING = " during "
 
 # Faults of brokers and connections that may happen together with one of a process.
 OF_BROKERS = (
@@ -73,6 +80,7 @@ _OF_EPOCH_SCOPE = (
     "driver replaced before-decision",
     "driver replaced after-decision",
     "decided transactions aborted",
+    "driver killed, and the rest of its decided transactions aborted",
 )
 
 _OF_ROOT = ("disk full", "packets lost")

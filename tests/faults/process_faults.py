@@ -28,6 +28,7 @@ Fault = Callable[["Campaign", random.Random], str]
 _PAUSE_S = 3.0
 # Spark waits three seconds for the executor that a task prefers, and five for its sign of life.
 _MOVED_S = 4.0
+_COMMIT_S = 2.0
 _BROKER_PAUSE_S = 6.0
 _CUT_S = 3.0
 _DELAY_S = 0.3
@@ -131,6 +132,21 @@ def executor_given_up(point: Point) -> Fault:
     return give_up
 
 
+def let_given_up_executor_commit(campaign: Campaign, _: random.Random) -> str:
+    """Stop an executor that has written, and let it commit when the next attempt has begun.
+
+    The next attempt has seen the offsets of before, and has no producer yet.
+    """
+    application = campaign.application
+    victim = _taken(campaign, "after-flush", "stop")
+    application.faults.arm("before-init", "stop")
+    successor = application.faults.wait_taken("before-init")
+    application.resume(victim)
+    campaign.last(_COMMIT_S)
+    application.resume(successor)
+    return f"pid {victim}, then pid {successor}"
+
+
 def kill_driver(campaign: Campaign, _: random.Random) -> str:
     """Kill the driver, and start the query in another one."""
     campaign.happens_now()
@@ -181,12 +197,7 @@ def abort_decided(campaign: Campaign, _: random.Random) -> str:
     """Abort what the driver has decided on and not committed yet, as their timeout would."""
     campaign.application.faults.arm("after-decision", "stop")
     campaign.application.faults.wait_taken("after-decision")
-    decided = [
-        name for name in campaign.flow.open_transactions() if not name.endswith("-decisions")
-    ]
-    assert decided, "the driver has decided on no transaction that is still open"
-    for name in decided:
-        end(campaign.flow, name)
+    aborted = _abort_open(campaign)
     campaign.happens_now()
     campaign.application.resume()
     try:
@@ -196,7 +207,26 @@ def abort_decided(campaign: Campaign, _: random.Random) -> str:
     else:
         assert "[EOSKAFKA_EPOCH_TIMED_OUT]" in error, error
         campaign.start_query()
-    return f"{len(decided)} transactions"
+    return f"{aborted} transactions"
+
+
+def abort_rest_of_decided(campaign: Campaign, _: random.Random) -> str:
+    """Kill the driver when it has committed some of what it decided on, and abort the rest."""
+    _taken(campaign, "half-rolled-forward", "kill")
+    aborted = _abort_open(campaign)
+    campaign.replace_driver()
+    return f"its JVM, and {aborted} transactions"
+
+
+def _abort_open(campaign: Campaign) -> int:
+    """Abort the query's transactions that its driver has decided on; how many there were."""
+    decided = [
+        name for name in campaign.flow.open_transactions() if not name.endswith("-decisions")
+    ]
+    assert decided, "the driver has decided on no transaction that is still open"
+    for name in decided:
+        end(campaign.flow, name)
+    return len(decided)
 
 
 def pause_broker(campaign: Campaign, rng: random.Random) -> str:
