@@ -150,7 +150,9 @@ def test_a_jobs_decision_without_an_answer(
         said = application.text()
     assert "[EOSKAFKA_JOB_UNSETTLED]" in said
     # What it says is to be done, with the name that it gives.
-    (job,) = set(re.findall(r"EOSKAFKA_JOB_UNSETTLED] .* batch write '(\S+)' was decided", said))
+    (job,) = set(
+        re.findall(r"EOSKAFKA_JOB_UNSETTLED] .* decision on the batch write '(\S+)' was made", said)
+    )
     found = jobs.resolve(job, options)
     assert found.outcome in (Outcome.COMMITTED, Outcome.UNDECIDED)
     done = found.outcome is Outcome.COMMITTED
