@@ -39,6 +39,7 @@ JUST_DELETED = (
     "[EOSKAFKA_TOPIC_REPLACED]",
     "[EOSKAFKA_LOG_TRUNCATED]",
     "[EOSKAFKA_DECISION_FENCED]",
+    "-decisions failed",
     "could not be found",
 )
 NAMES = 6
