@@ -219,7 +219,7 @@ class Campaign:
         """Start the query, or start it again."""
         how = self._workload.start(self.flow)
         proxies = self.cluster.bootstrap_servers
-        how["sink"] = {**how.get("sink", {}), "kafka.bootstrap.servers": proxies}
+        how["sink"] = {**how["sink"], "kafka.bootstrap.servers": proxies}
         self.query: Query = self.flow.start(
             self.application, kafka_bootstrap_servers=proxies, **how
         )

@@ -8,13 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 
+from harness.transforms import PARTNER
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 KEYS = 16
-# What the second record of a pair has after its number.
-PARTNER = b"'"
-
 # Records between the two of a pair: some seconds, and so several batches. An even number.
 _APART = 1_200
 
@@ -77,12 +75,12 @@ class Feeder:
                     key, value = next(records)
 
     def _records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Key and value of each record, without end."""
+        """Key and value of each record, without end; `sent` counts the numbers that are done."""
         for number in itertools.count():
             yield _key(number), b"%d" % number
             partner = number if number % 2 == 0 else number - _APART
             if self._in_pairs and partner >= 0:
-                yield _key(partner), b"%d" % partner + PARTNER
+                yield _key(partner), b"%d" % partner + PARTNER.encode()
             self.sent = number + 1
 
 

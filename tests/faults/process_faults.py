@@ -10,10 +10,11 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from eoskafka.demo.processes import Process
 from harness import Action, Point, until
 from harness.flow import end
 
@@ -78,15 +79,14 @@ def kill_other_after_pause(campaign: Campaign, rng: random.Random) -> str:
     now = time.monotonic()
     until(lambda: campaign.reader.has_all_since(now), "what all executors do", _REQUEST_S)
     campaign.happens_now()
-    for other in others:
-        other.id.send(signal.SIGKILL)
+    _kill(others)
     return f"all but pid {kept.id.pid}"
 
 
 def pause_executor_before_reading(campaign: Campaign, _: random.Random) -> str:
     """Kill the executors; stop one of the next ones when it has read nothing yet, for a while."""
     campaign.application.faults.arm("after-init", "stop")
-    _kill_executors(campaign)
+    _kill(campaign.application.executors())
     victim = campaign.application.faults.wait_taken("after-init")
     campaign.happens_now()
     campaign.last(_PAUSE_S)
@@ -94,8 +94,8 @@ def pause_executor_before_reading(campaign: Campaign, _: random.Random) -> str:
     return f"pid {victim}"
 
 
-def _kill_executors(campaign: Campaign) -> None:
-    for executor in campaign.application.executors():
+def _kill(executors: Iterable[Process]) -> None:
+    for executor in executors:
         executor.id.send(signal.SIGKILL)
 
 
@@ -294,7 +294,7 @@ def reply_lost(api: Api) -> Fault:
     def lose(campaign: Campaign, _: random.Random) -> str:
         drops = [proxy.drop_reply(api) for proxy in campaign.cluster.proxies.values()]
         if api is Api.INIT_PRODUCER_ID:  # executors without a producer ask for one
-            _kill_executors(campaign)
+            _kill(campaign.application.executors())
         until(
             lambda: any(drop.happened.is_set() for drop in drops), f"a lost {api.name}", _REQUEST_S
         )

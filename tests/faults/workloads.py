@@ -10,9 +10,7 @@ from typing import Any
 from eoskafka.audit import Record
 from harness.flow import Flow
 from harness.functions import OTHER
-from harness.transforms import TOPICS
-
-from faults.feeder import PARTNER
+from harness.transforms import PARTNER, TOPICS
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,12 @@ class Workload:
 
     def start(self, flow: Flow) -> dict[str, Any]:
         """The arguments of `Flow.start` that make this query, besides the addresses of brokers."""
-        how = {"interval": "100 milliseconds", **self.how}
+        how = {"interval": "100 milliseconds", "sink": {}, **self.how}
         if self.second == _COPY:
-            how["sink"] = {**how.get("sink", {}), OTHER: self.topics(flow)[1]}
+            how["sink"] = {**how["sink"], OTHER: self.topics(flow)[1]}
         elif self.second == _DEAD:
             # The rows name their topics.
-            how["sink"] = {**how.get("sink", {}), "topic": ""}
+            how["sink"] = {**how["sink"], "topic": ""}
             how["conf"] = {TOPICS: ",".join(self.topics(flow))}
         return how
 
@@ -64,14 +62,14 @@ class Workload:
         """The inputs that have outputs; those of a partition come in their order."""
         seen: Counter[bytes] = Counter()
         for record in inputs:
-            number = (record.value or b"").removesuffix(PARTNER)
+            number = (record.value or b"").removesuffix(PARTNER.encode())
             seen[number] += 1
             if self.of_pair in (0, seen[number]):
                 yield record
 
     def expected(self, record: Record) -> list[list[tuple[bytes, bytes]]]:
         """Key and value of the outputs of an effective input, by topic."""
-        key, value = record.key or b"", (record.value or b"").removesuffix(PARTNER)
+        key, value = record.key or b"", (record.value or b"").removesuffix(PARTNER.encode())
         output = [(key, value + b"!")]
         if self.second == _COPY:
             return [output, output]

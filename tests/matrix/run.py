@@ -40,7 +40,7 @@ from eoskafka.bench.peers import peer_jars
 from harness import runs
 from harness.archive import archive_options
 from matrix.environments import FOLDER, java_home, python_of
-from mutations.run import DIGEST_CHARS, ROOT, git
+from mutations.run import DIGEST_CHARS, ROOT, git, head
 from rich.console import Console
 
 RESULTS = ROOT / "docs" / "compatibility.json"
@@ -224,9 +224,8 @@ def run_tests(
 
 def commit() -> str:
     """This checkout's, with a note if files have changed since."""
-    head = git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip()
     is_changed = git("status", "--porcelain", "--", "jvm-shim", "python", "tests")
-    return f"{head} and changes" if is_changed else head
+    return f"{head()} and changes" if is_changed else head()
 
 
 def java_version() -> str:

@@ -370,6 +370,11 @@ def git(*arguments: str) -> str:
     ).stdout
 
 
+def head() -> str:
+    """The commit of this checkout."""
+    return git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip()
+
+
 def run(command: list[str], folder: Path, what: str) -> None:
     """Run a command; BrokenError with the end of its output if it fails."""
     # Not a part of a repository that the temporary folder may be in.
@@ -546,7 +551,7 @@ def state_of(mutation: Mutation) -> State:
     return State(
         hashlib.sha256(mutation.patch.read_bytes()).hexdigest()[:DIGEST_CHARS],
         digest_of_sources(mutation.patch)[:DIGEST_CHARS],
-        git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip(),
+        head(),
         not git("status", "--porcelain", "--", ".", f":!{REPORT.relative_to(ROOT)}"),
     )
 

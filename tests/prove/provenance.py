@@ -12,11 +12,9 @@ from typing import Any
 import psutil
 import pyspark
 from eoskafka._jar import jar_file
-from mutations.run import ROOT, git
+from mutations.run import DIGEST_CHARS, ROOT, git, head
 
 from prove.behaviour import connector_digest
-
-DIGEST_CHARS = 12
 
 
 def connector() -> str:
@@ -29,7 +27,7 @@ def provenance() -> dict[str, Any]:
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
     changes = git("status", "--porcelain", "--", "jvm-shim", "python", "tests").strip()
     return {
-        "commit": git("rev-parse", f"--short={DIGEST_CHARS}", "HEAD").strip(),
+        "commit": head(),
         "is_clean": not changes,
         "connector": connector(),
         "jar": hashlib.sha256(jar_file().read_bytes()).hexdigest()[:DIGEST_CHARS],

@@ -12,7 +12,6 @@ import argparse
 import difflib
 import os
 import shutil
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +28,7 @@ from eoskafka.cluster.broker import Broker
 from eoskafka.session import REAL_TIME_CHECK
 from harness import until
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from mutations.run import DIGEST_CHARS, head
 from prove import provenance
 from sessions import settings, start_session
 from streams import QUERY_S, Job, Streams, kv
@@ -40,7 +40,6 @@ ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "reports" / "requests.md"
 PARTITIONS = 2
 PER_BATCH = 20
-DIGEST_CHARS = 12
 # Each run reads what has come since the last one.
 RUNS = {
     "the first start, one batch": 1,
@@ -213,9 +212,7 @@ def connector() -> str:
     sources = (
         build_properties(Path(other))["sources"][:DIGEST_CHARS] if other else provenance.connector()
     )
-    said = ["git", "rev-parse", f"--short={DIGEST_CHARS}", "HEAD"]
-    done = subprocess.run(said, cwd=ROOT, capture_output=True, text=True, check=True)
-    return f"The connector's sources: {sources}. Commit: {done.stdout.strip()}."
+    return f"The connector's sources: {sources}. Commit: {head()}."
 
 
 if __name__ == "__main__":

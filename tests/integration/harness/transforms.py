@@ -15,9 +15,9 @@ from pyspark.sql.functions import max as max_
 Frames = Iterator[Any]
 
 _ROWS = "key binary, value binary"
-# At the end of a partner's value.
-_PARTNER = "'"
 
+# At the end of the value of a pair's second record (see `faults.feeder`).
+PARTNER = "'"
 # The setting of a session that says where the table of `in_table` is.
 TABLE = "spark.eoskafka.test.table"
 # The setting that names the topics of `dead_letters`: of rows that are right, and of the others.
@@ -80,7 +80,7 @@ def deduplicated(rows: DataFrame) -> DataFrame:
 
 def joined(rows: DataFrame) -> DataFrame:
     """As `exclaim`, of each record that has a partner (see `Feeder`), when both have come."""
-    is_partner = col("value").cast("string").endswith(_PARTNER)
+    is_partner = col("value").cast("string").endswith(PARTNER)
     partners = _without_mark(rows.where(is_partner)).select(
         col("key").alias("other_key"), col("value").alias("other_value")
     )
@@ -96,7 +96,7 @@ def counted(rows: DataFrame) -> DataFrame:
 
 def _without_mark(rows: DataFrame) -> DataFrame:
     """Each partner with the value of the record that it belongs to."""
-    number = regexp_replace(col("value").cast("string"), f"{_PARTNER}$", "")
+    number = regexp_replace(col("value").cast("string"), f"{PARTNER}$", "")
     return rows.withColumn("value", number.cast("binary"))
 
 
